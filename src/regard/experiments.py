@@ -1,0 +1,172 @@
+"""Reading experiments: from a recipe or a YAML file, with what it extends and what the command line sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from regard import recipes, settings
+from regard.config import Experiment
+from regard.errors import UserError, suggest
+from regard.tasks import TASKS
+
+KeyPath = tuple[str, ...]
+
+
+class Draft:
+    """Settings on their way to an experiment: for each key its value, and where it was set."""
+
+    def __init__(self) -> None:
+        self.values: dict[KeyPath, Any] = {}
+        self.origins: dict[KeyPath, str] = {}
+
+    def set(self, path: KeyPath, value: Any, origin: str) -> None:
+        """A later value takes the place of an earlier one, and of all below or above it."""
+        for known in [key for key in self.values if key[: len(path)] == path or path[: len(key)] == key]:
+            del self.values[known]
+        self.values[path] = value
+        self.origins[path] = origin
+
+    def origin(self, path: KeyPath) -> str:
+        """Where `path` was set; failing that, something below it, or the nearest thing above."""
+        below = [key for key in self.origins if key[: len(path)] == path]
+        if below:
+            return self.origins[below[0]]
+        return self.origin(path[:-1]) if path else "the experiment"
+
+    def nested(self) -> dict[str, Any]:
+        tree: dict[str, Any] = {}
+        for path, value in self.values.items():
+            branch = tree
+            for part in path[:-1]:
+                branch = branch.setdefault(part, {})
+            branch[path[-1]] = value
+        return tree
+
+
+def load(name: str, overrides: Sequence[str] = ()) -> Experiment:
+    """The experiment `name`, a recipe or a YAML file, with `overrides` such as `training.seed=2`."""
+    draft = Draft()
+    _read_into(draft, name, Path.cwd(), ())
+    for override in overrides:
+        key, equals, value = override.partition("=")
+        if not equals or not key.strip():
+            raise UserError(f"--set {override}: this should be KEY=VALUE, as in --set training.seed=2")
+        origin = f"--set {override}"
+        draft.set(tuple(key.strip().split(".")), _parse(value, origin), origin)
+    return _validate(draft)
+
+
+def parse(text: str, where: str) -> Experiment:
+    """An experiment from the text of a YAML file that stands on its own."""
+    draft = Draft()
+    for path, value, line in _leaves(_compose(text, where), where):
+        draft.set(path, value, f"{where}, line {line}")
+    return _validate(draft)
+
+
+def dump(experiment: Experiment) -> str:
+    """All settings as YAML; `parse` gives the same experiment again."""
+    return yaml.safe_dump(experiment.model_dump(), sort_keys=False, allow_unicode=True)
+
+
+def _read_into(draft: Draft, name: str, folder: Path, chain: tuple[str, ...]) -> None:
+    text, where, folder = _find(name, folder)
+    if where in chain:
+        raise UserError(f"{where}: extends itself: {' → '.join([*chain, where])}")
+    leaves = list(_leaves(_compose(text, where), where))
+    for path, value, line in leaves:
+        if path == ("extends",):
+            if not isinstance(value, str):
+                raise UserError(f"{where}, line {line}: extends: {value!r} should be a recipe's name or a file's path")
+            _read_into(draft, value, folder, (*chain, where))
+    for path, value, line in leaves:
+        if path != ("extends",):
+            draft.set(path, value, f"{where}, line {line}")
+
+
+def _find(name: str, folder: Path) -> tuple[str, str, Path]:
+    """The text of a recipe or file, what to call it in messages, and where relative names in it begin."""
+    if name in recipes.names():
+        return recipes.read(name), f"recipe {name}", folder
+    path = folder / name
+    if not path.is_file():
+        raise UserError(f"'{name}' is neither a recipe nor a file; {suggest(name, recipes.names())}, or a YAML file")
+    try:
+        return path.read_text(encoding="utf-8"), name, path.parent
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise UserError(f"{name}, line {line}: this is not UTF-8 text; an experiment is a YAML file") from None
+    except OSError as error:
+        raise UserError(f"{name}: cannot be read: {error.strerror}") from None
+
+
+def _compose(text: str, where: str) -> yaml.Node | None:
+    try:
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UserError(f"{where}, line {line}: this is not YAML: {error.problem}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise UserError(f"{where}: this is not YAML: {str(error).splitlines()[0]}") from None
+
+
+def _leaves(node: yaml.Node | None, where: str, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any, int]]:
+    """Every key that has no keys below it, its value, and its line."""
+    if isinstance(node, yaml.MappingNode) and (node.value or not path):
+        seen = set()
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise UserError(f"{where}, line {line}: a key should be a word")
+            if key_node.value in seen:
+                raise UserError(f"{where}, line {line}: {'.'.join((*path, key_node.value))}: this key stands twice")
+            seen.add(key_node.value)
+            if isinstance(value_node, yaml.MappingNode):
+                yield from _leaves(value_node, where, (*path, key_node.value))
+            else:
+                yield (*path, key_node.value), _construct(value_node, where), line
+    elif node is not None and not isinstance(node, yaml.MappingNode):
+        raise UserError(f"{where}, line 1: an experiment has the sections {', '.join(Experiment.model_fields)}")
+
+
+def _construct(node: yaml.Node, where: str) -> Any:
+    loader = yaml.SafeLoader("")
+    try:
+        return loader.construct_object(node, deep=True)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        line = node.start_mark.line + 1
+        raise UserError(f"{where}, line {line}: this value cannot be read: {str(error).splitlines()[0]}") from None
+    finally:
+        loader.dispose()
+
+
+def _parse(value: str, where: str) -> Any:
+    node = _compose(value, where)
+    return None if node is None else _construct(node, where)
+
+
+def _validate(draft: Draft) -> Experiment:
+    values = draft.nested()
+    data = values.get("data")
+    task = data.get("task") if isinstance(data, dict) else None
+    if task not in TASKS:
+        shown = "must be given" if task is None else f"{task!r} is none of them"
+        raise UserError(f"{draft.origin(('data', 'task'))}: data.task: {shown}; {suggest(task, TASKS)}")
+    problems = []
+    for section, prefix in ((TASKS[task], ("data",)), (Experiment, ())):
+        try:
+            checked = section.model_validate(data if prefix else values)
+            if prefix:
+                values["data"] = checked
+        except ValidationError as error:
+            problems.append(settings.explain(error, section, prefix, draft.origin))
+            values["data"] = TASKS[task]()  # so that mistakes elsewhere are told in the same breath
+    if problems:
+        raise UserError("\n".join(problems))
+    assert isinstance(checked, Experiment)
+    return checked

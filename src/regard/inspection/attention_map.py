@@ -1,0 +1,221 @@
+"""Attention as a picture: which source token each produced token looked at.
+
+Shapes: weights [..., output, source]; the leading axes, such as layer and head, become small multiples.
+Lengths are in inches and sizes of type in points, 72 to the inch, as matplotlib has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from unicodedata import east_asian_width
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from numpy.typing import ArrayLike, NDArray
+
+from regard.inspection.figures import literal, printable
+
+COLOURS = "inferno"  # black to bright in even steps, also in grey print and to colour-blind eyes
+LONGEST_LABEL = 16  # characters
+LARGEST_CELL = 0.36
+SMALLEST_CELL = 0.1  # below this its label could not be read, so only some are labelled
+USUAL_SIDE = 10.0  # cells shrink to keep the maps this wide and high ...
+LARGEST_SIDE = 24.0  # ... and, from the smallest cell on, the maps grow up to this
+
+
+def draw(
+    weights: ArrayLike,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    title: str | None = None,
+    axes: Sequence[str] = (),
+) -> Figure:
+    """A map of `weights` [output, source]: source tokens are columns, produced tokens rows, brighter is more.
+
+    `axes` names the leading axes of `weights`: with ("head",) or ("layer", "head") there is one map for each,
+    a layer being a row of maps. A single leading axis is broken into rows of four.
+    """
+    maps = _check(weights, len(source_tokens), len(target_tokens), axes)
+    if not len(source_tokens) or not len(target_tokens):
+        return _say("nothing was read" if len(target_tokens) else "nothing was produced", title)
+    source, target = [label(token) for token in source_tokens], [label(token) for token in target_tokens]
+    sheet = Sheet.fit(source, target, maps.shape[:-2])
+    figure = Figure(figsize=(sheet.width, sheet.height))
+    for number, index in enumerate(np.ndindex(maps.shape[:-2])):
+        row, column = divmod(number, sheet.columns)
+        panel = figure.add_axes(sheet.place(row, column))
+        image = _draw_cells(panel, maps[index])
+        _label_source(panel, source if row == 0 else [], sheet)
+        _label_target(panel, target if column == 0 else [], sheet)
+        name = " · ".join(f"{axis} {i + 1}" for axis, i in zip(axes, index, strict=True))
+        name_size = min(sheet.caption, 72 * sheet.map_width / max(_ems(name), 1))
+        panel.set_title(name, y=0, pad=-5, va="top", fontsize=name_size, **literal())
+    _add_colour_bar(figure, image, sheet)
+    if title:
+        figure.text(*sheet.title_place(), printable(title), fontsize=sheet.caption * 1.25, **literal())
+    return figure
+
+
+def label(token: str) -> str:
+    """A token as its label: what cannot be seen is made visible, what is too long is cut."""
+    text = printable(token).replace(" ", "␣")
+    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Where everything goes: maps in a grid, labels above and to the left of it, the colour bar to its right."""
+
+    rows: int
+    columns: int
+    cell: float
+    map_width: float
+    map_height: float
+    gap: float  # between maps, from left to right
+    foot: float  # below each map, for its name
+    left: float  # room for the labels of the rows
+    top: float  # room for the labels of the columns
+    slanted: bool  # words are slanted; single characters stand upright
+    type_size: float
+    caption: float  # the size of all type that is not a token
+
+    @classmethod
+    def fit(cls, source: Sequence[str], target: Sequence[str], lead: Sequence[int]) -> Sheet:
+        """The largest cells that keep the sheet to a usual size, or at least to a possible one."""
+        count = int(np.prod(lead))
+        columns = lead[-1] if len(lead) > 1 else min(count, 4)
+        rows = ceil(count / columns)
+        longest = max(columns * len(source), rows * len(target))
+        cell = min(LARGEST_CELL, max(USUAL_SIDE / longest, SMALLEST_CELL), LARGEST_SIDE / longest)
+        map_width, map_height = cell * len(source), cell * len(target)
+        type_size = 72 * 0.58 * max(cell, SMALLEST_CELL)
+        caption = 9 + 0.4 * cell * longest
+        em, line = type_size / 72, (1.4 * caption + 8) / 72
+        slanted = sum(_ems(text) > 1.5 for text in source) > len(source) / 2
+        tallest = max(map(_ems, source))
+        if slanted:
+            tallest = 0.71 * (tallest + 1)  # the height of a box on its corner
+        return cls(
+            rows=rows,
+            columns=columns,
+            cell=cell,
+            map_width=map_width,
+            map_height=map_height,
+            gap=0.3,
+            foot=line + 0.15 if lead else 0,
+            left=em * max(map(_ems, target)) + line,
+            top=em * max(tallest, 1.2) + line,
+            slanted=slanted,
+            type_size=type_size,
+            caption=caption,
+        )
+
+    @property
+    def grid_width(self) -> float:
+        return self.columns * self.map_width + (self.columns - 1) * self.gap
+
+    @property
+    def grid_height(self) -> float:
+        return self.rows * (self.map_height + self.foot)
+
+    @property
+    def width(self) -> float:
+        return self.left + self.grid_width + 1.2  # the colour bar and its labels
+
+    @property
+    def height(self) -> float:
+        return self.top + self.grid_height + 0.6  # the title
+
+    def place(self, row: int, column: int) -> tuple[float, float, float, float]:
+        """Left, bottom, width and height of one map, as parts of the figure's size."""
+        x = self.left + column * (self.map_width + self.gap)
+        y = self.grid_height - self.map_height - row * (self.map_height + self.foot)
+        return x / self.width, y / self.height, self.map_width / self.width, self.map_height / self.height
+
+    def bar_place(self) -> tuple[float, float, float, float]:
+        height = float(np.clip(self.grid_height, 1.2, 4))
+        x, y = self.left + self.grid_width + 0.2, (self.grid_height + self.foot - height) / 2
+        return x / self.width, y / self.height, 0.15 / self.width, height / self.height
+
+    def title_place(self) -> tuple[float, float]:
+        return self.left / self.width, (self.grid_height + self.top + 0.15) / self.height
+
+
+def _draw_cells(panel: Axes, weights: NDArray[np.float64]) -> AxesImage:
+    image = panel.imshow(weights, cmap=COLOURS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
+    outputs, sources = weights.shape
+    panel.set_xticks(np.arange(1, sources) - 0.5, minor=True)
+    panel.set_yticks(np.arange(1, outputs) - 0.5, minor=True)
+    panel.tick_params(which="both", length=0)
+    if max(weights.shape) <= 24:  # among many cells the lines would be all that one sees
+        panel.grid(which="minor", color="white", linewidth=0.5, alpha=0.25)
+    panel.spines[:].set_visible(False)
+    return image
+
+
+def _label_source(panel: Axes, labels: Sequence[str], sheet: Sheet) -> None:
+    panel.tick_params(axis="x", top=True, bottom=False, labeltop=True, labelbottom=False)
+    panel.xaxis.set_label_position("top")
+    panel.set_xlabel("source" if labels else "", fontsize=sheet.caption, color="dimgrey")
+    panel.set_xticks(*_thin(labels, sheet), fontsize=sheet.type_size, **literal())
+    for text in panel.get_xticklabels():
+        if sheet.slanted:
+            text.set(rotation=45, ha="left", va="baseline", rotation_mode="anchor")
+        elif _ems(text.get_text()) > 1.5:  # such as <end> among single characters
+            text.set(rotation=90)
+
+
+def _label_target(panel: Axes, labels: Sequence[str], sheet: Sheet) -> None:
+    panel.set_ylabel("output" if labels else "", fontsize=sheet.caption, color="dimgrey")
+    panel.set_yticks(*_thin(labels, sheet), fontsize=sheet.type_size, **literal())
+
+
+def _thin(labels: Sequence[str], sheet: Sheet) -> tuple[Sequence[int], Sequence[str]]:
+    """Positions and labels: all of them, or each second, third ... where cells are smaller than type."""
+    each = ceil(SMALLEST_CELL / sheet.cell)
+    return range(0, len(labels), each), labels[::each]
+
+
+def _add_colour_bar(figure: Figure, image: AxesImage, sheet: Sheet) -> None:
+    bar = figure.colorbar(image, cax=figure.add_axes(sheet.bar_place()), ticks=[0, 0.5, 1])
+    bar.set_label("attention weight", fontsize=sheet.caption)
+    bar.ax.tick_params(labelsize=sheet.caption * 0.9, length=2)
+    bar.outline.set_visible(False)
+
+
+def _ems(text: str) -> float:
+    """How wide the text is about, in sizes of its type."""
+    return sum(1.0 if east_asian_width(c) in "WF" else 0.65 for c in text)
+
+
+def _say(message: str, title: str | None) -> Figure:
+    figure = Figure(figsize=(4, 1.2))
+    figure.text(0.5, 0.4, message, ha="center", va="center", fontsize=13, style="italic", color="dimgrey")
+    if title:
+        figure.text(0.5, 0.85, printable(title), ha="center", va="center", fontsize=13, **literal())
+    return figure
+
+
+def _check(weights: ArrayLike, sources: int, outputs: int, axes: Sequence[str]) -> NDArray[np.float64]:
+    """The weights as an array, after making sure that each has its tokens and each leading axis its name."""
+    if hasattr(weights, "detach"):  # a tensor, which may be part of a graph or on another device
+        weights = weights.detach().cpu()
+    maps = np.asarray(weights, dtype=float)
+    if not outputs and not maps.size:  # [] has lost the number of sources
+        return maps
+    if maps.shape[-2:] != (outputs, sources):
+        raise ValueError(
+            f"weights of shape {list(maps.shape)} do not end in [{outputs} target tokens, {sources} source tokens]"
+        )
+    if maps.ndim != len(axes) + 2:
+        raise ValueError(
+            f"weights of shape {list(maps.shape)} have {maps.ndim - 2} leading axes, "
+            f"but axes={tuple(axes)} names {len(axes)}"
+        )
+    if 0 in maps.shape[:-2]:
+        raise ValueError(f"weights of shape {list(maps.shape)} hold no map to draw")
+    return maps

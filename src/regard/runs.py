@@ -1,0 +1,133 @@
+"""The run directory: everything about one experiment, readable without Regard, none of it pickle.
+
+run.json            what wrote it: format, version
+config.yaml         all settings, as used
+vocabulary.json     the tokens of both sides, in the order of their numbers
+model.safetensors   the best weights so far
+state.safetensors   weights, optimizer and progress, to go on from
+metrics.jsonl       a line for each validation
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from regard import __version__, experiments, files
+from regard.config import Experiment
+from regard.data import Codec
+from regard.errors import UserError
+from regard.text import Vocabulary
+
+FORMAT = 1
+Value = TypeVar("Value")
+
+
+class Run:
+    """A run directory. What is in it is read when asked for, and refused if it is damaged."""
+
+    def __init__(self, path: Path) -> None:
+        """Open what `create` has made."""
+        self.path = path
+        if not path.is_dir():
+            raise UserError(f"{path}: there is no such run directory; 'regard train' makes one")
+        if not (path / "run.json").is_file():
+            raise UserError(f"{path}: this is not a run directory: it has no run.json, which 'regard train' writes")
+        self.about: dict[str, Any] = self._read("run.json", json.loads)
+        if not isinstance(self.about, dict) or self.about.get("format") != FORMAT:
+            found = self.about.get("format") if isinstance(self.about, dict) else self.about
+            raise UserError(
+                f"{path / 'run.json'}: this run has format {found!r}; Regard {__version__} reads format {FORMAT}"
+            )
+        self.experiment = self._read("config.yaml", lambda text: experiments.parse(text, str(path / "config.yaml")))
+
+    @classmethod
+    def create(cls, path: Path, experiment: Experiment, codec: Codec) -> Run:
+        """A new run directory, there as a whole or not at all."""
+        vocabulary = {"source": codec.source_vocabulary.tokens, "target": codec.target_vocabulary.tokens}
+        about = {"format": FORMAT, "regard": __version__, "torch": torch.__version__}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+                draft = Path(folder) / "run"
+                draft.mkdir()
+                files.write(draft / "config.yaml", experiments.dump(experiment).encode())
+                files.write(draft / "vocabulary.json", json.dumps(vocabulary, ensure_ascii=False).encode())
+                files.write(draft / "run.json", json.dumps(about).encode())
+                shutil.copymode(path.parent, draft)
+                draft.rename(path)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be made: {error.strerror}") from None
+        return cls(path)
+
+    def codec(self) -> Codec:
+        def parse(text: str) -> Codec:
+            both = json.loads(text)
+            return Codec(self.experiment.data, Vocabulary(both["source"]), Vocabulary(both["target"]))
+
+        return self._read("vocabulary.json", parse)
+
+    def write_tensors(self, name: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+        """One file, all at once; `about` goes into its header, so that the two cannot part."""
+        metadata = {"regard": json.dumps(about)}
+        files.write(self.path / name, save({key: tensor.contiguous() for key, tensor in tensors.items()}, metadata))
+
+    def read_tensors(self, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        path = self.path / name
+        if not path.is_file():
+            raise UserError(
+                f"{path}: not there yet; 'regard train' writes it at the first validation, and goes on when run again"
+            )
+        try:
+            with safe_open(path, framework="pt") as file:
+                about = json.loads(file.metadata()["regard"])
+                return {key: file.get_tensor(key) for key in file.keys()}, about  # noqa: SIM118
+        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path}: this file is damaged or not Regard's: {error}") from None
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).exists()
+
+    def append_metrics(self, row: Mapping[str, Any]) -> None:
+        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All validations; a last line that a crash has cut short does not count."""
+        path = self.path / "metrics.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        rows = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                if number < len(lines):
+                    raise UserError(f"{path}, line {number}: this file is damaged: not JSON") from None
+        return rows
+
+    def forget_metrics_after(self, step: int) -> None:
+        """What lies behind the state that training goes on from will be measured anew."""
+        rows = [row for row in self.metrics() if row["step"] <= step]
+        files.write(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+    def _read(self, name: str, parse: Callable[[str], Value]) -> Value:
+        path = self.path / name
+        try:
+            return parse(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(f"{path}: this file is missing; the run directory is incomplete") from None
+        except OSError as error:
+            raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+        except UserError:
+            raise
+        except (ValueError, KeyError, TypeError) as error:
+            raise UserError(f"{path}: this file is damaged: {error}") from None

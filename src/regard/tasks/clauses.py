@@ -1,0 +1,344 @@
+"""German into English, by a small grammar that knows which words belong together.
+
+A sentence is made in two steps. First its meaning is drawn: a `Clause` says who does what, when and where, but
+nothing about the order of words. Then the meaning is put into words, in both languages at once: the same parts
+are laid out in the German order and in the English one. Every part carries its links along, so the alignment
+of the sentence is known without anybody having to work it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from regard.tasks import clauses_lexicon as lexicon
+from regard.tasks.clauses_lexicon import Adjective, Case, Determiner, Gloss, Modal, Noun, Preposition, Pronoun, Verb
+from regard.tasks.task import Pair, Task
+from regard.text import Tokenizer, Words
+
+Tense = Literal["present", "past"] | Modal
+
+
+# --- Words and the links between them -------------------------------------------------------------------
+
+
+class Link:
+    """Something that is said in both languages: a German and an English word that share a link are aligned."""
+
+
+@dataclass(frozen=True)
+class Token:
+    text: str
+    links: tuple[Link, ...]
+
+
+def tokens(text: str, *links: Link) -> tuple[Token, ...]:
+    return tuple(Token(word, links) for word in text.split())
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """The same thing in both languages."""
+
+    german: tuple[Token, ...] = ()
+    english: tuple[Token, ...] = ()
+
+    def __add__(self, other: Phrase) -> Phrase:
+        return Phrase(self.german + other.german, self.english + other.english)
+
+    def pair(self) -> Pair:
+        alignment = {
+            (row, column)
+            for row, english in enumerate(self.english)
+            for column, german in enumerate(self.german)
+            if set(english.links) & set(german.links)
+        }
+        source, target = (" ".join(token.text for token in side) for side in (self.german, self.english))
+        return Pair(source, target, frozenset(alignment))
+
+
+def gloss(*words: tuple[str, str]) -> Phrase:
+    """Piece by piece: what stands in one piece is aligned."""
+    phrase = Phrase()
+    for german, english in words:
+        link = Link()
+        phrase += Phrase(tokens(german, link), tokens(english, link))
+    return phrase
+
+
+# --- Noun phrases ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NounPhrase:
+    noun: Noun
+    determiner: Determiner
+    adjective: Adjective | None = None
+    plural: bool = False
+
+    @property
+    def person(self) -> int:
+        """Which of a verb's three forms goes with it as a subject."""
+        return 2 if self.plural else 1
+
+    def phrase(self, case: Case, negation: Link | None = None) -> Phrase:
+        """In both languages; after a `negation`, `ein` turns into `kein`, which then says `not` as well as `a`."""
+        determiner, links = self.determiner, [Link()]
+        if negation and determiner is lexicon.A:
+            determiner, links = lexicon.NOT_A, [*links, negation]
+        column = 3 if self.plural else ("der", "die", "das").index(self.noun.article)
+        content = gloss((self._german_noun(case), self.noun.english[self.plural]))
+        if self.adjective:
+            ending = determiner.endings[case][column]
+            content = gloss((self.adjective.stem + ending, self.adjective.english)) + content
+        article = determiner.english[self.plural]
+        if article == "a" and content.english[0].text[0] in "aeiou":
+            article = "an"
+        return Phrase(tokens(determiner.forms[case][column], *links), tokens(article, links[0])) + content
+
+    def _german_noun(self, case: Case) -> str:
+        if not self.plural:
+            return self.noun.singular
+        return self.noun.dative_plural if case == "dative" else self.noun.plural
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where something happens, or with whom."""
+
+    preposition: Preposition
+    noun_phrase: NounPhrase
+
+    def phrase(self) -> Phrase:
+        phrase = gloss((self.preposition.german, self.preposition.english)) + self.noun_phrase.phrase("dative")
+        preposition, article, *rest = phrase.german
+        if (preposition.text, article.text) == ("in", "dem"):
+            return Phrase((Token("im", preposition.links + article.links), *rest), phrase.english)
+        return phrase
+
+
+# --- Clauses --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Clause:
+    """What a clause says. `frequency` and `negated` exclude each other."""
+
+    subject: Pronoun | NounPhrase
+    verb: Verb
+    tense: Tense = "present"
+    object: NounPhrase | None = None
+    setting: Setting | None = None
+    time: Gloss = ()
+    time_first: bool = False  # `heute liest er` rather than `er liest heute`
+    frequency: tuple[str, str] | None = None
+    negated: bool = False
+
+
+class Parts:
+    """The parts of a clause in both languages, to be laid out in one order or another.
+
+    A verb has two links: what is `finite` tells person and tense, what has `content` tells what is done. Often
+    one word does both; in `hat gelesen` and `did not read`, each of two words does one.
+    """
+
+    def __init__(self, clause: Clause) -> None:
+        self.clause = clause
+        self.finite, self.content, self.negation = Link(), Link(), Link()
+        self.subject = self._subject()
+        self.object = self._object()
+        self.setting = clause.setting.phrase() if clause.setting else Phrase()
+        self.time = gloss(*clause.time)
+        self.frequency = gloss(clause.frequency) if clause.frequency else Phrase()
+
+    def _subject(self) -> Phrase:
+        subject = self.clause.subject
+        if isinstance(subject, Pronoun):
+            return gloss((subject.german, subject.english))
+        return subject.phrase("nominative")
+
+    def _object(self) -> Phrase:
+        if self.clause.object is None:
+            return Phrase()
+        return self.clause.object.phrase(self.clause.verb.case, self.negation if self.clause.negated else None)
+
+    def german_verb(self) -> tuple[Token, tuple[Token, ...]]:
+        """The finite verb, and what is left for the end of a main clause."""
+        verb, person = self.clause.verb, self.clause.subject.person
+        match self.clause.tense:
+            case "present":
+                finite = Token(verb.forms[person], (self.finite, self.content))
+                return finite, tokens(verb.particle, self.content)
+            case "past":
+                return Token(verb.perfect[person], (self.finite,)), tokens(verb.participle, self.content)
+            case modal:
+                infinitive = verb.particle + verb.forms[2]
+                return Token(modal.forms[person], (self.finite,)), tokens(infinitive, self.content)
+
+    def german_middle(self) -> tuple[Token, ...]:
+        """What stands between the subject and the end of the verb, apart from a time."""
+        frequency, object, setting = self.frequency.german, self.object.german, self.setting.german
+        if self.clause.object and self.clause.object.determiner is lexicon.A:
+            return frequency + object + setting  # a negation is in the object already: `kein`
+        negation = tokens("nicht", self.negation) if self.clause.negated else ()
+        return object + frequency + negation + setting
+
+    def english_verb(self) -> tuple[Token, ...]:
+        """The whole verb; `not` and frequencies stand after its helper or, where it has none, in front."""
+        tense, negated = self.clause.tense, self.clause.negated
+        third = self.clause.subject.person == 1
+        head, meaning, infinitive = self.clause.verb.english, self.content, tokens("")
+        if isinstance(tense, Modal):
+            infinitive = tokens(f"{head.base} {head.rest}", self.content)
+            head, meaning = tense.english, self.finite
+        if isinstance(tense, Modal) and not head.rest:
+            helper, verb = head.base, tokens("")
+        elif negated:
+            helper = "did" if tense == "past" else "does" if third else "do"
+            verb = tokens(f"{head.base} {head.rest}", meaning)
+        else:
+            form = head.past if tense == "past" else head.third if third else head.base
+            helper, verb = "", tokens(f"{form} {head.rest}", self.finite, meaning)
+        if negated and helper == "can":
+            return tokens("cannot", self.finite, self.negation) + verb + infinitive
+        middle = tokens("not", self.negation) if negated else self.frequency.english
+        return tokens(helper, self.finite) + middle + verb + infinitive
+
+    def english(self, time_first: bool) -> tuple[Token, ...]:
+        rest = self.subject.english + self.english_verb() + self.object.english + self.setting.english
+        return self.time.english + rest if time_first else rest + self.time.english
+
+
+def main_clause(clause: Clause, after_clause: bool = False) -> Phrase:
+    """The finite verb comes second: after the subject, after a time, or after a whole subordinate clause."""
+    parts = Parts(clause)
+    subject, time = parts.subject.german, parts.time.german
+    finite, end = parts.german_verb()
+    time_first = clause.time_first and not after_clause
+    if after_clause:
+        german = (finite, *subject, *time)
+    elif time_first:
+        german = (*time, finite, *subject)
+    else:
+        german = (*subject, finite, *time)
+    return Phrase(german + parts.german_middle() + end, parts.english(time_first))
+
+
+def subordinate_clause(conjunction: tuple[str, str], clause: Clause) -> Phrase:
+    """The finite verb comes last, and a separable verb is in one piece again."""
+    parts = Parts(clause)
+    finite, end = parts.german_verb()
+    if clause.tense == "present":
+        verb: tuple[Token, ...] = (Token(clause.verb.particle + finite.text, finite.links),)
+    else:
+        verb = (*end, finite)
+    german = parts.subject.german + parts.time.german + parts.german_middle() + verb
+    return gloss(conjunction) + Phrase(german, parts.english(time_first=False))
+
+
+def sentence(clauses: Sequence[Clause], conjunctions: Sequence[tuple[str, str]], swapped: bool = False) -> Phrase:
+    """One main clause and, each after its conjunction, the others; `swapped` puts the first of them in front."""
+    phrases = [subordinate_clause(*both) for both in zip(conjunctions, clauses[1:], strict=True)]
+    if swapped:
+        phrase = phrases.pop(0) + gloss((",", ",")) + main_clause(clauses[0], after_clause=True)
+    else:
+        phrase = main_clause(clauses[0])
+    for following in phrases:
+        phrase += gloss((",", "")) + following  # English does without this comma
+    return phrase + gloss((".", "."))
+
+
+# --- Drawing --------------------------------------------------------------------------------------------
+
+
+def draw_noun_phrase(random: Random, nouns: Sequence[Noun]) -> NounPhrase:
+    noun = random.choice(nouns)
+    adjective = random.choice(noun.adjectives) if random.random() < 0.45 else None
+    return NounPhrase(noun, random.choice(noun.determiners), adjective, plural=random.random() < 0.35)
+
+
+def draw_subject(random: Random) -> Pronoun | NounPhrase:
+    if random.random() < 0.5:
+        # Twice as often `ich` as the others, because most verbs have a form for `ich` alone.
+        return random.choice((lexicon.ICH, *lexicon.PRONOUNS))
+    return draw_noun_phrase(random, lexicon.PEOPLE)
+
+
+def draw_verb(random: Random) -> Verb:
+    # A separable verb comes up more often than another, because it has more forms to be learnt.
+    return random.choice(lexicon.SEPARABLE_VERBS if random.random() < 0.5 else lexicon.SIMPLE_VERBS)
+
+
+def draw_setting(random: Random, verb: Verb) -> Setting | None:
+    if not verb.prepositions or random.random() < 0.5:
+        return None
+    preposition = random.choice(verb.prepositions)
+    return Setting(preposition, draw_noun_phrase(random, preposition.nouns))
+
+
+def draw_clause(random: Random, verb: Verb, past: bool) -> Clause:
+    tense: Tense
+    if past:
+        tense, times = "past", lexicon.TIMES_PAST
+    elif random.random() < 0.3:
+        tense, times = random.choice(lexicon.MODALS), lexicon.TIMES_MODAL
+    else:
+        tense, times = "present", lexicon.TIMES_PRESENT
+    adverb = random.choice(("time", "frequency", None, None))
+    return Clause(
+        subject=draw_subject(random),
+        verb=verb,
+        tense=tense,
+        object=draw_noun_phrase(random, verb.objects) if verb.objects else None,
+        setting=draw_setting(random, verb),
+        time=random.choice(times) if adverb == "time" else (),
+        time_first=adverb == "time" and random.random() < 0.5,
+        frequency=random.choice(lexicon.FREQUENCIES) if adverb == "frequency" else None,
+        negated=adverb != "frequency" and random.random() < 0.3,
+    )
+
+
+def draw_sentence(random: Random, length: int) -> Phrase:
+    """A sentence of `length` clauses. All or none are about the past: `if he sang , i sing` would be odd."""
+    past = random.random() < 0.25
+    clauses: list[Clause] = []
+    conjunctions: list[tuple[str, str]] = []
+    for _ in range(length - 1):
+        if random.random() < 0.3:
+            conjunctions.append(lexicon.THAT)
+            clauses.append(draw_clause(random, random.choice(lexicon.REPORTING_VERBS), past))
+        else:
+            conjunctions.append(random.choice(lexicon.CIRCUMSTANCES))
+            clauses.append(draw_clause(random, draw_verb(random), past))
+    clauses.append(draw_clause(random, draw_verb(random), past))
+    # A clause with `dass` stays behind the verb that it depends on.
+    may_swap = length > 1 and lexicon.THAT not in conjunctions
+    return sentence(clauses, conjunctions, swapped=may_swap and random.random() < 0.4)
+
+
+class Clauses(Task):
+    """German sentences into English ones, with the order of words that makes German German.
+
+    Verbs stand second in main clauses and last in subordinate ones, some fall into two pieces far apart, and
+    `kein` is an article as well as the `not` of a verb elsewhere. To find the next English word, one has to look
+    where no rule about positions would send one. As the true alignment comes with each pair, attention can be
+    checked against it.
+    """
+
+    task: Literal["clauses"] = "clauses"
+    train: int = Field(12_000, ge=1)
+    max_clauses: int = Field(2, ge=1, le=3)
+
+    tokenizer: ClassVar[Tokenizer] = Words()
+    # Grammar, and the words that the one before them gives away: `up` after `get`, `front of` after `in`.
+    function_words: ClassVar[frozenset[str]] = frozenset(
+        {"the", "a", "an", "any", "that", "to", "do", "does", "did", ",", "."}
+        | {"front", "of", "up", "on", "off", "back", "away", "for"}
+    )
+
+    def generate(self, random: Random) -> Pair:
+        return draw_sentence(random, random.randint(1, self.max_clauses)).pair()

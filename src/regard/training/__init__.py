@@ -1,0 +1,6 @@
+"""Training: the loop, its schedules, and the state to go on from."""
+
+from regard.training.loop import Observer, train
+from regard.training.progress import Progress
+
+__all__ = ["Observer", "Progress", "train"]

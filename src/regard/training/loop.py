@@ -1,0 +1,196 @@
+"""The training loop: from an experiment to a finished run directory, however often it is interrupted."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torch.nn.utils import clip_grad_norm_
+
+from regard.assembly import build_model
+from regard.config import Experiment
+from regard.data import Batches, Codec
+from regard.errors import UserError
+from regard.evaluation.forced import measure
+from regard.randomness import seed_for
+from regard.runs import Run
+from regard.tasks import Pair
+from regard.training.progress import MODEL, Progress, load_state, parameters_of, save_state
+from regard.training.schedules import learning_rate, teacher_forcing
+
+
+class Observer(Protocol):
+    """Whoever wants to know how training goes, and may ask it to stop."""
+
+    def began(self, progress: Progress, steps: int, parameters: int) -> None: ...
+
+    def stepped(self, progress: Progress, loss: float) -> None: ...
+
+    def validated(self, row: dict[str, Any], best: bool) -> None: ...
+
+    def wants_to_stop(self) -> bool: ...
+
+
+def train(experiment: Experiment, path: Path, observer: Observer) -> Progress:
+    """Train, or go on with training, in the run directory `path`, until the end or until asked to stop."""
+    pairs = experiment.data.splits()
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        run = Run(path)
+        _same_experiment(run, experiment)
+    else:
+        run = Run.create(path, experiment, Codec.build(experiment.data, pairs["train"]))
+    return Trainer(run, pairs["train"], pairs["validation"], observer).run()
+
+
+def _same_experiment(run: Run, experiment: Experiment) -> None:
+    old, new = _flat(run.experiment.model_dump()), _flat(experiment.model_dump())
+    changed = [key for key in {**old, **new} if key != "description" and old.get(key) != new.get(key)]
+    if changed:
+        key = changed[0]
+        more = f", and {len(changed) - 1} more settings differ" if len(changed) > 1 else ""
+        raise UserError(
+            f"{run.path}: this run was begun with {key} = {old.get(key)!r}, not {new.get(key)!r}{more}; "
+            "choose another --out, or the settings that it was begun with"
+        )
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+class Trainer:
+    """One run's model, optimizer and batches; what happens at a step depends on the seed and the step alone."""
+
+    def __init__(self, run: Run, training: list[Pair], validation: list[Pair], observer: Observer) -> None:
+        self.run_directory = run
+        self.observer = observer
+        self.settings = settings = run.experiment.training
+        codec = run.codec()
+        torch.manual_seed(seed_for(settings.seed, "weights"))
+        self.model = build_model(run.experiment.model, len(codec.source_vocabulary), len(codec.target_vocabulary))
+        options = settings.optimizer
+        self.optimizer = OPTIMIZERS[options.kind](
+            self.model.parameters(),
+            lr=settings.rate.peak,
+            betas=(options.beta1, options.beta2),
+            eps=options.epsilon,
+            weight_decay=options.weight_decay,
+            fused=True,
+        )
+
+        def batches(pairs: list[Pair]) -> Batches:
+            return Batches(codec.examples(pairs), batch_tokens=settings.batch_tokens, seed=settings.seed)
+
+        self.batches = batches(training)
+        self.validation = batches(validation)
+        self.free_running = batches(validation[: settings.free_running])
+        self.steps = settings.epochs * self.batches.per_epoch
+        self.validate_every = settings.validate_every or self.batches.per_epoch
+        self.progress = load_state(run, self.model, self.optimizer)
+
+    def run(self) -> Progress:
+        """Step by step to the end, or until the observer wants to stop; the state is saved in both cases."""
+        progress = self.progress
+        if progress.finished:
+            return progress
+        self.run_directory.forget_metrics_after(progress.step)
+        self.observer.began(progress, self.steps, sum(p.numel() for p in self.model.parameters()))
+        saved = time.monotonic()
+        while not progress.finished:
+            self.step()
+            if progress.step % self.validate_every == 0 or progress.step == self.steps:
+                self.validate()
+                progress.finished = self.reason_to_end()
+            stop = self.observer.wants_to_stop()
+            if stop or progress.finished or time.monotonic() - saved >= self.settings.save_every:
+                save_state(self.run_directory, self.model, self.optimizer, progress)
+                saved = time.monotonic()
+            if stop:
+                break
+        return progress
+
+    def step(self) -> None:
+        progress, began = self.progress, time.monotonic()
+        torch.manual_seed(seed_for(self.settings.seed, "step", progress.step))  # for dropout and for the coins
+        batch = self.batches.at(progress.step)
+        given = self.coins(batch.inputs)
+        rate = learning_rate(self.settings.rate, progress.step, self.steps, progress.validation_losses)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.model.train()
+        truth = batch.outputs[batch.valid]
+        logits = self.model(batch.source, batch.source_valid, batch.inputs, batch.valid, given)
+        loss = cross_entropy(logits, truth, label_smoothing=self.settings.label_smoothing)
+        self.optimizer.zero_grad()
+        loss.backward()
+        norm = clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        self.check_finite(loss, norm, rate)
+        self.optimizer.step()
+        progress.step += 1
+        progress.loss_sum += loss.item() * len(truth)
+        progress.tokens += len(truth)
+        progress.seconds += time.monotonic() - began
+        self.observer.stepped(progress, loss.item())
+
+    def coins(self, inputs: Tensor) -> Tensor | None:
+        """For each token, does the decoder read the true one? None: always."""
+        ratio = teacher_forcing(self.settings.teacher_forcing, self.progress.step // self.batches.per_epoch)
+        return None if ratio == 1 else torch.rand(inputs.shape) < ratio
+
+    def check_finite(self, loss: Tensor, norm: Tensor, rate: float) -> None:
+        if math.isfinite(loss.item()) and math.isfinite(norm.item()):
+            return
+        raise UserError(
+            f"{self.run_directory.path}: training broke down at step {self.progress.step + 1}: the loss is "
+            f"{loss.item():.4g} and the gradient's norm {norm.item():.4g}, at a learning rate of {rate:.3g}. What was "
+            "saved before is intact. Try a lower training.rate.peak, a lower training.clip or a longer "
+            "training.rate.warmup, with another --out"
+        )
+
+    def validate(self) -> None:
+        progress, began = self.progress, time.monotonic()
+        forced = measure(self.model, self.validation.once(), teacher=True)
+        free = measure(self.model, self.free_running.once(), teacher=False)
+        best = forced.loss < progress.best_loss
+        progress.validation_losses.append(forced.loss)
+        progress.seconds += time.monotonic() - began
+        settings = self.settings
+        row = {
+            "step": progress.step,
+            "epoch": progress.step / self.batches.per_epoch,
+            "train_loss": progress.loss_sum / progress.tokens,
+            **{f"validation_{name}": value for name, value in asdict(forced).items()},
+            **{f"free_running_{name}": value for name, value in asdict(free).items()},
+            "rate": learning_rate(settings.rate, progress.step - 1, self.steps, progress.validation_losses[:-1]),
+            "teacher_forcing": teacher_forcing(settings.teacher_forcing, (progress.step - 1) // self.batches.per_epoch),
+            "seconds": round(progress.seconds, 3),
+        }
+        progress.loss_sum, progress.tokens = 0.0, 0
+        if best:
+            progress.best_step = progress.step
+            self.run_directory.write_tensors(MODEL, parameters_of(self.model), {"step": progress.step})
+        self.run_directory.append_metrics(row)
+        save_state(self.run_directory, self.model, self.optimizer, progress)
+        self.observer.validated(row, best)
+
+    def reason_to_end(self) -> str:
+        patience = self.settings.patience
+        if patience is not None and self.progress.since_best >= patience:
+            return f"no better loss in {patience} validations"
+        return "all epochs done" if self.progress.step >= self.steps else ""
+
+
+OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+}

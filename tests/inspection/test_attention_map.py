@@ -1,0 +1,202 @@
+import numpy as np
+import pytest
+import torch
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from regard.inspection import figures
+from regard.inspection.attention_map import COLOURS, LONGEST_LABEL, draw, label
+
+SOURCE = ["<U>", "I", " ", "a", "m", "!", "<end>"]  # 7 columns
+TARGET = ["I", " ", "A", "M", "<end>"]  # 5 rows
+
+
+def some_weights(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).dirichlet(np.ones(shape[-1]), size=shape[:-1])
+
+
+def maps_of(figure: Figure) -> list[Axes]:
+    return [axes for axes in figure.axes if axes.images]
+
+
+def texts(labels: list) -> list[str]:
+    return [text.get_text() for text in labels]
+
+
+def all_text(figure: Figure) -> list[str]:
+    return texts(figure.texts)
+
+
+def test_the_picture_shows_the_weights_row_by_row() -> None:
+    weights = some_weights(5, 7)
+    (panel,) = maps_of(draw(weights, SOURCE, TARGET))
+    image = panel.images[0]
+    np.testing.assert_array_equal(image.get_array(), weights)
+    assert image.get_clim() == (0, 1), "the scale is the same in all pictures"
+    assert image.origin == "upper", "the first token is the first row"
+    assert panel.get_aspect() == 1, "cells are square"
+
+
+def test_source_labels_are_on_top_and_outputs_on_the_left_each_at_its_cell() -> None:
+    figure = draw(some_weights(5, 7), SOURCE, TARGET, title="case")
+    figure.draw_without_rendering()  # positions are known once it has been drawn
+    (panel,) = maps_of(figure)
+    assert texts(panel.get_xticklabels()) == ["<U>", "I", "␣", "a", "m", "!", "<end>"]
+    assert texts(panel.get_yticklabels()) == ["I", "␣", "A", "M", "<end>"]
+    for n, text in enumerate(panel.get_xticklabels()):
+        x, y = panel.transAxes.inverted().transform(text.get_window_extent().get_points().mean(axis=0))
+        assert y > 1
+        assert x == pytest.approx((n + 0.5) / 7, abs=0.03)
+    for n, text in enumerate(panel.get_yticklabels()):
+        x, y = panel.transAxes.inverted().transform(text.get_window_extent().get_points().mean(axis=0))
+        assert x < 0
+        assert y == pytest.approx(1 - (n + 0.5) / 5, abs=0.03)
+    assert all_text(figure) == ["case"]
+
+
+@pytest.mark.parametrize("count", [3, 31, 60, 240])
+@pytest.mark.parametrize("token", ["W", "Wörter"])
+def test_labels_do_not_overlap_and_the_figure_stays_small(count: int, token: str) -> None:
+    figure = draw(some_weights(2, count), [token] * count, ["x", "y"], title="title")
+    figure.draw_without_rendering()
+    (panel,) = maps_of(figure)
+    labels = panel.get_xticklabels()
+    assert len(labels) == count
+    # Slanted lines of type are apart when their distance, across the slant, is more than the type's size.
+    step = panel.bbox.width / count * 72 / figure.dpi
+    across = step * (0.707 if labels[0].get_rotation() else 1)
+    assert across > labels[0].get_fontsize()
+    assert labels[0].get_fontsize() >= 4
+    assert max(figure.get_size_inches()) < 27
+    title = figure.texts[0].get_window_extent()
+    assert not any(title.overlaps(text.get_window_extent()) for text in (*labels, panel.xaxis.label))
+
+
+def test_characters_stand_upright_and_words_do_not() -> None:
+    (panel,) = maps_of(draw(some_weights(5, 7), SOURCE, TARGET))
+    assert [text.get_rotation() for text in panel.get_xticklabels()] == [90, 0, 0, 0, 0, 0, 90]
+    (panel,) = maps_of(draw(some_weights(1, 3), ["ein", "Mädchen", "."], ["a"]))
+    assert [text.get_rotation() for text in panel.get_xticklabels()] == [45, 45, 45]
+
+
+def test_where_cells_are_smaller_than_type_only_some_are_labelled() -> None:
+    (panel,) = maps_of(draw(some_weights(1, 500), [str(n % 10) for n in range(500)], ["x"]))
+    assert list(panel.get_xticks()[:3]) == [0, 3, 6]
+    assert texts(panel.get_xticklabels())[:3] == ["0", "3", "6"]
+
+
+def test_layers_are_rows_of_maps_and_heads_are_columns() -> None:
+    weights = some_weights(2, 3, 5, 7)
+    figure = draw(weights, SOURCE, TARGET, title="all", axes=("layer", "head"))
+    panels = maps_of(figure)
+    assert len(panels) == 6
+    assert len(figure.axes) == 7, "one colour bar for all"
+    assert [panel.get_title() for panel in panels][:4] == [
+        "layer 1 · head 1",
+        "layer 1 · head 2",
+        "layer 1 · head 3",
+        "layer 2 · head 1",
+    ]
+    np.testing.assert_array_equal(panels[4].images[0].get_array(), weights[1, 1])
+    left = [round(panel.get_position().x0, 6) for panel in panels]
+    bottom = [round(panel.get_position().y0, 6) for panel in panels]
+    assert left[:3] == left[3:] == sorted(set(left))
+    assert len(set(bottom)) == 2
+    assert bottom[0] > bottom[3], "layer 1 is above layer 2"
+
+
+def test_small_multiples_have_labels_on_the_outer_edges_only() -> None:
+    panels = maps_of(draw(some_weights(2, 3, 5, 7), SOURCE, TARGET, axes=("layer", "head")))
+    assert [len(panel.get_xticklabels()) for panel in panels] == [7, 7, 7, 0, 0, 0]
+    assert [len(panel.get_yticklabels()) for panel in panels] == [5, 0, 0, 5, 0, 0]
+
+
+def test_one_leading_axis_is_broken_into_rows_of_four() -> None:
+    panels = maps_of(draw(some_weights(6, 5, 7), SOURCE, TARGET, axes=("head",)))
+    assert [panel.get_title() for panel in panels] == [f"head {n}" for n in range(1, 7)]
+    assert len({round(panel.get_position().y0, 6) for panel in panels}) == 2
+    assert len({round(panel.get_position().x0, 6) for panel in panels}) == 4
+
+
+def test_maps_do_not_overlap() -> None:
+    figure = draw(some_weights(3, 5, 7, 11), ["word"] * 11, ["w"] * 7, axes=("layer", "head"))
+    boxes = [axes.get_position() for axes in figure.axes]
+    assert not any(a.overlaps(b) for n, a in enumerate(boxes) for b in boxes[:n])
+
+
+@pytest.mark.parametrize("kind", [list, torch.tensor, lambda rows: torch.tensor(rows, requires_grad=True)])
+def test_weights_may_be_lists_or_tensors(kind) -> None:
+    (panel,) = maps_of(draw(kind([[0.25, 0.75]]), ["a", "b"], ["c"]))
+    np.testing.assert_array_equal(panel.images[0].get_array(), [[0.25, 0.75]])
+
+
+@pytest.mark.parametrize("token", ["$x$", r"\alpha", "_", "^", "%", "$", r"$\frac{", "#", "{}"])
+def test_tokens_are_drawn_literally(token: str) -> None:
+    figure = draw([[1.0]], [token], [token], title=token)
+    (panel,) = maps_of(figure)
+    for text in (*panel.get_xticklabels(), *panel.get_yticklabels(), *figure.texts):
+        assert text.get_text() == token
+        assert not text.get_parse_math()
+    figures.render(figure, ".png")
+
+
+@pytest.mark.parametrize(
+    ("token", "shown"),
+    [
+        (" ", "␣"),
+        ("\n", r"\n"),
+        ("\t", r"\t"),
+        ("\x00", r"\x00"),
+        ("\ud800", r"\ud800"),
+        ("\u200b", r"\u200b"),
+        ("\xa0", r"\xa0"),
+        ("<end>", "<end>"),
+        ("▁straße", "▁straße"),
+        ("a" * LONGEST_LABEL, "a" * LONGEST_LABEL),
+        ("a" * (LONGEST_LABEL + 1), "a" * (LONGEST_LABEL - 1) + "…"),
+        ("", ""),
+    ],
+)
+def test_label(token: str, shown: str) -> None:
+    assert label(token) == shown
+
+
+def test_brighter_is_more() -> None:
+    red, green, blue, _ = colormaps[COLOURS](np.linspace(0, 1, 101)).T
+    brightness = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    assert (np.diff(brightness) > 0).all()
+    assert brightness[0] < 0.02
+    assert brightness[-1] > 0.9
+
+
+@pytest.mark.parametrize("weights", [[], np.zeros((0, 7)), np.zeros((3, 0, 7))])
+def test_an_empty_output_says_so(weights) -> None:
+    figure = draw(weights, SOURCE, [], title="$silence$", axes=("head",) if np.ndim(weights) == 3 else ())
+    assert all_text(figure) == ["nothing was produced", "$silence$"]
+    figures.render(figure, ".svg")
+
+
+def test_an_empty_source_says_so() -> None:
+    assert all_text(draw(np.zeros((5, 0)), [], TARGET)) == ["nothing was read"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "message"),
+    [
+        ((7, 5), (), r"shape \[7, 5\] do not end in \[5 target tokens, 7 source tokens\]"),
+        ((7,), (), r"shape \[7\] do not end in"),
+        ((5, 6), (), r"shape \[5, 6\] do not end in"),
+        ((3, 5, 7), (), r"shape \[3, 5, 7\] have 1 leading axes, but axes=\(\) names 0"),
+        ((5, 7), ("head",), r"have 0 leading axes, but axes=\('head',\) names 1"),
+        ((0, 5, 7), ("head",), r"shape \[0, 5, 7\] hold no map"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(shape: tuple[int, ...], axes: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw(np.ones(shape), SOURCE, TARGET, axes=axes)
+
+
+def test_weights_without_target_tokens_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"do not end in \[0 target tokens"):
+        draw(np.ones((5, 7)), SOURCE, [])

@@ -1,0 +1,62 @@
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from regard.errors import UserError
+from regard.tasks.copy import Copy
+
+seeds = st.integers(0, 2**32)
+
+
+@given(seed=seeds)
+def test_the_target_is_the_source_and_the_alignment_the_diagonal(seed: int):
+    pair = Copy().generate(Random(seed))
+    assert pair.target == pair.source
+    assert sorted(pair.alignment) == [(place, place) for place in range(len(pair.source))]
+
+
+@given(seed=seeds, bounds=st.tuples(st.integers(1, 40), st.integers(1, 40)).map(sorted))
+def test_strings_keep_to_the_alphabet_and_the_lengths(seed: int, bounds: list[int]):
+    shortest, longest = bounds
+    source = Copy(alphabet="xyz", min_length=shortest, max_length=longest).generate(Random(seed)).source
+    assert set(source) <= set("xyz")
+    assert shortest <= len(source) <= longest
+
+
+def test_every_length_and_every_letter_is_trained_on():
+    pairs = Copy().splits()["train"]
+    lengths = Counter(len(pair.source) for pair in pairs)
+    letters = Counter(letter for pair in pairs for letter in pair.source)
+    assert sorted(lengths) == list(range(1, 21))
+    assert lengths[1] >= 13  # at least half of the 26 that there are
+    assert len(letters) == 26
+    assert min(letters.values()) > 0.9 * max(letters.values())
+
+
+def test_a_character_that_is_not_in_the_alphabet_is_refused():
+    assert Copy(alphabet="ab ").source_tokens("b a") == ["b", " ", "a"]
+    with pytest.raises(UserError, match="not trained on the character 'c', only on: ab"):
+        Copy(alphabet="ab").source_tokens("abc")
+
+
+def test_a_small_alphabet_runs_out():
+    with pytest.raises(UserError, match=r"data\.train: 10 pairs .* ran out .* after 6"):
+        Copy(alphabet="ab", max_length=2, train=10, validation=1, test=1).splits()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alphabet": "abca"}, "the character 'a' is in the alphabet twice"),
+        ({"alphabet": ""}, "at least 1 character"),
+        ({"min_length": 21}, "min_length is 21, which is more than max_length, 20"),
+        ({"min_length": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message: str):
+    with pytest.raises(ValidationError, match=message):
+        Copy(**settings)

@@ -1,0 +1,69 @@
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.errors import UserError
+from regard.tasks.case import Case
+from regard.tasks.spaces import BLANK, Spaces
+from regard.tasks.task import Pair
+
+PAIR = Pair("a  b ", "ab")
+seeds = st.integers(0, 2**32)
+
+
+def test_with_blank_each_source_character_has_a_target_token():
+    tokens = Spaces().target_tokens(PAIR)
+    assert tokens == ["a", BLANK, BLANK, "b", BLANK]
+    assert Spaces().target_text(tokens) == "ab"
+
+
+def test_without_blank_the_spaces_leave_no_trace():
+    assert Spaces(blank=False).target_tokens(PAIR) == ["a", "b"]
+
+
+def test_a_typed_blank_is_only_characters():
+    pair = Pair("<blank> x", "<blank>x")
+    tokens = Spaces().target_tokens(pair)
+    assert tokens == [*"<blank>", BLANK, "x"]
+    assert Spaces().target_text(tokens) == "<blank>x"
+
+
+def test_nothing_but_spaces_leaves_nothing():
+    pair = Pair("   ", "")
+    assert Spaces().target_tokens(pair) == [BLANK] * 3
+    assert Spaces().target_text([BLANK] * 3) == ""
+    assert Spaces(blank=False).target_tokens(pair) == []
+
+
+@pytest.mark.parametrize("blank", [True, False])
+@given(seed=seeds)
+def test_the_target_is_the_source_without_spaces(blank: bool, seed: int):
+    pair = Spaces(blank=blank).generate(Random(seed))
+    assert pair.target == pair.source.replace(" ", "")
+    assert 1 <= len(pair.source) <= 36
+
+
+@pytest.mark.parametrize("blank", [True, False])
+@given(seed=seeds)
+def test_the_alignment_gives_each_target_token_its_source_character(blank: bool, seed: int):
+    task = Spaces(blank=blank)
+    pair = task.generate(Random(seed))
+    source, target = task.source_tokens(pair.source), task.target_tokens(pair)
+    alignment = sorted(pair.alignment)
+    assert [place for place, _ in alignment] == list(range(len(target)))
+    assert [source[origin].replace(" ", BLANK) for _, origin in alignment] == target
+    assert [origin for _, origin in alignment] == sorted({origin for _, origin in alignment})
+
+
+def test_runs_of_spaces_are_common_and_texts_of_spaces_only_occur():
+    sources = [pair.source for pair in Spaces().splits()["train"]]
+    runs = sum("  " in source for source in sources)
+    assert runs > 1.5 * sum("  " in pair.source[4:] for pair in Case().splits()["train"])
+    assert any(source.isspace() for source in sources)
+
+
+def test_a_tab_is_refused():
+    with pytest.raises(UserError, match=r"not trained on the character '\\t', only on:"):
+        Spaces().source_tokens("a\tb")
