@@ -1,1 +1,29 @@
+"""Regard: sequence-to-sequence learning with attention, to train, inspect and serve.
+
+    import regard
+    translation, = regard.load("runs/case").translate(["<U> I am a student"])
+    translation.text, translation.attention.shape
+
+`regard.nn` has every mechanism, cell, encoder and decoder as an ordinary `torch.nn.Module`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from regard import nn
+    from regard.translator import Translation, Translator, load
+
 __version__ = "0.1.0"
+__all__ = ["Translation", "Translator", "__version__", "load", "nn"]
+
+
+def __getattr__(name: str) -> Any:
+    """Torch takes a second to import, so it waits until something is computed."""
+    if name == "nn":
+        return import_module("regard.nn")
+    if name in __all__:
+        return getattr(import_module("regard.translator"), name)
+    raise AttributeError(f"module 'regard' has no attribute '{name}'")

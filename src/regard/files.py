@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -30,6 +31,18 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 def write(path: Path, content: bytes) -> None:
     with replacing(path) as file:
         file.write(content)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Holds a folder for this process; False if another one has it. The lock ends with the process, however it ends."""
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
 
 
 def _umask() -> int:

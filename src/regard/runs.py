@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard import __version__, experiments, files
 from regard.config import Experiment
@@ -29,7 +29,21 @@ from regard.errors import UserError
 from regard.text import Vocabulary
 
 FORMAT = 1
+MODEL, STATE = "model.safetensors", "state.safetensors"
 Value = TypeVar("Value")
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """All weights by name; one that serves in two places stands once."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def copy_weights(weights: Mapping[str, Tensor], model: nn.Module, origin: Path) -> None:
+    own = weights_of(model)
+    if {name: weight.shape for name, weight in own.items()} != {name: w.shape for name, w in weights.items()}:
+        raise UserError(f"{origin}: these are not the weights of the model that config.yaml describes")
+    for name, weight in own.items():
+        weight.copy_(weights[name])
 
 
 class Run:
@@ -93,6 +107,11 @@ class Run:
                 return {key: file.get_tensor(key) for key in file.keys()}, about  # noqa: SIM118
         except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path}: this file is damaged or not Regard's: {error}") from None
+
+    def load_weights(self, model: nn.Module) -> None:
+        """Put the best weights into a model."""
+        weights, _ = self.read_tensors(MODEL)
+        copy_weights(weights, model, self.path / MODEL)
 
     def has(self, name: str) -> bool:
         return (self.path / name).exists()

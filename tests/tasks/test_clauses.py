@@ -31,11 +31,8 @@ VERBS = {verb.particle + verb.forms[2]: verb for verb in ALL_VERBS}
 MODALS = {modal.forms[2]: modal for modal in lexicon.MODALS}
 PRONOUNS = {pronoun.german: pronoun for pronoun in lexicon.PRONOUNS}
 PARTICLES = {verb.particle for verb in lexicon.SEPARABLE_VERBS}
-FINITE = {
-    form
-    for forms in [lexicon.HAVE, lexicon.BE, *(word.forms for word in (*ALL_VERBS, *lexicon.MODALS))]
-    for form in forms
-}
+FORMS = [lexicon.HAVE, lexicon.BE, *(verb.forms for verb in ALL_VERBS), *(modal.forms for modal in lexicon.MODALS)]
+FINITE = {form for forms in FORMS for form in forms}
 TODAY = (("heute", "today"),)
 CONJUNCTIONS = {german: (german, english) for german, english in (*lexicon.CIRCUMSTANCES, lexicon.THAT)}
 
@@ -230,16 +227,16 @@ def test_equal_sources_have_equal_targets() -> None:
 
 
 def test_every_german_word_has_one_translation() -> None:
-    meanings = defaultdict(set)
+    meanings: defaultdict[str, set[object]] = defaultdict(set)
     for noun in NOUNS.values():
         for form in (noun.singular, noun.plural, noun.dative_plural):
             meanings[form].add(noun.english)
     for [stem], [english], _ in lexicon.rows(lexicon.ADJECTIVES):
         for ending in ("e", "en", "er", "es"):
             meanings[stem + ending].add(english)
-    for glosses in (lexicon.TIMES_PAST, lexicon.TIMES_MODAL, [lexicon.FREQUENCIES], [tuple(CONJUNCTIONS.values())]):
-        for word, english in (piece for gloss in glosses for piece in gloss):
-            meanings[word].add(english)
+    times = [piece for time in lexicon.TIMES_PAST + lexicon.TIMES_MODAL for piece in time]
+    for word, translation in (*times, *lexicon.FREQUENCIES, *CONJUNCTIONS.values()):
+        meanings[word].add(translation)
     for preposition in lexicon.PREPOSITIONS["where"] + lexicon.PREPOSITIONS["with"]:
         meanings[preposition.german].add(preposition.english)
     for pronoun in lexicon.PRONOUNS:
@@ -248,12 +245,10 @@ def test_every_german_word_has_one_translation() -> None:
         for form in modal.forms:
             meanings[form].add(modal.english)
     for verb in ALL_VERBS:
-        # The particle decides: `kommt ... an` and `kommt ... zurück` are two words to translate, `kommt` is none.
-        for form in (*((verb.particle, form) for form in verb.forms), verb.participle):
+        # The particle decides: `holt ... ab` is not `holt`. So a separable verb is looked up in one piece.
+        for form in (*(verb.particle + form for form in verb.forms), verb.participle):
             meanings[form].add(verb.english)
-            meanings["".join(form)].add(verb.english)
-    ambiguous = {word: found for word, found in meanings.items() if len(found) > 1}
-    assert ambiguous == {}
+    assert {word: found for word, found in meanings.items() if len(found) > 1} == {}
     assert not PARTICLES & set(meanings)
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import warnings
-from contextlib import suppress
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -15,6 +12,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 
+from regard import files
 from regard.errors import UserError, suggest
 
 DOTS_PER_INCH = 200
@@ -32,20 +30,15 @@ def check_suffix(path: Path | str) -> str:
 def save(figure: Figure, path: Path | str) -> None:
     """Write the figure as .png, .svg or .pdf. The same figure gives the same bytes.
 
-    The file appears whole or not at all: it is written under another name beside `path`, then renamed.
+    The file appears whole or not at all.
     """
     path = Path(path)
     content = render(figure, check_suffix(path))
-    temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
+        files.write(path, content)
     except OSError as error:
         raise UserError(f"{path}: cannot write the figure: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):  # it is still there only when something above failed
-            temporary.unlink()
 
 
 def render(figure: Figure, suffix: str) -> bytes:

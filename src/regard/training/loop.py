@@ -19,10 +19,11 @@ from regard.config import Experiment
 from regard.data import Batches, Codec
 from regard.errors import UserError
 from regard.evaluation.forced import measure
+from regard.files import locked
 from regard.randomness import seed_for
-from regard.runs import Run
+from regard.runs import MODEL, Run, weights_of
 from regard.tasks import Pair
-from regard.training.progress import MODEL, Progress, load_state, parameters_of, save_state
+from regard.training.progress import Progress, load_state, save_state
 from regard.training.schedules import learning_rate, teacher_forcing
 
 
@@ -46,7 +47,10 @@ def train(experiment: Experiment, path: Path, observer: Observer) -> Progress:
         _same_experiment(run, experiment)
     else:
         run = Run.create(path, experiment, Codec.build(experiment.data, pairs["train"]))
-    return Trainer(run, pairs["train"], pairs["validation"], observer).run()
+    with locked(path) as alone:
+        if not alone:
+            raise UserError(f"{path}: another process is training here")
+        return Trainer(run, pairs["train"], pairs["validation"], observer).run()
 
 
 def _same_experiment(run: Run, experiment: Experiment) -> None:
@@ -178,7 +182,7 @@ class Trainer:
         progress.loss_sum, progress.tokens = 0.0, 0
         if best:
             progress.best_step = progress.step
-            self.run_directory.write_tensors(MODEL, parameters_of(self.model), {"step": progress.step})
+            self.run_directory.write_tensors(MODEL, weights_of(self.model), {"step": progress.step})
         self.run_directory.append_metrics(row)
         save_state(self.run_directory, self.model, self.optimizer, progress)
         self.observer.validated(row, best)

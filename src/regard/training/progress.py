@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from regard.runs import Run
-
-STATE = "state.safetensors"
-MODEL = "model.safetensors"
+from regard.runs import STATE, Run, copy_weights, weights_of
 
 
 @dataclass
@@ -37,22 +32,8 @@ class Progress:
         return len(losses) - 1 - losses.index(min(losses)) if losses else 0
 
 
-def parameters_of(model: nn.Module) -> dict[str, Tensor]:
-    """All weights by name; one that serves in two places stands once."""
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
-
-
-def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Copy weights into a model; a `ValueError` if they are not this model's."""
-    own = parameters_of(model)
-    if {name: tensor.shape for name, tensor in own.items()} != {name: t.shape for name, t in tensors.items()}:
-        raise ValueError("these are the weights of another model")
-    for name, parameter in own.items():
-        parameter.copy_(tensors[name])
-
-
 def save_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-    tensors = {f"model/{name}": tensor for name, tensor in parameters_of(model).items()}
+    tensors = {f"model/{name}": tensor for name, tensor in weights_of(model).items()}
     for name, parameter in model.named_parameters():
         tensors |= {f"optimizer/{name}/{key}": value for key, value in optimizer.state.get(parameter, {}).items()}
     run.write_tensors(STATE, tensors, asdict(progress))
@@ -64,15 +45,10 @@ def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> 
         return Progress()
     tensors, about = run.read_tensors(STATE)
     weights = {name.removeprefix("model/"): tensors[name] for name in tensors if name.startswith("model/")}
-    load_parameters(model, weights)
+    copy_weights(weights, model, run.path / STATE)
     for name, parameter in model.named_parameters():
         prefix = f"optimizer/{name}/"
         state = {key.removeprefix(prefix): tensors[key] for key in tensors if key.startswith(prefix)}
         if state:
             optimizer.state[parameter] = state
     return Progress(**about)
-
-
-def peek(run: Run) -> dict[str, Any]:
-    """The progress of a run without its tensors."""
-    return run.read_tensors(STATE)[1] if run.has(STATE) else asdict(Progress())

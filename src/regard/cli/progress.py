@@ -1,0 +1,131 @@
+"""What a person sees of a training: a bar on a terminal, plain lines elsewhere; and how Ctrl-C is heard."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from regard.training import Observer, Progress
+
+PLAIN_EVERY = 15.0  # seconds between two plain lines
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interruptions:
+    """Remembers that the user wants to stop, so that the step under way can end; asked twice, it ends at once."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._remember) for number in SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        self.signal = number
+        print("\nregard: stopping after this step; once more stops at once", file=sys.stderr, flush=True)
+        signal.signal(number, signal.SIG_DFL)
+
+    @property
+    def exit_code(self) -> int:
+        return 128 + self.signal
+
+
+class PlainObserver:
+    """A line for each validation, and one now and then in between."""
+
+    def __init__(self, interruptions: Interruptions) -> None:
+        self.interruptions = interruptions
+        self.steps = 0
+        self.first_step = 0
+        self.began_at = 0.0
+        self.told_at = 0.0
+
+    def began(self, progress: Progress, steps: int, parameters: int) -> None:
+        self.steps, self.first_step = steps, progress.step
+        self.began_at = self.told_at = time.monotonic()
+        going_on = f", going on after step {progress.step:,}" if progress.step else ""
+        self.tell(f"{parameters:,} weights, {steps:,} steps{going_on}")
+
+    def stepped(self, progress: Progress, loss: float) -> None:
+        if time.monotonic() - self.told_at >= PLAIN_EVERY:
+            self.tell(f"{self.place(progress.step)}  loss {loss:.4f}")
+
+    def validated(self, row: dict[str, Any], best: bool) -> None:
+        self.tell(f"{self.place(row['step'])}  {validation_line(row)}{'  best' if best else ''}")
+
+    def wants_to_stop(self) -> bool:
+        return bool(self.interruptions.signal)
+
+    def place(self, step: int) -> str:
+        rate = (step - self.first_step) / (time.monotonic() - self.began_at)
+        left = round((self.steps - step) / rate) if rate else 0
+        return f"step {step:,}/{self.steps:,}  {rate:.1f} steps/s  {left // 60}:{left % 60:02d} left"
+
+    def tell(self, line: str) -> None:
+        self.told_at = time.monotonic()
+        print(line, file=sys.stderr, flush=True)
+
+
+def validation_line(row: dict[str, Any]) -> str:
+    return (
+        f"loss {row['train_loss']:.4f}  validation {row['validation_loss']:.4f}  "
+        f"free-running {row['free_running_loss']:.4f}  exact {row['free_running_exact_match']:.1%}"
+    )
+
+
+class BarObserver(PlainObserver):
+    """The same validations above a bar that shows the steps, their rate and the time left."""
+
+    def __init__(self, interruptions: Interruptions) -> None:
+        super().__init__(interruptions)
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.bar = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self.task = self.bar.add_task("", total=None, rate="")
+
+    def began(self, progress: Progress, steps: int, parameters: int) -> None:
+        super().began(progress, steps, parameters)
+        self.bar.start()
+        self.bar.update(self.task, total=steps, completed=progress.step)
+
+    def stepped(self, progress: Progress, loss: float) -> None:
+        rate = (progress.step - self.first_step) / (time.monotonic() - self.began_at)
+        self.bar.update(self.task, completed=progress.step, rate=f"{rate:.1f} steps/s  loss {loss:.4f}")
+
+    def validated(self, row: dict[str, Any], best: bool) -> None:
+        self.tell(f"step {row['step']:,}/{self.steps:,}  {validation_line(row)}{'  best' if best else ''}")
+
+    def tell(self, line: str) -> None:
+        self.bar.console.print(line, highlight=False, markup=False)
+
+
+@contextmanager
+def observer(interruptions: Interruptions) -> Iterator[Observer]:
+    if not sys.stderr.isatty():
+        yield PlainObserver(interruptions)
+        return
+    watching = BarObserver(interruptions)
+    try:
+        yield watching
+    finally:
+        watching.bar.stop()

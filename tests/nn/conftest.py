@@ -1,0 +1,163 @@
+"""Every kind of model, enumerated from the tables of `regard.nn`, so that a newcomer is tested without editing tests.
+
+Sizes are small and differ wherever they may, so that a swapped axis fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from inspect import signature
+from itertools import chain, product
+from random import Random
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard import assembly, nn
+from regard.config import ModelSection
+
+SOURCE_TOKENS, TARGET_TOKENS = 17, 19
+BATCH, POSITIONS, STEPS = 3, 7, 5
+LENGTHS = (7, 1, 4)  # of the sources
+
+Choice = dict[str, Any]
+
+
+def encoder_choices() -> list[Choice]:
+    recurrent = [
+        {"kind": "recurrent", "cell": cell, "bidirectional": both} for cell, both in product(nn.CELLS, (False, True))
+    ]
+    return recurrent + [{"kind": kind} for kind in assembly.ENCODERS if kind != "recurrent"]
+
+
+def decoder_choices() -> list[Choice]:
+    recurrent = [
+        {"kind": "recurrent", "cell": cell, "wiring": wiring} for cell, wiring in product(nn.CELLS, nn.WIRINGS)
+    ]
+    return recurrent + [{"kind": kind} for kind in assembly.DECODERS if kind != "recurrent"]
+
+
+def attention_choices() -> list[Choice]:
+    """Every mechanism, plain, and with each of the options that it takes."""
+    return [
+        {"kind": kind, **options}
+        for kind, mechanism in nn.MECHANISMS.items()
+        for options in ({}, {"hard": True}, {"unit_norm": True})
+        if options.keys() <= signature(mechanism).parameters.keys()
+    ]
+
+
+def some_heads(size: int) -> int:
+    return next(heads for heads in range(2, size + 1) if size % heads == 0)
+
+
+def complete(encoder: Choice, decoder: Choice, attention: Choice, random: Random) -> ModelSection:
+    """A model of these kinds; what is left open is drawn, and sizes are made equal only where they have to be."""
+
+    def side(embedding: int, inner_size: int) -> Choice:
+        positions = {"kind": random.choice(list(nn.POSITIONS)), "width": 3, "longest": 13}
+        return {"embedding": embedding, "inner_size": inner_size, "positions": positions}
+
+    recurrent = encoder["kind"] == "recurrent"
+    size = 7 if recurrent else 6
+    encoder = encoder | side(5, 23) | {"size": size, "heads": some_heads(size), "layers": random.choice([1, 2])}
+    state_size = size * 2 if encoder.get("bidirectional") else size
+    last_layers = encoder["layers"] if recurrent else 1
+
+    cells_alike = (encoder.get("cell") == "lstm") == (decoder.get("cell") == "lstm")
+    start = random.choice([start for start in nn.STARTS if start != "copy" or cells_alike])
+    copied = decoder["kind"] == "recurrent" and start == "copy"
+    size = state_size if copied or attention["kind"] == "dot" else 10 if decoder["kind"] == "transformer" else 11
+    decoder = decoder | side(3, 29) | {"size": size, "heads": some_heads(size), "start": start}
+    decoder["layers"] = last_layers if copied else random.choice([1, 2])
+    decoder["readout"] = random.choice(list(nn.READOUTS))
+
+    attention = attention | {"heads": 3, "key_size": 12 if attention["kind"] == "multi-head" else 2}
+    return ModelSection.model_validate({"encoder": encoder, "decoder": decoder, "attention": attention})
+
+
+def name(*choices: Choice) -> str:
+    words = chain.from_iterable(choice.items() for choice in choices)
+    return "-".join(key if value is True else f"no-{key}" if value is False else str(value) for key, value in words)
+
+
+def choose_all() -> dict[str, ModelSection]:
+    """Every encoder with every decoder with every mechanism."""
+    every = product(encoder_choices(), decoder_choices(), attention_choices())
+    return {name(*choices): complete(*choices, Random(name(*choices))) for choices in every}
+
+
+def choose_decoders() -> dict[str, ModelSection]:
+    """Every decoder with every mechanism, each with some encoder."""
+    chosen = {}
+    for choices in product(decoder_choices(), attention_choices()):
+        random = Random(name(*choices))
+        chosen[name(*choices)] = complete(random.choice(encoder_choices()), *choices, random)
+    return chosen
+
+
+EVERY_MODEL, EVERY_DECODER = choose_all(), choose_decoders()
+
+
+@dataclass(frozen=True)
+class Built:
+    section: ModelSection
+    model: nn.Seq2Seq
+
+
+@cache
+def build(section: ModelSection) -> nn.Seq2Seq:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return assembly.build_model(section, SOURCE_TOKENS, TARGET_TOKENS).eval()
+
+
+@pytest.fixture(params=EVERY_MODEL.values(), ids=EVERY_MODEL.keys())
+def any_model(request: pytest.FixtureRequest) -> Built:
+    return Built(request.param, build(request.param))
+
+
+@pytest.fixture(params=EVERY_DECODER.values(), ids=EVERY_DECODER.keys())
+def any_decoder(request: pytest.FixtureRequest) -> Built:
+    return Built(request.param, build(request.param))
+
+
+@pytest.fixture(scope="session")
+def all_sections() -> list[ModelSection]:
+    return [*EVERY_MODEL.values(), *EVERY_DECODER.values()]
+
+
+@dataclass(frozen=True)
+class Data:
+    source: Tensor  # [batch, positions]; padding, too, is random: nothing may depend on it
+    valid: Tensor  # [batch, positions]
+    inputs: Tensor  # [batch, steps]
+    steps_valid: Tensor  # [batch, steps]
+    outputs: Tensor  # [batch, steps]
+
+    def row(self, row: int) -> tuple[Tensor, Tensor]:
+        """One source alone, without padding."""
+        source = self.source[row, self.valid[row]].unsqueeze(0)
+        return source, torch.ones_like(source, dtype=torch.bool)
+
+    def padded(self, more: int) -> tuple[Tensor, Tensor]:
+        """The sources with more padding, and with other tokens in it."""
+        other = (self.source + 1) % SOURCE_TOKENS
+        source = torch.where(self.valid, self.source, other)
+        filler = torch.arange(more).expand(len(source), -1)
+        return torch.cat([source, filler], 1), torch.cat([self.valid, filler < 0], 1)
+
+
+@pytest.fixture(scope="session")
+def data() -> Data:
+    generator = torch.Generator().manual_seed(7)
+    return Data(
+        source=torch.randint(SOURCE_TOKENS, (BATCH, POSITIONS), generator=generator),
+        valid=torch.arange(POSITIONS) < torch.tensor(LENGTHS).unsqueeze(1),
+        inputs=torch.randint(TARGET_TOKENS, (BATCH, STEPS), generator=generator),
+        steps_valid=torch.arange(STEPS) < torch.tensor([3, 5, 1]).unsqueeze(1),
+        outputs=torch.randint(TARGET_TOKENS, (BATCH, STEPS), generator=generator),
+    )

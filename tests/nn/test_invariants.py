@@ -1,0 +1,289 @@
+"""What holds for every encoder with every decoder with every mechanism, whatever they are."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from regard import nn
+from regard.config import ModelSection
+
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+
+
+def unroll(model: nn.Seq2Seq, source: Tensor, valid: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    return model.decoder.unroll(inputs, model.start(source, valid))
+
+
+def steps(model: nn.Seq2Seq, inputs: Tensor, state: nn.State) -> tuple[Tensor, Tensor]:
+    """Logits and weights, as `unroll` gives them, one step at a time."""
+    logits, weights = [], []
+    for token in inputs.unbind(1):
+        output, state = model.decoder.step(token, state)
+        logits.append(output)
+        weights.append(state.weights)
+    return torch.stack(logits, 1), torch.stack(weights, -2)
+
+
+def loss(model: nn.Seq2Seq, source: Tensor, valid: Tensor, data: Any) -> Tensor:
+    logits = model(source, valid, data.inputs, data.steps_valid)
+    return cross_entropy(logits, data.outputs[data.steps_valid])
+
+
+def gradients(model: nn.Seq2Seq, value: Tensor) -> dict[str, Tensor | None]:
+    named = dict(model.named_parameters())
+    return dict(zip(named, torch.autograd.grad(value, list(named.values()), allow_unused=True), strict=True))
+
+
+# Over every encoder with every decoder with every mechanism
+
+
+@torch.inference_mode()
+def test_padding_changes_nothing(any_model, data) -> None:
+    model = any_model.model
+    logits, weights = unroll(model, data.source, data.valid, data.inputs)
+    more_logits, more_weights = unroll(model, *data.padded(5), data.inputs)
+    torch.testing.assert_close(more_logits, logits, **CLOSE)
+    torch.testing.assert_close(more_weights[..., : data.source.shape[1]], weights, **CLOSE)
+    for row in range(len(data.source)):
+        source, valid = data.row(row)
+        alone_logits, alone_weights = unroll(model, source, valid, data.inputs[row : row + 1])
+        torch.testing.assert_close(alone_logits[0], logits[row], **CLOSE)
+        torch.testing.assert_close(alone_weights[0], weights[row, ..., : source.shape[1]], **CLOSE)
+
+
+@torch.inference_mode()
+def test_weights_are_a_distribution_over_real_positions(any_model, data) -> None:
+    section, decoder = any_model.section, any_model.model.decoder
+    _, weights = unroll(any_model.model, data.source, data.valid, data.inputs)
+    batch, positions = data.source.shape
+    sizes = {"layer": section.decoder.layers, "head": section.attention.heads}
+    assert weights.shape == (batch, *(sizes[axis] for axis in decoder.weight_axes), data.inputs.shape[1], positions)
+    assert (weights >= 0).all()
+    padding = ~data.valid.view(batch, *[1] * (weights.dim() - 2), positions)
+    assert not weights.masked_select(padding).any(), "exactly nothing on padding"
+    total = 0.0 if section.attention.kind == "none" else 1.0
+    torch.testing.assert_close(weights.sum(-1), torch.full(weights.shape[:-1], total), **CLOSE)
+    if section.attention.hard:
+        assert set(weights.unique().tolist()) == {0.0, 1.0}
+
+
+@torch.inference_mode()
+def test_unroll_is_repeated_step(any_model, data) -> None:
+    model = any_model.model
+    state = model.start(data.source, data.valid)
+    logits, weights = model.decoder.unroll(data.inputs, state)
+    step_logits, step_weights = steps(model, data.inputs, state)
+    torch.testing.assert_close(step_logits, logits, **CLOSE)
+    torch.testing.assert_close(step_weights, weights, **CLOSE)
+
+
+def test_every_parameter_that_matters_gets_a_finite_gradient_and_padding_does_not_change_it(any_model, data) -> None:
+    section, model = any_model.section, any_model.model
+    plain = gradients(model, loss(model, data.source, data.valid, data))
+    padded = gradients(model, loss(model, *data.padded(5), data))
+    scored = section.attention.kind not in ("none", "mean") and not section.attention.hard
+    for name, gradient in plain.items():
+        if gradient is None:
+            assert not scored, f"{name} has no part in the loss"
+            assert padded[name] is None
+            continue
+        assert gradient.isfinite().all(), name
+        torch.testing.assert_close(padded[name], gradient, msg=lambda text, name=name: f"{name}: {text}", **CLOSE)
+        # A softmax does not feel what is added to all its scores, which is all that this bias does.
+        if scored and not name.endswith("attention.key_layer.bias"):
+            assert gradient.any(), f"{name} has a gradient of zero"
+
+
+# Over every decoder with every mechanism, each with some encoder
+
+
+@torch.inference_mode()
+def test_unroll_with_valid_gives_the_real_steps_in_order(any_decoder, data) -> None:
+    model = any_decoder.model
+    state = model.start(data.source, data.valid)
+    logits, weights = model.decoder.unroll(data.inputs, state)
+    real_logits, same_weights = model.decoder.unroll(data.inputs, state, data.steps_valid)
+    torch.testing.assert_close(real_logits, logits[data.steps_valid], **CLOSE)
+    torch.testing.assert_close(same_weights, weights, **CLOSE)
+    torch.testing.assert_close(model(data.source, data.valid, data.inputs, data.steps_valid), real_logits, **CLOSE)
+
+
+@torch.inference_mode()
+def test_a_run_in_pieces_is_a_run_in_one(any_decoder, data) -> None:
+    model = any_decoder.model
+    state = model.start(data.source, data.valid)
+    features, weights, end = model.decoder.run(data.inputs, state)
+    pieces = []
+    for piece in data.inputs.split((2, 2, 1), 1):
+        *outputs, state = model.decoder.run(piece, state)
+        pieces.append(outputs)
+    torch.testing.assert_close(torch.cat([piece[0] for piece in pieces], 1), features, **CLOSE)
+    torch.testing.assert_close(torch.cat([piece[1] for piece in pieces], -2), weights, **CLOSE)
+    torch.testing.assert_close(state.weights, end.weights, **CLOSE)
+    assert state.position == end.position == data.inputs.shape[1]
+
+
+@torch.inference_mode()
+def test_the_state_shows_where_the_latest_step_looked(any_decoder, data) -> None:
+    decoder = any_decoder.model.decoder
+    state = any_decoder.model.start(data.source, data.valid)
+    assert state.weights is None, "before the first step it looked nowhere"
+    _, weights, state = decoder.run(data.inputs, state)
+    assert torch.equal(state.weights, weights[..., -1, :])
+
+
+@torch.inference_mode()
+def test_a_coin_that_always_gives_the_truth_is_unroll(any_decoder, data) -> None:
+    model = any_decoder.model
+    given = torch.ones_like(data.steps_valid)
+    state = model.start(data.source, data.valid)
+    expected, _ = model.decoder.unroll(data.inputs, state)
+    torch.testing.assert_close(model.decoder.unroll_by_coin(data.inputs, state, given), expected, **CLOSE)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("given", [None, [0, 0, 1, 0, 1]], ids=["never", "sometimes"])
+def test_where_the_coin_says_no_the_model_reads_its_own_likeliest_token(any_decoder, data, given) -> None:
+    model = any_decoder.model
+    coin = torch.tensor(given or [0] * data.inputs.shape[1]).bool()
+    coins = torch.stack([coin, ~coin, coin]) if given else coin.expand(len(data.inputs), -1)  # a coin for each token
+    state = model.start(data.source, data.valid)
+    read = data.inputs.clone()
+    for step in range(1, read.shape[1]):
+        said = model.decoder.unroll(read[:, :step], state)[0][:, -1].argmax(-1)
+        read[:, step] = torch.where(coins[:, step], read[:, step], said)
+    expected, _ = model.decoder.unroll(read, state)
+    actual = model.decoder.unroll_by_coin(data.inputs, state, coins)
+    torch.testing.assert_close(actual, expected, **CLOSE)
+    flat = model(data.source, data.valid, data.inputs, data.steps_valid, coins)
+    torch.testing.assert_close(flat, actual[data.steps_valid], **CLOSE)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("index", [[2, 0, 1], [1, 1, 0, 2], [2]], ids=["permuted", "repeated", "single"])
+@pytest.mark.parametrize("before", [0, 2])
+def test_select_commutes_with_step(any_decoder, data, index: list[int], before: int) -> None:
+    model, rows = any_decoder.model, torch.tensor(index)
+    state = model.start(data.source, data.valid)
+    if before:
+        *_, state = model.decoder.run(data.inputs[:, :before], state)
+    rest = data.inputs[:, before : before + 2]
+    logits, weights = steps(model, rest, state)
+    chosen = state.select(rows)
+    if before:
+        assert torch.equal(chosen.weights, state.weights[rows])
+    chosen_logits, chosen_weights = steps(model, rest[rows], chosen)
+    torch.testing.assert_close(chosen_logits, logits[rows], **CLOSE)
+    torch.testing.assert_close(chosen_weights, weights[rows], **CLOSE)
+
+
+@torch.inference_mode()
+def test_a_step_depends_on_its_own_token_and_on_none_after_it(any_decoder, data) -> None:
+    model = any_decoder.model
+    state = model.start(data.source, data.valid)
+    logits, weights = model.decoder.unroll(data.inputs, state)
+    for step in range(data.inputs.shape[1]):
+        changed = data.inputs.clone()
+        changed[:, step:] = (changed[:, step:] + 1) % logits.shape[-1]
+        other_logits, other_weights = model.decoder.unroll(changed, state)
+        torch.testing.assert_close(other_logits[:, :step], logits[:, :step], **CLOSE)
+        torch.testing.assert_close(other_weights[..., :step, :], weights[..., :step, :], **CLOSE)
+        assert not torch.allclose(other_logits[:, step], logits[:, step], **CLOSE)
+
+
+@torch.inference_mode()
+def test_the_state_before_a_step_is_left_as_it_was(any_decoder, data) -> None:
+    model = any_decoder.model
+    state = model.start(data.source, data.valid)
+    *_, middle = model.decoder.run(data.inputs[:, :2], state)
+    for begin in (state, middle):
+        first, _ = model.decoder.step(data.inputs[:, 2], begin)
+        model.decoder.step(data.inputs[:, 3], begin)
+        again, _ = model.decoder.step(data.inputs[:, 2], begin)
+        assert torch.equal(first, again)
+
+
+def kept(model: nn.Seq2Seq) -> dict[tuple[str, str], Any]:
+    """All that the modules hold, by identity; containers by what is in them."""
+
+    def identity(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: id(item) for key, item in value.items()}
+        return [id(item) for item in value] if isinstance(value, list | tuple | set) else id(value)
+
+    modules = model.named_modules()
+    return {(name, key): identity(value) for name, module in modules for key, value in vars(module).items()}
+
+
+def test_modules_keep_nothing_of_a_call(any_decoder, data) -> None:
+    model = any_decoder.model
+    before, numbers = kept(model), {name: value.clone() for name, value in model.state_dict().items()}
+    state = model.start(data.source, data.valid)
+    model.decoder.unroll(data.inputs, state)
+    model.decoder.unroll_by_coin(data.inputs, state, data.steps_valid)
+    model.decoder.step(data.inputs[:, 0], state)
+    assert kept(model) == before
+    after = model.state_dict()
+    assert after.keys() == numbers.keys()
+    assert all(torch.equal(after[name], numbers[name]) for name in numbers), "weights change in training only"
+
+
+# The enumeration itself
+
+
+def choices(section: ModelSection) -> set[tuple[str, str]]:
+    """What was chosen, as far as it has a meaning for this model."""
+    encoder, decoder, attention = section.encoder, section.decoder, section.attention
+    made = {("encoder", encoder.kind), ("decoder", decoder.kind), ("mechanism", attention.kind)}
+    made |= {(f"{side} layers", str(coder.layers)) for side, coder in (("source", encoder), ("target", decoder))}
+    made |= {("source positions", encoder.positions.kind), ("target positions", decoder.positions.kind)}
+    made |= {("readout", decoder.readout)}
+    made |= {("option", option) for option in ("hard", "unit_norm") if getattr(attention, option)}
+    if encoder.kind == "recurrent":
+        made |= {("encoder cell", encoder.cell), ("directions", "both" if encoder.bidirectional else "one")}
+    if decoder.kind == "recurrent":
+        made |= {("decoder cell", decoder.cell), ("wiring", decoder.wiring), ("start", decoder.start)}
+    return made
+
+
+def test_any_two_choices_meet_in_some_model(all_sections) -> None:
+    """Except where one makes the other meaningless or impossible."""
+    recurrent_only = {"encoder cell", "directions"}, {"decoder cell", "wiring", "start"}
+    met = [choices(section) for section in all_sections]
+    pairs = {frozenset(pair) for made in met for pair in combinations(sorted(made), 2)}
+    everything = sorted(set().union(*met))
+
+    def possible(one: tuple[str, str], other: tuple[str, str]) -> bool:
+        names, values = {one[0], other[0]}, {one[1], other[1]}
+        without_scores = "option" in names and values & {"none", "mean"} and "mechanism" in names
+        no_cell = "self-attention" in values and names & recurrent_only[0]
+        no_cell = no_cell or ("transformer" in values and names & recurrent_only[1])
+        # A copy has the layers and memory cells of both sides alike.
+        copy = ("start", "copy") in (one, other) and "2" in values and "self-attention" in values
+        return len(names) == 2 and not (without_scores or no_cell or copy)
+
+    missing = [pair for pair in product(everything, repeat=2) if possible(*pair) and frozenset(pair) not in pairs]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "table"),
+    [
+        ("mechanism", nn.MECHANISMS),
+        ("encoder cell", nn.CELLS),
+        ("decoder cell", nn.CELLS),
+        ("wiring", nn.WIRINGS),
+        ("start", nn.STARTS),
+        ("readout", nn.READOUTS),
+        ("source positions", nn.POSITIONS),
+        ("target positions", nn.POSITIONS),
+    ],
+)
+def test_everything_in_a_table_is_in_some_model(all_sections, kind: str, table: dict[str, Any]) -> None:
+    assert {value for section in all_sections for key, value in choices(section) if key == kind} == set(table)
