@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
 from regard.settings import Section, impossible
 from regard.tasks import Task
 
+Size = Annotated[int, Field(ge=1, le=65_536)]
+Count = Annotated[int, Field(ge=1, le=1_024)]
+
 
 class PositionsSection(Section):
     kind: Literal["none", "one-hot", "sine", "sine-added", "learned"] = "none"
-    width: int = Field(16, ge=1)  # of `sine`
-    longest: int = Field(128, ge=1)  # of `one-hot` and `learned`
+    width: Size = 16  # of `sine`
+    longest: Size = 128  # of `one-hot` and `learned`
 
 
 class CoderSection(Section):
     """What both sides have: each may have its own sizes."""
 
-    embedding: int = Field(64, ge=1)
+    embedding: Size = 64
     positions: PositionsSection = PositionsSection()
     cell: Literal["tanh", "gru", "lstm"] = "gru"  # of a recurrent one
-    size: int = Field(128, ge=1)
-    layers: int = Field(1, ge=1)
-    heads: int = Field(4, ge=1)  # of self-attention
-    inner_size: int = Field(512, ge=1)  # of the feed-forward net behind self-attention
-
-    @model_validator(mode="after")
-    def _heads_share_the_size(self) -> Self:
-        if self.attends_to_itself and self.size % self.heads:
-            raise impossible("heads", f"{self.heads} heads cannot share a size of {self.size} equally")
-        return self
-
-    @property
-    def attends_to_itself(self) -> bool:
-        raise TypeError("an encoder or a decoder knows")
+    size: Size = 128
+    layers: Count = 1
+    heads: Count = 4  # of self-attention
+    inner_size: Size = 512  # of the feed-forward net behind self-attention
 
 
 class EncoderSection(CoderSection):
     kind: Literal["recurrent", "self-attention"] = "recurrent"
     bidirectional: bool = True
-
-    @property
-    def attends_to_itself(self) -> bool:
-        return self.kind == "self-attention"
 
     @property
     def state_size(self) -> int:
@@ -64,15 +53,11 @@ class DecoderSection(CoderSection):
     start: Literal["copy", "tanh", "relu", "zeros"] = "tanh"
     readout: Literal["direct", "tied"] = "direct"
 
-    @property
-    def attends_to_itself(self) -> bool:
-        return self.kind == "transformer"
-
 
 class AttentionSection(Section):
     kind: Literal["none", "mean", "dot", "scaled-dot", "bilinear", "additive", "multi-head"] = "scaled-dot"
-    key_size: int | None = Field(None, ge=1)  # null: the decoder's size
-    heads: int = Field(4, ge=1)  # of `multi-head`
+    key_size: Size | None = None  # null: the decoder's size
+    heads: Count = 4  # of `multi-head`
     hard: bool = False
     unit_norm: bool = False
 
@@ -89,6 +74,13 @@ class ModelSection(Section):
     decoder: DecoderSection = DecoderSection()
     attention: AttentionSection = AttentionSection()
     dropout: float = Field(0.0, ge=0, lt=1)
+
+    @model_validator(mode="after")
+    def _heads_share_the_size(self) -> Self:
+        for name, coder in (("encoder", self.encoder), ("decoder", self.decoder)):
+            if coder.kind != "recurrent" and coder.size % coder.heads:
+                raise impossible(f"{name}.heads", f"{coder.heads} heads cannot share a size of {coder.size} equally")
+        return self
 
     @model_validator(mode="after")
     def _attention_fits(self) -> Self:

@@ -16,10 +16,11 @@ from torch.nn.utils import clip_grad_norm_
 
 from regard.assembly import build_model
 from regard.config import Experiment
-from regard.data import Batches, Codec
+from regard.data import Batches, Codec, Example
 from regard.errors import UserError
 from regard.evaluation.forced import measure
 from regard.files import locked
+from regard.nn import Seq2Seq
 from regard.randomness import seed_for
 from regard.runs import MODEL, Run, weights_of
 from regard.tasks import Pair
@@ -72,6 +73,19 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def _check_lengths(model: Seq2Seq, examples: list[Example]) -> None:
+    longest = {
+        "encoder": (model.encoder.longest, max(len(example.source) for example in examples)),
+        "decoder": (model.decoder.longest, max(len(example.target) for example in examples) - 1),
+    }
+    for side, (limit, needed) in longest.items():
+        if limit is not None and needed > limit:
+            raise UserError(
+                f"model.{side}.positions.longest: {limit} positions are too few; the data has sequences of {needed} "
+                "tokens, their end included"
+            )
+
+
 class Trainer:
     """One run's model, optimizer and batches; what happens at a step depends on the seed and the step alone."""
 
@@ -95,6 +109,7 @@ class Trainer:
         def batches(pairs: list[Pair]) -> Batches:
             return Batches(codec.examples(pairs), batch_tokens=settings.batch_tokens, seed=settings.seed)
 
+        _check_lengths(self.model, codec.examples([*training, *validation]))
         self.batches = batches(training)
         self.validation = batches(validation)
         self.free_running = batches(validation[: settings.free_running])
