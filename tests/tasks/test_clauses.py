@@ -9,19 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from regard.tasks import clauses_lexicon as lexicon
-from regard.tasks.clauses import (
-    Clause,
-    Clauses,
-    NounPhrase,
-    Phrase,
-    Setting,
-    draw_clause,
-    draw_sentence,
-    draw_verb,
-    main_clause,
-    sentence,
-    subordinate_clause,
-)
+from regard.tasks.clauses import Clauses, draw_clause, draw_sentence, draw_verb
+from regard.tasks.clauses_grammar import Clause, NounPhrase, Phrase, Setting, main_clause, sentence, subordinate_clause
 from regard.tasks.task import Pair
 
 KINDS = ("person", "text", "food", "garment", "opening", "object", "place")

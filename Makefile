@@ -1,0 +1,46 @@
+# make demo    set-up, both trainings, the picture, a sentence to try
+# make test    set-up, lint, types, all tests
+# make install only the set-up: a virtual environment in .venv
+# make bench   the benchmarks
+
+PYTHON ?= python3
+BIN := .venv/bin
+RUNS := runs/demo
+SENTENCE := <U> I am a student
+
+.PHONY: install demo test bench clean
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Regard needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: install
+	@echo '== A vanilla RNN with attention'
+	@$(BIN)/regard train case --out $(RUNS)/attention
+	@echo '== The same RNN without'
+	@$(BIN)/regard train bottleneck --out $(RUNS)/bottleneck
+	@echo '== Both on 1,000 sentences that neither has seen'
+	@$(BIN)/regard evaluate $(RUNS)/attention $(RUNS)/bottleneck
+	@echo
+	@echo '== $(SENTENCE)'
+	@printf 'without attention: ' && $(BIN)/regard translate $(RUNS)/bottleneck '$(SENTENCE)'
+	@printf 'with attention:    ' && $(BIN)/regard show $(RUNS)/attention '$(SENTENCE)' --out $(RUNS)/attention.png
+	@echo
+	@echo 'Now look at $(RUNS)/attention.png, and try a sentence of your own:'
+	@echo '    $(BIN)/regard translate $(RUNS)/attention "<L> Type WHATEVER you like."'
+
+test: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest
+
+bench: install
+	$(BIN)/python benchmarks/teacher_forcing.py
+
+clean:
+	rm -rf .venv runs

@@ -1,0 +1,81 @@
+"""What the documentation says is so."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from regard import experiments, nn, recipes
+from regard.cli.app import app
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def resolve(name: str) -> Any:
+    """The thing that a dotted name stands for: the longest module, then attributes."""
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found: Any = import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            annotations = getattr(found, "__annotations__", {})
+            found = annotations[part] if part in annotations else getattr(found, part)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+def names_in(page: Path) -> list[str]:
+    return re.findall(r"`(regard(?:\.\w+)+)`", page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_name_in_the_docs_resolves(page: Path) -> None:
+    for name in names_in(page):
+        assert resolve(name) is not None
+
+
+def test_a_name_that_does_not_exist_does_not_resolve() -> None:
+    with pytest.raises(AttributeError):
+        resolve("regard.nn.NoSuchAttention")
+
+
+def test_every_part_of_the_tables_has_its_equation() -> None:
+    known = {resolve(name) for name in names_in(ROOT / "docs" / "equations.md") if name.startswith("regard.nn.")}
+    parts = {**nn.MECHANISMS, **nn.CELLS, **nn.WIRINGS, **nn.READOUTS}
+    parts |= {f"positions {kind}": part for kind, part in nn.POSITIONS.items() if kind != "none"}
+    parts |= {f"start {kind}": part for kind, part in nn.STARTS.items() if kind != "zeros"}
+    assert [kind for kind, part in parts.items() if part not in known] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_command_in_the_readme_exists() -> None:
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    shown = re.findall(r"^ *(?:\.venv/bin/)?regard (\w+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
+    assert shown
+    assert set(shown) == commands
+
+
+def test_the_experiment_in_the_readme_is_valid(tmp_path: Path) -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+    assert blocks
+    for number, block in enumerate(blocks):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(block, encoding="utf-8")
+        experiments.load(str(path))
+        assert isinstance(yaml.safe_load(block), dict)
+
+
+def test_every_recipe_is_in_the_readme() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in recipes.names() if f"`{name}`" not in text] == []
