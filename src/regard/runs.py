@@ -11,7 +11,6 @@ metrics.jsonl       a line for each validation
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -67,7 +66,11 @@ class Run:
     @classmethod
     def create(cls, path: Path, experiment: Experiment, codec: Codec) -> Run:
         """A new run directory, there as a whole or not at all."""
-        vocabulary = {"source": codec.source_vocabulary.tokens, "target": codec.target_vocabulary.tokens}
+        vocabulary = {
+            "source": codec.source_vocabulary.tokens,
+            "target": codec.target_vocabulary.tokens,
+            "longest_source": codec.longest_source,
+        }
         about = {"format": FORMAT, "regard": __version__, "torch": torch.__version__}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +80,6 @@ class Run:
                 files.write(draft / "config.yaml", experiments.dump(experiment).encode())
                 files.write(draft / "vocabulary.json", json.dumps(vocabulary, ensure_ascii=False).encode())
                 files.write(draft / "run.json", json.dumps(about).encode())
-                shutil.copymode(path.parent, draft)
                 draft.rename(path)
         except OSError as error:
             raise UserError(f"{path}: cannot be made: {error.strerror}") from None
@@ -85,8 +87,9 @@ class Run:
 
     def codec(self) -> Codec:
         def parse(text: str) -> Codec:
-            both = json.loads(text)
-            return Codec(self.experiment.data, Vocabulary(both["source"]), Vocabulary(both["target"]))
+            known = json.loads(text)
+            source, target = Vocabulary(known["source"]), Vocabulary(known["target"])
+            return Codec(self.experiment.data, source, target, int(known["longest_source"]))
 
         return self._read("vocabulary.json", parse)
 

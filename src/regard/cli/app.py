@@ -38,12 +38,15 @@ def main() -> None:
         for line in str(error).splitlines():
             print(f"regard: {line}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("regard: stopped", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:  # the reader of our output has left; what is still buffered has nowhere to go
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except OSError as error:  # a full disk, say; a broken pipe has its own case above
+        print(f"regard: {error.filename or 'writing'}: {error.strerror}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("regard: stopped", file=sys.stderr)
+        sys.exit(130)
 
 
 def _version(wanted: bool) -> None:
@@ -103,12 +106,12 @@ def translate(
     texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="[default: standard input]")] = None,
 ) -> None:
     """Translate texts, or lines from standard input: one answer a line, in order."""
-    from regard.cli.lines import chunks, place_errors
+    from regard.cli.lines import check, chunks
     from regard.translator import load
 
     translator = load(run)
     for chunk in chunks(texts):
-        place_errors(chunk, translator.check)
+        check(chunk, translator)
         for translation in translator.translate([line.text for line in chunk]):
             print(translation.text)
         sys.stdout.flush()

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.translator import Translator
 
 AT_ONCE = 512  # lines; enough to fill batches, and few enough to answer soon and to hold in memory
 
@@ -33,14 +37,17 @@ def chunks(texts: Sequence[str] | None) -> Iterator[list[Line]]:
         yield chunk
 
 
-def place_errors(lines: Sequence[Line], check: Callable[[str], object]) -> None:
-    """Check every line before any is worked on; a mistake is told with its place."""
+def check(lines: Sequence[Line], translator: Translator) -> None:
+    """Check every line before any is worked on; a mistake or a doubt is told with its place."""
     for line in lines:
         try:
-            if line.text:
-                check(line.text)
+            length = len(translator.check(line.text)) if line.text else 0
         except UserError as error:
             raise UserError(f"{line.origin}: {error}") from None
+        longest = translator.codec.longest_source
+        if length > longest:
+            note = f"{length} tokens, but the longest in training had {longest}; expect mistakes"
+            print(f"regard: note: {line.origin}: {note}", file=sys.stderr)
 
 
 def _decode(content: bytes, origin: str) -> Line:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -33,7 +34,8 @@ class Interruptions:
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
-        print("\nregard: stopping after this step; once more stops at once", file=sys.stderr, flush=True)
+        # Not print: the signal may have come in the middle of one.
+        os.write(sys.stderr.fileno(), b"\nregard: stopping after this step; once more stops at once\n")
         signal.signal(number, signal.SIG_DFL)
 
     @property

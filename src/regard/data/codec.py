@@ -21,18 +21,20 @@ class Example:
 
 @dataclass(frozen=True)
 class Codec:
-    """A task with the vocabularies of both sides."""
+    """A task with what was learned of its texts: the vocabularies of both sides, and how long a source may be."""
 
     task: Task
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
+    longest_source: int  # tokens in the longest training source, its end included
 
     @classmethod
     def build(cls, task: Task, pairs: Sequence[Pair]) -> Self:
         """The vocabularies are those of `pairs`, the training split."""
-        source = Vocabulary.build(task.source_tokens(pair.source) for pair in pairs)
-        target = Vocabulary.build([task.start_token(pair.source), *task.target_tokens(pair)] for pair in pairs)
-        return cls(task, source, target)
+        sources = [task.source_tokens(pair.source) for pair in pairs]
+        targets = [[task.start_token(pair.source), *task.target_tokens(pair)] for pair in pairs]
+        longest = max(len(source) for source in sources) + 1
+        return cls(task, Vocabulary.build(sources), Vocabulary.build(targets), longest)
 
     def source(self, text: str) -> tuple[int, ...]:
         tokens = self.task.source_tokens(text)

@@ -42,16 +42,16 @@ class Observer(Protocol):
 
 def train(experiment: Experiment, path: Path, observer: Observer) -> Progress:
     """Train, or go on with training, in the run directory `path`, until the end or until asked to stop."""
+    is_new = not path.exists() or (path.is_dir() and not any(path.iterdir()))
+    if not is_new:
+        _same_experiment(Run(path), experiment)
     pairs = experiment.data.splits()
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        run = Run(path)
-        _same_experiment(run, experiment)
-    else:
-        run = Run.create(path, experiment, Codec.build(experiment.data, pairs["train"]))
+    if is_new:
+        Run.create(path, experiment, Codec.build(experiment.data, pairs["train"]))
     with locked(path) as alone:
         if not alone:
             raise UserError(f"{path}: another process is training here")
-        return Trainer(run, pairs["train"], pairs["validation"], observer).run()
+        return Trainer(Run(path), pairs["train"], pairs["validation"], observer).run()
 
 
 def _same_experiment(run: Run, experiment: Experiment) -> None:
@@ -125,17 +125,16 @@ class Trainer:
         self.run_directory.forget_metrics_after(progress.step)
         self.observer.began(progress, self.steps, sum(p.numel() for p in self.model.parameters()))
         saved = time.monotonic()
-        while not progress.finished:
+        stop = False
+        while not (progress.finished or stop):
             self.step()
+            stop = self.observer.wants_to_stop()
             if progress.step % self.validate_every == 0 or progress.step == self.steps:
                 self.validate()
-                progress.finished = self.reason_to_end()
-            stop = self.observer.wants_to_stop()
-            if stop or progress.finished or time.monotonic() - saved >= self.settings.save_every:
-                save_state(self.run_directory, self.model, self.optimizer, progress)
-                saved = time.monotonic()
-            if stop:
-                break
+            elif not stop and time.monotonic() - saved < self.settings.save_every:
+                continue
+            save_state(self.run_directory, self.model, self.optimizer, progress)
+            saved = time.monotonic()
         return progress
 
     def step(self) -> None:
@@ -153,7 +152,7 @@ class Trainer:
         self.optimizer.zero_grad()
         loss.backward()
         norm = clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        self.check_finite(loss, norm, rate)
+        self.check_finite(loss.item(), norm.item(), progress.step + 1)
         self.optimizer.step()
         progress.step += 1
         progress.loss_sum += loss.item() * len(truth)
@@ -166,20 +165,25 @@ class Trainer:
         ratio = teacher_forcing(self.settings.teacher_forcing, self.progress.step // self.batches.per_epoch)
         return None if ratio == 1 else torch.rand(inputs.shape) < ratio
 
-    def check_finite(self, loss: Tensor, norm: Tensor, rate: float) -> None:
-        if math.isfinite(loss.item()) and math.isfinite(norm.item()):
-            return
-        raise UserError(
-            f"{self.run_directory.path}: training broke down at step {self.progress.step + 1}: the loss is "
-            f"{loss.item():.4g} and the gradient's norm {norm.item():.4g}, at a learning rate of {rate:.3g}. What was "
-            "saved before is intact. Try a lower training.rate.peak, a lower training.clip or a longer "
-            "training.rate.warmup, with another --out"
-        )
+    def check_finite(self, loss: float, norm: float, step: int) -> None:
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise UserError(
+                f"{self.run_directory.path}: training broke down at step {step}: the loss is {loss:.4g}, the norm of "
+                f"its gradient {norm:.4g}. What was saved before is intact. Try a lower training.rate.peak "
+                f"(now {self.settings.rate.peak:g}), a lower training.clip or a longer training.rate.warmup, with "
+                "another --out"
+            )
 
     def validate(self) -> None:
+        """Measure, keep the weights if they are the best so far, and see whether this is the end.
+
+        What is written here is written before the state that knows of it: after a crash in between, it is computed
+        again, to the same bits.
+        """
         progress, began = self.progress, time.monotonic()
         forced = measure(self.model, self.validation.once(), teacher=True)
         free = measure(self.model, self.free_running.once(), teacher=False)
+        self.check_finite(forced.loss, 0.0, progress.step)
         best = forced.loss < progress.best_loss
         progress.validation_losses.append(forced.loss)
         progress.seconds += time.monotonic() - began
@@ -199,7 +203,7 @@ class Trainer:
             progress.best_step = progress.step
             self.run_directory.write_tensors(MODEL, weights_of(self.model), {"step": progress.step})
         self.run_directory.append_metrics(row)
-        save_state(self.run_directory, self.model, self.optimizer, progress)
+        progress.finished = self.reason_to_end()
         self.observer.validated(row, best)
 
     def reason_to_end(self) -> str:
