@@ -151,5 +151,7 @@ class Run:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from None
         except UserError:
             raise
-        except (ValueError, KeyError, TypeError) as error:
+        except KeyError as error:
+            raise UserError(f"{path}: this file is damaged: it lacks {error}") from None
+        except (ValueError, TypeError) as error:
             raise UserError(f"{path}: this file is damaged: {error}") from None

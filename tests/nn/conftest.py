@@ -6,7 +6,6 @@ Sizes are small and differ wherever they may, so that a swapped axis fails.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from inspect import signature
 from itertools import chain, product
 from random import Random
@@ -22,6 +21,7 @@ from regard.config import ModelSection
 SOURCE_TOKENS, TARGET_TOKENS = 17, 19
 BATCH, POSITIONS, STEPS = 3, 7, 5
 LENGTHS = (7, 1, 4)  # of the sources
+LAYERS = (1, 2)
 
 Choice = dict[str, Any]
 
@@ -57,13 +57,15 @@ def some_heads(size: int) -> int:
 def complete(encoder: Choice, decoder: Choice, attention: Choice, random: Random) -> ModelSection:
     """A model of these kinds; what is left open is drawn, and sizes are made equal only where they have to be."""
 
-    def side(embedding: int, inner_size: int) -> Choice:
-        positions = {"kind": random.choice(list(nn.POSITIONS)), "width": 3, "longest": 13}
-        return {"embedding": embedding, "inner_size": inner_size, "positions": positions}
+    def side(embedding: int, inner_size: int, positions: str | None = None) -> Choice:
+        kind = positions or random.choice(list(nn.POSITIONS))
+        positions_section = {"kind": kind, "width": 3, "longest": 13}
+        return {"embedding": embedding, "inner_size": inner_size, "positions": positions_section}
 
     recurrent = encoder["kind"] == "recurrent"
     size = 7 if recurrent else 6
-    encoder = encoder | side(5, 23) | {"size": size, "heads": some_heads(size), "layers": random.choice([1, 2])}
+    encoder = encoder | side(5, 23, encoder.get("positions")) | {"size": size, "heads": some_heads(size)}
+    encoder.setdefault("layers", random.choice(LAYERS))
     state_size = size * 2 if encoder.get("bidirectional") else size
     last_layers = encoder["layers"] if recurrent else 1
 
@@ -72,7 +74,7 @@ def complete(encoder: Choice, decoder: Choice, attention: Choice, random: Random
     copied = decoder["kind"] == "recurrent" and start == "copy"
     size = state_size if copied or attention["kind"] == "dot" else 10 if decoder["kind"] == "transformer" else 11
     decoder = decoder | side(3, 29) | {"size": size, "heads": some_heads(size), "start": start}
-    decoder["layers"] = last_layers if copied else random.choice([1, 2])
+    decoder["layers"] = last_layers if copied else random.choice(LAYERS)
     decoder["readout"] = random.choice(list(nn.READOUTS))
 
     attention = attention | {"heads": 3, "key_size": 12 if attention["kind"] == "multi-head" else 2}
@@ -85,13 +87,17 @@ def name(*choices: Choice) -> str:
 
 
 def choose_all() -> dict[str, ModelSection]:
-    """Every encoder with every decoder with every mechanism."""
-    every = product(encoder_choices(), decoder_choices(), attention_choices())
-    return {name(*choices): complete(*choices, Random(name(*choices))) for choices in every}
+    """Every encoder with every decoder with every mechanism, each with some option."""
+    chosen = {}
+    for *coders, mechanism in product(encoder_choices(), decoder_choices(), nn.MECHANISMS):
+        random = Random(name(*coders) + mechanism)
+        attention = random.choice([choice for choice in attention_choices() if choice["kind"] == mechanism])
+        chosen[name(*coders, attention)] = complete(*coders, attention, random)
+    return chosen
 
 
 def choose_decoders() -> dict[str, ModelSection]:
-    """Every decoder with every mechanism, each with some encoder."""
+    """Every decoder with every mechanism with every option, each with some encoder."""
     chosen = {}
     for choices in product(decoder_choices(), attention_choices()):
         random = Random(name(*choices))
@@ -99,7 +105,18 @@ def choose_decoders() -> dict[str, ModelSection]:
     return chosen
 
 
-EVERY_MODEL, EVERY_DECODER = choose_all(), choose_decoders()
+def choose_encoders() -> dict[str, ModelSection]:
+    """Every encoder with every number of layers and every kind of positions, each with some decoder."""
+    chosen = {}
+    for encoder, layers, positions in product(encoder_choices(), LAYERS, nn.POSITIONS):
+        exact = encoder | {"layers": layers, "positions": positions}
+        random = Random(name(exact))
+        rest = random.choice(decoder_choices()), random.choice(attention_choices())
+        chosen[name(exact)] = complete(exact, *rest, random)
+    return chosen
+
+
+EVERY_MODEL, EVERY_DECODER, EVERY_ENCODER = choose_all(), choose_decoders(), choose_encoders()
 
 
 @dataclass(frozen=True)
@@ -108,26 +125,30 @@ class Built:
     model: nn.Seq2Seq
 
 
-@cache
-def build(section: ModelSection) -> nn.Seq2Seq:
-    with torch.random.fork_rng():
+def build(section: ModelSection) -> Built:
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        return assembly.build_model(section, SOURCE_TOKENS, TARGET_TOKENS).eval()
+        return Built(section, assembly.build_model(section, SOURCE_TOKENS, TARGET_TOKENS).eval())
 
 
-@pytest.fixture(params=EVERY_MODEL.values(), ids=EVERY_MODEL.keys())
+@pytest.fixture(scope="module", params=EVERY_MODEL.values(), ids=EVERY_MODEL.keys())
 def any_model(request: pytest.FixtureRequest) -> Built:
-    return Built(request.param, build(request.param))
+    return build(request.param)
 
 
-@pytest.fixture(params=EVERY_DECODER.values(), ids=EVERY_DECODER.keys())
+@pytest.fixture(scope="module", params=EVERY_DECODER.values(), ids=EVERY_DECODER.keys())
 def any_decoder(request: pytest.FixtureRequest) -> Built:
-    return Built(request.param, build(request.param))
+    return build(request.param)
+
+
+@pytest.fixture(scope="module", params=EVERY_ENCODER.values(), ids=EVERY_ENCODER.keys())
+def any_encoder(request: pytest.FixtureRequest) -> Built:
+    return build(request.param)
 
 
 @pytest.fixture(scope="session")
 def all_sections() -> list[ModelSection]:
-    return [*EVERY_MODEL.values(), *EVERY_DECODER.values()]
+    return [*EVERY_MODEL.values(), *EVERY_DECODER.values(), *EVERY_ENCODER.values()]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -38,15 +37,9 @@ def main() -> None:
         for line in str(error).splitlines():
             print(f"regard: {line}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:  # the reader of our output has left; what is still buffered has nowhere to go
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
-    except OSError as error:  # a full disk, say; a broken pipe has its own case above
+    except OSError as error:  # a full disk, say; typer itself has dealt with a broken pipe and with Ctrl-C
         print(f"regard: {error.filename or 'writing'}: {error.strerror}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("regard: stopped", file=sys.stderr)
-        sys.exit(130)
 
 
 def _version(wanted: bool) -> None:
