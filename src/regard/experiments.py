@@ -151,22 +151,23 @@ def _parse(value: str, where: str) -> Any:
 
 
 def _validate(draft: Draft) -> Experiment:
+    """The experiment, or all that is wrong with it. What sections `data` has depends on its task."""
     values = draft.nested()
     data = values.get("data")
     task = data.get("task") if isinstance(data, dict) else None
-    if task not in TASKS:
-        shown = "must be given" if task is None else f"{task!r} is none of them"
-        raise UserError(f"{draft.origin(('data', 'task'))}: data.task: {shown}; {suggest(task, TASKS)}")
+    if not isinstance(task, str) or task not in TASKS:
+        problem = "must be given" if task is None else f"{task!r} is none of them"
+        raise UserError(f"{draft.origin(('data', 'task'))}: data.task: {problem}; {suggest(task, TASKS)}")
     problems = []
-    for section, prefix in ((TASKS[task], ("data",)), (Experiment, ())):
-        try:
-            checked = section.model_validate(data if prefix else values)
-            if prefix:
-                values["data"] = checked
-        except ValidationError as error:
-            problems.append(settings.explain(error, section, prefix, draft.origin))
-            values["data"] = TASKS[task]()  # so that mistakes elsewhere are told in the same breath
+    try:
+        values["data"] = TASKS[task].model_validate(data)
+    except ValidationError as error:
+        problems.append(settings.explain(error, TASKS[task], ("data",), draft.origin))
+        values["data"] = TASKS[task]()  # so that mistakes elsewhere are told in the same breath
+    try:
+        experiment = Experiment.model_validate(values)
+    except ValidationError as error:
+        problems.append(settings.explain(error, Experiment, (), draft.origin))
     if problems:
         raise UserError("\n".join(problems))
-    assert isinstance(checked, Experiment)
-    return checked
+    return experiment

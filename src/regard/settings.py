@@ -34,7 +34,8 @@ def explain(error: ValidationError, section: type[Section], prefix: Path, origin
         path = tuple(str(part) for part in details["loc"])
         if details["type"] == "impossible":
             path += tuple(details["ctx"]["key"].split("."))
-        problem = _problem(details, path[-1] if path else "", _section_at(section, path[:-1]))
+        at = path if details["type"] == "model_type" else path[:-1]
+        problem = _problem(details, path[-1] if path else "", _section_at(section, at))
         path = prefix + path
         lines.append(f"{origin(path)}: {'.'.join(path)}: {problem}")
     return "\n".join(lines)
@@ -62,6 +63,8 @@ def _problem(details: ErrorDetails, key: str, section: type[Section]) -> str:
             return f"{value!r} is none of them; {suggest(value, choices)}"
         case "missing":
             return "must be given"
+        case "value_error":
+            return f"{value!r} is not right: {context['error']}"
         case "model_type":
             return f"{value!r} is not a section; it has the keys {', '.join(section.model_fields)}"
         case _:

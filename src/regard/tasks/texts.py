@@ -9,6 +9,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from regard.errors import UserError
+from regard.settings import impossible
 from regard.tasks.task import Task
 
 Length = Annotated[int, Field(ge=1, le=1000)]
@@ -47,9 +48,8 @@ class TextTask(Task):
     @model_validator(mode="after")
     def _check_lengths(self) -> Self:
         if self.min_length > self.max_length:
-            raise ValueError(
-                f"min_length is {self.min_length}, which is more than max_length, {self.max_length}; "
-                f"make min_length smaller or max_length larger"
+            raise impossible(
+                "min_length", f"{self.min_length} is more than max_length, {self.max_length}; make it smaller"
             )
         return self
 
