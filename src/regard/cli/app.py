@@ -100,7 +100,7 @@ def translate(
 ) -> None:
     """Translate texts, or lines from standard input: one answer a line, in order."""
     from regard.cli.lines import check, chunks
-    from regard.translator import load
+    from regard.cli.loading import load
 
     translator = load(run)
     for chunk in chunks(texts):
@@ -117,9 +117,9 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a run.")] = False,
 ) -> None:
     """Score a run, or several side by side."""
+    from regard.cli.loading import load
     from regard.cli.tables import comparison
     from regard.evaluation import scores
-    from regard.translator import load
 
     results = []
     for translator in [load(run) for run in runs]:

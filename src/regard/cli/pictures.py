@@ -11,7 +11,7 @@ from regard.inspection import curves as learning_curves
 
 def draw_attention(run: Path, text: str, out: Path) -> None:
     figures.check_suffix(out)
-    from regard.translator import load
+    from regard.cli.loading import load
 
     translator = load(run)
     kind = translator.experiment.model.attention.kind

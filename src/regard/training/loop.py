@@ -94,6 +94,7 @@ class Trainer:
         self.observer = observer
         self.settings = settings = run.experiment.training
         codec = run.codec()
+        torch.set_num_threads(settings.threads)
         torch.manual_seed(seed_for(settings.seed, "weights"))
         self.model = build_model(run.experiment.model, len(codec.source_vocabulary), len(codec.target_vocabulary))
         options = settings.optimizer
