@@ -162,9 +162,7 @@ class TrainingSection(Section):
     validate_every: int | None = Field(None, ge=1)  # steps; null: once in an epoch
     free_running: int = Field(200, ge=1)  # so many validation sentences are also produced freely
     patience: int | None = Field(None, ge=1)  # stop after so many validations without a better loss; null: never
-    threads: Count = (
-        1  # two or more help large models only; part of the experiment, as sums depend on it in the last bit
-    )
+    threads: Count = 1  # more help large models only; a setting, because the last bits of a sum depend on it
     save_every: float = Field(30.0, ge=0)  # seconds between two savings of the state to go on from
 
 
