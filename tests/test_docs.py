@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import yaml
 
 from regard import experiments, nn, recipes
@@ -74,6 +75,19 @@ def test_the_experiment_in_the_readme_is_valid(tmp_path: Path) -> None:
         path.write_text(block, encoding="utf-8")
         experiments.load(str(path))
         assert isinstance(yaml.safe_load(block), dict)
+
+
+def test_the_modules_in_the_readme_work_on_their_own() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
+    (block,) = [block for block in blocks if "from regard.nn import" in block]
+    names = {
+        "states": torch.randn(3, 5, 512),
+        "valid": torch.ones(3, 5, dtype=torch.bool),
+        "query": torch.randn(3, 7, 256),
+    }
+    exec(block, names)
+    assert names["context"].shape == (3, 7, 512)
+    assert names["weights"].shape == (3, 7, 5)
 
 
 def test_every_recipe_is_in_the_readme() -> None:
