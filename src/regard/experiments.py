@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from reprlib import repr as in_short
 from typing import Any
 
 import yaml
@@ -17,15 +20,27 @@ from regard.tasks import TASKS
 KeyPath = tuple[str, ...]
 
 
+class Loader(yaml.SafeLoader):
+    """YAML without objects, and with numbers such as 1e-3, which YAML 1.1 takes for a text."""
+
+
+Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
+
+
 class Draft:
     """Settings on their way to an experiment: for each key its value, and where it was set."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.values: dict[KeyPath, Any] = {}
         self.origins: dict[KeyPath, str] = {}
 
     def set(self, path: KeyPath, value: Any, origin: str) -> None:
-        """A later value takes the place of an earlier one, and of all below or above it."""
+        """A later value takes the place of an earlier one, and of all below or above it; `{}` changes nothing."""
+        if value == {} and any(key[: len(path)] == path for key in self.values):
+            return
         for known in [key for key in self.values if key[: len(path)] == path or path[: len(key)] == key]:
             del self.values[known]
         self.values[path] = value
@@ -33,10 +48,10 @@ class Draft:
 
     def origin(self, path: KeyPath) -> str:
         """Where `path` was set; failing that, something below it, or the nearest thing above."""
+        if not path:
+            return self.name
         below = [key for key in self.origins if key[: len(path)] == path]
-        if below:
-            return self.origins[below[0]]
-        return self.origin(path[:-1]) if path else "the experiment"
+        return self.origins[min(below, key=len)] if below else self.origin(path[:-1])
 
     def nested(self) -> dict[str, Any]:
         tree: dict[str, Any] = {}
@@ -50,20 +65,21 @@ class Draft:
 
 def load(name: str, overrides: Sequence[str] = ()) -> Experiment:
     """The experiment `name`, a recipe or a YAML file, with `overrides` such as `training.seed=2`."""
-    draft = Draft()
-    _read_into(draft, name, Path.cwd(), ())
+    draft = Draft(name)
+    _read_into(draft, name, Path(), ())
     for override in overrides:
         key, equals, value = override.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set {override}: this should be KEY=VALUE, as in --set training.seed=2")
         origin = f"--set {override}"
-        draft.set(tuple(key.strip().split(".")), _parse(value, origin), origin)
+        node = _compose(value, origin)
+        draft.set(tuple(key.strip().split(".")), None if node is None else _construct(node, origin), origin)
     return _validate(draft)
 
 
 def parse(text: str, where: str) -> Experiment:
     """An experiment from the text of a YAML file that stands on its own."""
-    draft = Draft()
+    draft = Draft(where)
     for path, value, line in _leaves(_compose(text, where), where):
         draft.set(path, value, f"{where}, line {line}")
     return _validate(draft)
@@ -75,14 +91,20 @@ def dump(experiment: Experiment) -> str:
 
 
 def _read_into(draft: Draft, name: str, folder: Path, chain: tuple[str, ...]) -> None:
+    """Read a recipe or file into `draft`, after what it extends; names in it are relative to its own folder."""
     text, where, folder = _find(name, folder)
     if where in chain:
         raise UserError(f"{where}: extends itself: {' → '.join([*chain, where])}")
     leaves = list(_leaves(_compose(text, where), where))
     for path, value, line in leaves:
         if path == ("extends",):
+            origin = f"{where}, line {line}: extends: "
             if not isinstance(value, str):
-                raise UserError(f"{where}, line {line}: extends: {value!r} should be a recipe's name or a file's path")
+                raise UserError(f"{origin}{in_short(value)} should be a recipe's name or a file's path")
+            try:
+                _find(value, folder)
+            except UserError as error:
+                raise UserError(f"{origin}{error}") from None
             _read_into(draft, value, folder, (*chain, where))
     for path, value, line in leaves:
         if path != ("extends",):
@@ -90,73 +112,81 @@ def _read_into(draft: Draft, name: str, folder: Path, chain: tuple[str, ...]) ->
 
 
 def _find(name: str, folder: Path) -> tuple[str, str, Path]:
-    """The text of a recipe or file, what to call it in messages, and where relative names in it begin."""
+    """The text of a recipe or file, what to call it in messages, and the folder in which it lies."""
     if name in recipes.names():
         return recipes.read(name), f"recipe {name}", folder
-    path = folder / name
-    if not path.is_file():
-        raise UserError(f"'{name}' is neither a recipe nor a file; {suggest(name, recipes.names())}, or a YAML file")
+    path = Path(os.path.normpath(folder / name))
     try:
-        return path.read_text(encoding="utf-8"), name, path.parent
+        return path.read_text(encoding="utf-8"), str(path), path.parent
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise UserError(f"{name}, line {line}: this is not UTF-8 text; an experiment is a YAML file") from None
+        raise UserError(f"{path}, line {line}: this is not UTF-8 text; an experiment is a YAML file") from None
+    except (FileNotFoundError, ValueError):  # a name with a NUL in it is a ValueError
+        raise UserError(
+            f"{name!r} is neither a recipe nor a file; {suggest(name, recipes.names())}, or a YAML file"
+        ) from None
     except OSError as error:
-        raise UserError(f"{name}: cannot be read: {error.strerror}") from None
+        raise UserError(f"{in_short(str(path))}: cannot be read: {error.strerror}") from None
 
 
 def _compose(text: str, where: str) -> yaml.Node | None:
     try:
-        return yaml.compose(text, Loader=yaml.SafeLoader)
+        for event in yaml.parse(text, Loader=Loader):
+            if isinstance(event, yaml.AliasEvent) and event.start_mark:
+                # A few lines of them can stand for gigabytes.
+                line = event.start_mark.line + 1
+                raise UserError(f"{where}, line {line}: an experiment has no aliases (*{event.anchor}); write it out")
+        return yaml.compose(text, Loader=Loader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UserError(f"{where}, line {line}: this is not YAML: {error.problem}") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        raise UserError(f"{where}: this is not YAML: {str(error).splitlines()[0]}") from None
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        raise UserError(f"{where}, line {line}: this is not YAML: {error.reason}") from None
+    except RecursionError:
+        raise UserError(f"{where}: this is nested too deeply") from None
 
 
 def _leaves(node: yaml.Node | None, where: str, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any, int]]:
     """Every key that has no keys below it, its value, and its line."""
-    if isinstance(node, yaml.MappingNode) and (node.value or not path):
-        seen = set()
-        for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 1
-            if not isinstance(key_node, yaml.ScalarNode):
-                raise UserError(f"{where}, line {line}: a key should be a word")
-            if key_node.value in seen:
-                raise UserError(f"{where}, line {line}: {'.'.join((*path, key_node.value))}: this key stands twice")
-            seen.add(key_node.value)
-            if isinstance(value_node, yaml.MappingNode):
-                yield from _leaves(value_node, where, (*path, key_node.value))
-            else:
-                yield (*path, key_node.value), _construct(value_node, where), line
-    elif node is not None and not isinstance(node, yaml.MappingNode):
-        raise UserError(f"{where}, line 1: an experiment has the sections {', '.join(Experiment.model_fields)}")
+    if node is None:
+        return
+    if not isinstance(node, yaml.MappingNode) or node.tag != "tag:yaml.org,2002:map":
+        line = node.start_mark.line + 1
+        raise UserError(f"{where}, line {line}: an experiment has the sections {', '.join(Experiment.model_fields)}")
+    seen = set()
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise UserError(f"{where}, line {line}: a key should be a word")
+        key = (*path, key_node.value)
+        if key in seen:
+            raise UserError(f"{where}, line {line}: {'.'.join(key)}: this key stands twice")
+        seen.add(key)
+        if isinstance(value_node, yaml.MappingNode) and value_node.value:
+            yield from _leaves(value_node, where, key)
+        else:
+            yield key, _construct(value_node, where), line
 
 
 def _construct(node: yaml.Node, where: str) -> Any:
-    loader = yaml.SafeLoader("")
+    loader = Loader("")
     try:
         return loader.construct_object(node, deep=True)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         line = node.start_mark.line + 1
-        raise UserError(f"{where}, line {line}: this value cannot be read: {str(error).splitlines()[0]}") from None
+        raise UserError(f"{where}, line {line}: this value cannot be read") from None
     finally:
         loader.dispose()
 
 
-def _parse(value: str, where: str) -> Any:
-    node = _compose(value, where)
-    return None if node is None else _construct(node, where)
-
-
 def _validate(draft: Draft) -> Experiment:
-    """The experiment, or all that is wrong with it. What sections `data` has depends on its task."""
+    """The experiment, or all that is wrong with it. Which keys `data` has depends on its task."""
     values = draft.nested()
     data = values.get("data")
     task = data.get("task") if isinstance(data, dict) else None
     if not isinstance(task, str) or task not in TASKS:
-        problem = "must be given" if task is None else f"{task!r} is none of them"
+        problem = "must be given" if task is None else f"{in_short(task)} is none of them"
         raise UserError(f"{draft.origin(('data', 'task'))}: data.task: {problem}; {suggest(task, TASKS)}")
     problems = []
     try:

@@ -126,15 +126,18 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """All validations; a last line that a crash has cut short does not count."""
         path = self.path / "metrics.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-        rows = []
-        for number, line in enumerate(lines, start=1):
-            try:
-                rows.append(json.loads(line))
-            except ValueError:
-                if number < len(lines):
-                    raise UserError(f"{path}, line {number}: this file is damaged: not JSON") from None
-        return rows
+        *lines, _cut_short = path.read_bytes().split(b"\n") if path.is_file() else [b""]
+        return [self._parse_metrics(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
+
+    @staticmethod
+    def _parse_metrics(line: bytes, origin: str) -> dict[str, Any]:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+            raise UserError(f"{origin}: this file is damaged: a line should be a JSON object with a step")
+        return row
 
     def forget_metrics_after(self, step: int) -> None:
         """What lies behind the state that training goes on from will be measured anew."""
@@ -153,5 +156,5 @@ class Run:
             raise
         except KeyError as error:
             raise UserError(f"{path}: this file is damaged: it lacks {error}") from None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise UserError(f"{path}: this file is damaged: {error}") from None

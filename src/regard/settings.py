@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from reprlib import repr as in_short
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -52,7 +53,7 @@ def _section_at(section: type[Section], path: Path) -> type[Section]:
 
 def _problem(details: ErrorDetails, key: str, section: type[Section]) -> str:
     context: Mapping[str, Any] = details.get("ctx", {})
-    value = details["input"]
+    value = in_short(details["input"])  # which may be anything, and of any size
     match details["type"]:
         case "impossible":
             return str(context["message"])
@@ -60,12 +61,12 @@ def _problem(details: ErrorDetails, key: str, section: type[Section]) -> str:
             return f"there is no such key; {suggest(key, section.model_fields)}"
         case "literal_error":
             choices = [str(choice) for choice in get_args(section.model_fields[key].annotation)]
-            return f"{value!r} is none of them; {suggest(value, choices)}"
+            return f"{value} is none of them; {suggest(details['input'], choices)}"
         case "missing":
             return "must be given"
         case "value_error":
-            return f"{value!r} is not right: {context['error']}"
+            return f"{value} is not right: {context['error']}"
         case "model_type":
-            return f"{value!r} is not a section; it has the keys {', '.join(section.model_fields)}"
+            return f"{value} is not a section; it has the keys {', '.join(section.model_fields)}"
         case _:
-            return f"{value!r} is not right: {details['msg'][0].lower()}{details['msg'][1:]}"
+            return f"{value} is not right: {details['msg'][0].lower()}{details['msg'][1:]}"

@@ -1,0 +1,327 @@
+"""The commands, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import regard as package
+from regard import recipes
+
+Regard = Callable[..., Any]
+SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+
+
+def refused(answer: Any, *parts: str) -> None:
+    """Exit code 2, nothing but `regard: …` on stderr, no traceback."""
+    assert answer.code == 2, answer
+    assert answer.err
+    assert all(line.startswith("regard: ") for line in answer.err.splitlines())
+    assert "Traceback" not in answer.err
+    for part in parts:
+        assert part in answer.err
+
+
+# --- help, version, recipes ------------------------------------------------------------------------------
+
+
+def test_help_names_every_command(regard: Regard):
+    answer = regard("--help")
+    assert answer.code == 0
+    for command in ("recipes", "train", "translate", "evaluate", "show"):
+        assert command in answer.out
+
+
+@pytest.mark.parametrize("command", ["recipes", "train", "translate", "evaluate", "show"])
+def test_every_command_has_help(regard: Regard, command: str):
+    answer = regard(command, "--help")
+    assert answer.code == 0
+    assert "Usage" in answer.out
+
+
+def test_version(regard: Regard):
+    assert regard("--version").out == f"regard {package.__version__}\n"
+
+
+def test_recipes_are_listed_a_line_each(regard: Regard):
+    answer = regard("recipes")
+    assert answer.code == 0
+    lines = answer.out.splitlines()
+    assert [line.split()[0] for line in lines] == recipes.names()
+    assert len({re.match(r"\S+ +", line).end() for line in lines}) == 1  # descriptions stand in a column
+
+
+def test_an_unknown_command_or_option_is_refused(regard: Regard):
+    for arguments in (["trian"], ["train"], ["train", "case", "--sett", "x=1"], ["recipes", "x"]):
+        answer = regard(*arguments)
+        assert answer.code == 2
+        assert "Traceback" not in answer.err
+
+
+# --- train -----------------------------------------------------------------------------------------------
+
+
+def test_train_makes_a_run_and_says_how_it_ended(
+    regard: Regard, tiny_file: Path, brief_settings: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    options = [part for setting in brief_settings for part in ("--set", setting)]
+    answer = regard("train", tiny_file, *options)
+    assert answer.code == 0, answer.err
+    assert answer.out.startswith("runs/tiny: done (all epochs done), 12 steps in ")  # named for the experiment
+    assert "best validation loss " in answer.out
+    lines = answer.err.splitlines()
+    assert lines[0].endswith(" weights, 12 steps")
+    assert len(lines) == 4
+    for line, step in zip(lines[1:], (4, 8, 12), strict=True):
+        assert line.startswith(f"step {step}/12  ")
+        for part in (" steps/s  ", " left  ", "loss ", "validation ", "free-running ", "exact "):
+            assert part in line
+    again = regard("train", tiny_file, *options)
+    assert (again.code, again.out, again.err) == (0, answer.out, "")
+    other = regard("train", tiny_file, *options, "--set", "training.seed=2")
+    refused(other, "runs/tiny: this run was begun with training.seed = 1, not 2; choose another --out")
+
+
+def test_between_validations_a_line_comes_now_and_then(
+    regard: Regard,
+    tiny_file: Path,
+    brief_settings: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("regard.cli.progress.PLAIN_EVERY", 0.0)
+    options = [part for setting in brief_settings for part in ("--set", setting)]
+    answer = regard("train", tiny_file, *options, "--out", tmp_path / "run")
+    assert answer.code == 0
+    lines = [line for line in answer.err.splitlines() if line.startswith("step ")]
+    assert len(lines) == 12 + 3
+    assert all(" steps/s  " in line and " left  loss " in line for line in lines)
+
+
+def test_a_mistake_in_an_experiment_is_told_a_line_each(regard: Regard, tmp_path: Path):
+    (tmp_path / "e.yaml").write_text("data: {task: copy}\nmodel:\n  dropuot: 1\ntraining:\n  epochs: 0\n")
+    answer = regard("train", tmp_path / "e.yaml", "--out", tmp_path / "run")
+    refused(answer, "e.yaml, line 3: model.dropuot: there is no such key; did you mean 'dropout'?")
+    assert len(answer.err.splitlines()) == 2
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_unknown_recipe_is_refused(regard: Regard):
+    refused(regard("train", "cose"), "'cose' is neither a recipe nor a file; did you mean 'case'?")
+
+
+def test_a_task_that_runs_out_is_explained(regard: Regard, tmp_path: Path):
+    answer = regard("train", "copy", "--set", "data.alphabet=a", "--out", tmp_path / "run")
+    refused(answer, "data.", "ran out of new ones")
+    assert not (tmp_path / "run").exists()
+
+
+# --- translate -------------------------------------------------------------------------------------------
+
+
+def test_texts_are_translated_in_order(regard: Regard, trained: Path):
+    assert regard("translate", trained, "abc", "", "e", "abc").out == "abc\n\ne\nabc\n"
+
+
+@pytest.mark.parametrize(
+    ("stdin", "out"),
+    [
+        (b"abc\ne\n", "abc\ne\n"),
+        (b"abc\r\ne\r\n", "abc\ne\n"),
+        (b"\n\nabc\n\n", "\n\nabc\n\n"),
+        (b"abc", "abc\n"),
+        (b"", ""),
+    ],
+)
+def test_lines_in_are_lines_out(regard: Regard, trained: Path, stdin: bytes, out: str):
+    answer = regard("translate", trained, stdin=stdin)
+    assert (answer.code, answer.out, answer.err) == (0, out, "")
+
+
+def test_many_lines_keep_their_order(regard: Regard, trained: Path):
+    lines = [first + second + third for first in "abcde" for second in "abcde" for third in "abcde"] * 9
+    assert len(lines) > 1000  # more than are worked on at once
+    answer = regard("translate", trained, stdin="\n".join(lines).encode())
+    assert answer.out.splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("stdin", "place"),
+    [
+        (b"abc\na\xffb\n", "standard input, line 2: byte 2 is not UTF-8"),
+        (b"abc\n\nabx\n", "standard input, line 3: "),
+        ("abc\nä\n".encode(), "standard input, line 2: "),
+        (b"abc\na\0b\n", "standard input, line 2: "),
+        (b"a b\n", "standard input, line 1: "),
+        (b"abc\n" * 600 + b"x\n", "standard input, line 601: "),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_told_with_its_number(regard: Regard, trained: Path, stdin: bytes, place: str):
+    refused(regard("translate", trained, stdin=stdin), place)
+
+
+def test_a_text_that_cannot_be_read_is_told_with_its_number(regard: Regard, trained: Path):
+    refused(regard("translate", trained, "abc", "x"), "text 2: ", "not trained on the character 'x'")
+    refused(regard("translate", trained, "a\udcff"), "text 1: ")
+
+
+def test_a_text_longer_than_any_in_training_is_translated_with_a_note(regard: Regard, trained: Path):
+    answer = regard("translate", trained, "abcdeabcde", "abc")
+    assert answer.code == 0
+    assert len(answer.out.splitlines()) == 2
+    assert answer.err == "regard: note: text 1: 11 tokens, but the longest in training had 6; expect mistakes\n"
+
+
+@pytest.mark.parametrize("command", [["translate"], ["evaluate"], ["show", "--curves", "c.png"]])
+def test_a_wrong_run_directory_is_refused_by_every_command(regard: Regard, tmp_path: Path, command: list[str]):
+    name, *options = command
+    refused(regard(name, tmp_path / "none", *options), f"{tmp_path}/none: there is no such run directory")
+    refused(regard(name, tmp_path, *options), f"{tmp_path}: this is not a run directory")
+
+
+def test_a_run_without_weights_yet_is_refused(regard: Regard, trained: Path, tmp_path: Path):
+    run = Path(shutil.copytree(trained, tmp_path / "run"))
+    (run / "model.safetensors").unlink()
+    refused(regard("translate", run, "abc"), "model.safetensors: not there yet")
+
+
+# --- evaluate --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("split", "sentences"), [("train", 600), ("validation", 40), ("test", 50)])
+def test_evaluate_as_json(regard: Regard, trained: Path, split: str, sentences: int):
+    answer = regard("evaluate", trained, "--json", "--split", split)
+    assert answer.code == 0
+    result = json.loads(answer.out)
+    known = {
+        "run",
+        "split",
+        "sentences",
+        "loss",
+        "perplexity",
+        "token_accuracy",
+        "exact_match",
+        "seconds",
+        "seed",
+        "version",
+    }
+    assert known <= set(result)
+    assert (result["run"], result["split"], result["sentences"]) == (str(trained), split, sentences)
+    assert result["perplexity"] == pytest.approx(math.exp(result["loss"]))
+    assert result["exact_match"] > 0.97
+    assert result["version"] == package.__version__
+
+
+def test_the_test_split_is_the_usual_one(regard: Regard, trained: Path):
+    assert json.loads(regard("evaluate", trained, "--json").out)["split"] == "test"
+
+
+def test_runs_stand_side_by_side(regard: Regard, trained: Path, trained_brief: Callable[..., Path]):
+    without = trained_brief("model.attention.kind=none")
+    answer = regard("evaluate", trained, without)
+    rows = {line[:26].strip(): line[26:].split() for line in answer.out.splitlines()}
+    assert rows[""] == [str(trained), str(without)]
+    assert rows["sentences"] == ["50", "50"]
+    assert rows["exact matches"][0] == "100.0%"
+    assert rows["looks at an aligned token"][1] == "–"
+    both = regard("evaluate", trained, without, "--json").out.splitlines()
+    assert [json.loads(line)["run"] for line in both] == [str(trained), str(without)]
+
+
+def test_an_unknown_split_is_refused_with_the_choices(regard: Regard, trained: Path):
+    answer = regard("evaluate", trained, "--split", "tset")
+    assert answer.code == 2
+    for part in ("tset", "train", "validation", "test"):
+        assert part in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_wrong_run_is_told_before_any_is_scored(regard: Regard, trained: Path, tmp_path: Path):
+    answer = regard("evaluate", trained, tmp_path / "none", "--json")
+    refused(answer, "none: there is no such run directory")
+    assert answer.out == ""
+
+
+# --- show ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", SIGNATURES)
+def test_show_draws_attention_and_curves(regard: Regard, trained: Path, tmp_path: Path, suffix: str):
+    out, curves = tmp_path / f"map{suffix}", tmp_path / "new" / f"curves{suffix.upper()}"
+    answer = regard("show", trained, "abc", "--out", out, "--curves", curves)
+    assert answer.code == 0, answer.err
+    assert f"{out}: where the model looked, dot attention" in answer.out
+    assert f"{curves}: how the model learned" in answer.out
+    assert "abc\n" in answer.out
+    for path in (out, curves):
+        assert path.read_bytes().startswith(SIGNATURES[suffix])
+
+
+def test_the_picture_names_the_tokens(regard: Regard, trained: Path, tmp_path: Path):
+    regard("show", trained, "abd", "--out", tmp_path / "map.svg")
+    text = (tmp_path / "map.svg").read_text()
+    for token in (">a<", ">b<", ">d<", "&lt;end&gt;"):
+        assert token in text
+
+
+def test_heads_are_drawn_each(regard: Regard, trained_brief: Callable[..., Path], tmp_path: Path):
+    run = trained_brief("model.attention.kind=multi-head", "model.attention.heads=2")
+    answer = regard("show", run, "abd", "--out", tmp_path / "map.svg")
+    assert answer.code == 0, answer.err
+    assert "head 2" in (tmp_path / "map.svg").read_text()
+
+
+def test_an_empty_text_is_drawn_as_nothing(regard: Regard, trained: Path, tmp_path: Path):
+    assert regard("show", trained, "", "--out", tmp_path / "map.png").code == 0
+    assert (tmp_path / "map.png").exists()
+
+
+@pytest.mark.parametrize("name", ["map.jpg", "map", "map.png.gz", ".png"])
+def test_a_wrong_suffix_is_refused_before_anything_is_loaded(regard: Regard, tmp_path: Path, name: str):
+    path = tmp_path / name
+    refused(
+        regard("show", tmp_path / "none", "abc", "--out", path), f"{path}: cannot save a figure", ".png, .svg, .pdf"
+    )
+    refused(regard("show", tmp_path / "none", "--curves", path), f"{path}: cannot save a figure")
+
+
+def test_one_wrong_suffix_of_two_is_refused_before_anything_is_drawn(regard: Regard, trained: Path, tmp_path: Path):
+    refused(regard("show", trained, "abc", "--out", tmp_path / "map.jpg", "--curves", tmp_path / "curves.png"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_to_draw_is_refused(regard: Regard, trained: Path, tmp_path: Path):
+    refused(regard("show", trained), "nothing to draw: give --out FILE with a text, or --curves FILE")
+    refused(regard("show", trained, "abc"), "--out FILE")
+    refused(regard("show", trained, "--out", tmp_path / "map.png"), "an attention map needs both")
+
+
+def test_a_text_that_cannot_be_read_draws_nothing(regard: Regard, trained: Path, tmp_path: Path):
+    refused(regard("show", trained, "xyz", "--out", tmp_path / "map.png"), "not trained on the character 'x'")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_that_looks_nowhere_has_no_map(regard: Regard, trained_brief: Callable[..., Path], tmp_path: Path):
+    run = trained_brief("model.attention.kind=none")
+    refused(regard("show", run, "abc", "--out", tmp_path / "map.png"), "this model looks nowhere", "kind is 'none'")
+    assert regard("show", run, "--curves", tmp_path / "curves.png").code == 0
+
+
+def test_curves_before_the_first_validation_are_refused(regard: Regard, trained: Path, tmp_path: Path):
+    run = Path(shutil.copytree(trained, tmp_path / "run"))
+    (run / "metrics.jsonl").unlink()
+    refused(regard("show", run, "--curves", tmp_path / "c.png"), "no validation has been recorded yet")
+
+
+def test_a_picture_that_cannot_be_written_is_refused(regard: Regard, trained: Path, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "map.png"
+    refused(regard("show", trained, "abc", "--out", path), f"{path}: cannot write the figure")

@@ -1,0 +1,71 @@
+"""What only shows in a process of its own: pipes that break, terminals, exit codes."""
+
+from __future__ import annotations
+
+import os
+import pty
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Start = Callable[..., Any]
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_is_no_reason_for_a_traceback(start_regard: Start, trained: Path):
+    """`regard translate RUN < lines | head -1`"""
+    process = start_regard("translate", trained)
+    process.stdin.write(b"abc\n" * 512)
+    process.stdin.flush()
+    assert process.stdout.readline() == b"abc\n"
+    process.stdout.close()
+    with suppress(BrokenPipeError):
+        process.stdin.write(b"abc\n" * 20_000)
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    process.wait()
+    assert process.stderr.read() == b""
+    assert process.returncode in (1, 141)
+
+
+@pytest.mark.slow
+def test_a_mistake_ends_with_exit_code_2_and_a_line(start_regard: Start, trained: Path):
+    process = start_regard("translate", trained, "xyz")
+    out, err = process.communicate()
+    assert process.returncode == 2
+    assert out == b""
+    assert err.startswith(b"regard: text 1: ")
+    assert err.count(b"\n") == 1
+
+
+@pytest.mark.slow
+def test_on_a_terminal_a_bar_appears_and_goes(
+    start_regard: Start, tiny_file: Path, brief_settings: tuple[str, ...], tmp_path: Path
+):
+    terminal, inner = pty.openpty()
+    options = [part for setting in brief_settings for part in ("--set", setting)]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    process = start_regard("train", tiny_file, *options, "--out", tmp_path / "run", stderr=inner, env=environment)
+    os.close(inner)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(terminal, 65_536)
+        except OSError:  # how Linux says that the other end was closed
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(terminal)
+    out, _ = process.communicate()
+    assert process.returncode == 0, seen.decode()
+    shown = seen.decode()
+    assert "━" in shown
+    assert "12/12" in shown
+    assert "steps/s" in shown
+    assert "step 8/12  loss " in shown  # validations stand above the bar
+    assert out.decode().startswith(f"{tmp_path}/run: done")
+    assert "━" not in out.decode()

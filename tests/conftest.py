@@ -1,0 +1,172 @@
+"""What many tests share: a tiny experiment, a run that has learned it, and the command line within this process."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import settings
+
+from regard import cli, experiments
+from regard.config import Experiment
+from regard.training import Progress, train
+
+# One thread here and in every process that a test starts: results are then the same, bit by bit.
+os.environ["OMP_NUM_THREADS"] = "1"
+torch.set_num_threads(1)
+
+settings.register_profile("regard", deadline=None)
+settings.load_profile("regard")
+
+TINY = """\
+description: Copies a few letters, learned in two seconds.
+data: {task: copy, alphabet: abcde, max_length: 5, train: 600, validation: 40, test: 50}
+model:
+  encoder: {cell: tanh, embedding: 16, size: 16, positions: {kind: sine, width: 8}}
+  decoder: {cell: tanh, embedding: 16, size: 32, positions: {kind: sine, width: 8}}
+  attention: {kind: dot}
+training: {epochs: 15, batch_tokens: 400, rate: {peak: 0.03}, save_every: 1000}
+"""
+# A few steps of something even smaller: 4 batches an epoch, 12 steps, 3 validations, with dropout and coins.
+BRIEF = (
+    "data.train=120",
+    "data.validation=20",
+    "training.free_running=10",
+    "training.batch_tokens=300",
+    "training.epochs=3",
+    "training.teacher_forcing.ratio=0.7",
+    "model.encoder.size=8",
+    "model.decoder.size=16",
+    "model.dropout=0.2",
+)
+
+
+class Watcher:
+    """An observer that remembers what it was told, and asks to stop after so many steps."""
+
+    def __init__(self, stop_after: int | None = None) -> None:
+        self.stop_after = stop_after
+        self.began_with: list[tuple[int, int, int]] = []
+        self.losses: list[float] = []
+        self.rows: list[dict[str, Any]] = []
+        self.best: list[bool] = []
+
+    def began(self, progress: Progress, steps: int, parameters: int) -> None:
+        self.began_with.append((progress.step, steps, parameters))
+
+    def stepped(self, progress: Progress, loss: float) -> None:
+        self.losses.append(loss)
+
+    def validated(self, row: dict[str, Any], best: bool) -> None:
+        self.rows.append(row)
+        self.best.append(best)
+
+    def wants_to_stop(self) -> bool:
+        return self.stop_after is not None and len(self.losses) >= self.stop_after
+
+
+@pytest.fixture(scope="session")
+def watcher() -> type[Watcher]:
+    return Watcher
+
+
+@pytest.fixture(scope="session")
+def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An experiment file: `regard train` learns it in two seconds."""
+    path = tmp_path_factory.mktemp("experiment") / "tiny.yaml"
+    path.write_text(TINY)
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_file: Path) -> Callable[..., Experiment]:
+    """The tiny experiment, with settings such as `"training.seed=2"` changed."""
+    return lambda *overrides: experiments.load(str(tiny_file), overrides)
+
+
+@pytest.fixture(scope="session")
+def brief_settings() -> tuple[str, ...]:
+    return BRIEF
+
+
+@pytest.fixture(scope="session")
+def brief(tiny: Callable[..., Experiment]) -> Callable[..., Experiment]:
+    """An experiment of 12 steps that learns nothing, with settings changed."""
+    return lambda *overrides: tiny(*BRIEF, *overrides)
+
+
+@pytest.fixture(scope="session")
+def trained(tiny: Callable[..., Experiment], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run that copies every string rightly. Not to be changed: damage a copy."""
+    path = tmp_path_factory.mktemp("runs") / "trained"
+    assert train(tiny(), path, Watcher()).finished == "all epochs done"
+    return path
+
+
+@pytest.fixture(scope="session")
+def trained_brief(brief: Callable[..., Experiment], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Finished runs of the brief experiment with settings changed, made once each. Not to be changed."""
+    made: dict[tuple[str, ...], Path] = {}
+
+    def make(*overrides: str) -> Path:
+        if overrides not in made:
+            path = tmp_path_factory.mktemp("runs") / "brief"
+            assert train(brief(*overrides), path, Watcher()).finished
+            made[overrides] = path
+        return made[overrides]
+
+    return make
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+    """`regard ARGUMENTS < stdin`, within this process: an exception that `main` lets through fails the test."""
+
+    def run(*arguments: object, stdin: bytes = b"") -> Answer:
+        capsys.readouterr()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["regard", *map(str, arguments)])
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+            try:
+                cli.main()
+                code: Any = 0
+            except SystemExit as end:
+                code = end.code or 0
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def start_regard() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """`regard ARGUMENTS` as a process of its own, which does not outlive the test."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:
+        command: Sequence[str] = [sys.executable, "-m", "regard", *map(str, arguments)]
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        processes.append(subprocess.Popen(command, **(pipes | options)))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+        with process:
+            pass

@@ -1,0 +1,109 @@
+"""Between texts and numbers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data import Codec
+from regard.errors import UserError
+from regard.tasks import TASKS, Pair
+from regard.tasks.case import Case
+from regard.tasks.copy import Copy
+from regard.tasks.spaces import Spaces
+from regard.text import BEGIN, END, Vocabulary
+
+COPY = Copy(alphabet="abc<end>")
+
+
+@pytest.fixture(scope="module")
+def codec() -> Codec:
+    return Codec.build(COPY, [Pair("aab", "aab"), Pair("c", "c")])
+
+
+def test_both_sides_end_with_end_and_the_target_begins_with_begin(codec: Codec):
+    a, b, c = codec.source_vocabulary.numbers("abc")
+    assert codec.source("abc") == (a, b, c, Vocabulary.end)
+    example = codec.example(Pair("ab", "ba"))
+    assert example.source == (a, b, Vocabulary.end)
+    assert example.target == (Vocabulary.begin, b, a, Vocabulary.end)
+    assert codec.examples([Pair("ab", "ba")]) == [example]
+
+
+def test_what_the_encoder_reads_is_spelled_out(codec: Codec):
+    assert codec.source_tokens("ab") == ["a", "b", END]
+
+
+def test_the_longest_training_source_is_known(codec: Codec):
+    assert codec.longest_source == 4
+
+
+def test_a_token_that_was_never_trained_on_is_refused_with_its_place(codec: Codec):
+    with pytest.raises(UserError, match="token 2, 'd', is not among the 3 that this model has learned"):
+        codec.source("ade")
+
+
+def test_a_special_token_that_is_typed_is_spelled_letter_by_letter():
+    text = "a<end>"
+    codec = Codec.build(COPY, [Pair(text, text)])
+    assert Vocabulary.end not in codec.source(text)[:-1]
+    assert codec.source_tokens(text) == [*text, END]
+    assert codec.text(codec.example(Pair(text, text)).target) == text
+
+
+def test_a_target_token_that_was_never_trained_on_is_unknown(codec: Codec):
+    assert codec.example(Pair("a", "ad")).target[2] == Vocabulary.unknown
+
+
+def test_special_tokens_say_nothing(codec: Codec):
+    a = codec.target_vocabulary.numbers("a")[0]
+    assert codec.text([Vocabulary.begin, a, Vocabulary.pad, a, Vocabulary.end]) == "aa"
+    assert codec.text([]) == ""
+
+
+def test_a_prompt_for_the_decoder_is_what_it_reads_first():
+    pairs = [Pair("<U> ab", "AB"), Pair("<L> ab", "ab")]
+    codec = Codec.build(Case(prompt="decoder"), pairs)
+    upper, lower = codec.target_vocabulary.numbers(["<U>", "<L>"])
+    assert upper != lower
+    assert (codec.start("<U> a"), codec.start("<L> a")) == (upper, lower)
+    assert codec.example(pairs[0]).target[0] == upper
+    assert codec.source_tokens("<U> ab") == ["a", "b", END]
+
+
+@pytest.mark.parametrize(("prompt", "expected"), [("first", ["<U>", "a", END]), ("last", ["a", "<U>", END])])
+def test_a_prompt_for_the_encoder_is_one_token(prompt: str, expected: list[str]):
+    codec = Codec.build(Case(prompt=prompt), [Pair("<U> a", "A")])
+    assert codec.source_tokens("<U> a") == expected
+    assert codec.target_vocabulary.spell([codec.start("<U> a")]) == [BEGIN]
+
+
+def test_a_blank_is_said_and_not_written():
+    codec = Codec.build(Spaces(), [Pair("a b", "ab")])
+    target = codec.example(Pair("a b", "ab")).target
+    assert codec.target_vocabulary.spell(target) == [BEGIN, "a", "<blank>", "b", END]
+    assert codec.text(target) == "ab"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_pair_of_a_task_comes_back_from_its_numbers(name: str):
+    task = TASKS[name](train=300, validation=20, test=20)
+    splits = task.splits()
+    codec = Codec.build(task, splits["train"])
+    for pair in splits["train"]:
+        example = codec.example(pair)
+        assert Vocabulary.unknown not in (*example.source, *example.target)
+        assert codec.text(example.target) == pair.target
+        assert len(example.source) <= codec.longest_source
+
+
+@given(text=st.text(max_size=8))
+def test_a_text_is_read_or_refused(text: str):
+    codec = Codec.build(COPY, [Pair("aab", "aab")])
+    try:
+        numbers = codec.source(text)
+    except UserError:
+        assert set(text) - set("ab")
+    else:
+        assert codec.source_vocabulary.spell(numbers[:-1]) == list(text)

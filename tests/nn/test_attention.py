@@ -1,0 +1,401 @@
+"""Mechanisms against their formulas, written out number by number, and against the courses' worked examples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from regard import nn
+from regard.errors import UserError
+
+BATCH, STEPS, POSITIONS, QUERY, MEMORY, KEY = 2, 3, 5, 7, 11, 13
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+
+
+def whole_memory(values: Tensor) -> nn.Memory:
+    """A memory of [positions, size] in which everything may be looked at."""
+    values = values.unsqueeze(0)
+    return nn.Memory(values, values, torch.ones(1, 1, values.shape[1], dtype=torch.bool))
+
+
+def softmax(scores: list[float]) -> list[float]:
+    powers = [math.exp(score - max(scores)) for score in scores]
+    return [power / sum(powers) for power in powers]
+
+
+# Worked numbers
+
+
+class TestDiscussionSheet:
+    """h_1 = (5,1), h_2 = (4,3), h_3 = (−2,6), and three matrices: q = W_q h, k = W_k h, v = W_v h."""
+
+    states = torch.tensor([[5.0, 1.0], [4.0, 3.0], [-2.0, 6.0]])
+    query_weight = torch.tensor([[1.0, 0.0], [2.0, 9.0]])
+    key_weight = torch.tensor([[0.0, 1.0], [6.0, 0.0]])
+    value_weight = torch.tensor([[4.0, 3.0], [9.0, 1.0]])
+
+    @pytest.fixture
+    def mechanism(self) -> nn.ScaledDotAttention:
+        mechanism = nn.ScaledDotAttention(2, 2, hard=True)
+        with torch.no_grad():
+            mechanism.query_layer.weight.copy_(self.query_weight)
+            mechanism.key_layer.weight.copy_(self.key_weight)
+        return mechanism
+
+    def test_unscaled_scores_of_query_2(self, mechanism: nn.ScaledDotAttention) -> None:
+        scores = mechanism.score(self.states[None, 1:2], mechanism.keys(self.states[None])) * math.sqrt(2)
+        torch.testing.assert_close(scores, torch.tensor([[[1054.0, 852.0, -396.0]]]))
+
+    def test_argmax_answers_with_the_first_value(self, mechanism: nn.ScaledDotAttention) -> None:
+        values = self.states @ self.value_weight.T
+        scores = mechanism.score(self.states[None, 1:2], mechanism.keys(self.states[None]))
+        context, weights = nn.attend(scores, whole_memory(values), hard=True)
+        assert context.tolist() == [[[23.0, 46.0]]]
+        assert weights.tolist() == [[[1.0, 0.0, 0.0]]]
+
+    def test_the_mechanism_itself_answers_with_the_first_state(self, mechanism: nn.ScaledDotAttention) -> None:
+        memory = mechanism.prepare(self.states[None], torch.ones(1, 3, dtype=torch.bool))
+        context, _ = mechanism(self.states[None, 1:2], memory)
+        assert context.tolist() == [[[5.0, 1.0]]], "its value is h_i"
+
+    def test_one_head_answers_with_the_first_value(self) -> None:
+        mechanism = nn.MultiHeadAttention(2, 2, heads=1, hard=True)
+        with torch.no_grad():
+            mechanism.query_layer.weight.copy_(self.query_weight)
+            mechanism.key_layer.weight.copy_(self.key_weight)
+            mechanism.value_layer.weight.copy_(self.value_weight)
+            mechanism.output_layer.weight.copy_(torch.eye(2))
+            mechanism.output_layer.bias.zero_()
+        memory = mechanism.prepare(self.states[None], torch.ones(1, 3, dtype=torch.bool))
+        context, weights = mechanism(self.states[None, 1:2], memory)
+        assert context.tolist() == [[[23.0, 46.0]]]
+        assert weights.tolist() == [[[[1.0, 0.0, 0.0]]]]
+
+
+class TestSlideDeck:
+    @pytest.mark.parametrize(
+        ("scores", "expected"),
+        [
+            ([0.1, 0.9, 0.3], [0.2249, 0.5005, 0.2747]),  # the slides print 0.15, 0.70, 0.15, which is wrong
+            ([0.2, 0.8, 0.3], [0.2546, 0.4640, 0.2814]),
+        ],
+    )
+    def test_softmax_of_scores(self, scores: list[float], expected: list[float]) -> None:
+        _, weights = nn.attend(torch.tensor([[scores]]), whole_memory(torch.zeros(3, 2)))
+        assert [round(weight, 4) for weight in weights.flatten().tolist()] == expected
+
+    def test_context_of_weights(self) -> None:
+        values = torch.tensor([[0.1, 0.2], [0.7, 0.4], [0.3, 0.6]])
+        scores = torch.tensor([[[0.15, 0.70, 0.15]]]).log()  # whose softmax they are
+        context, _ = nn.attend(scores, whole_memory(values))
+        # The slides print 0.46 as the second number, which is wrong.
+        torch.testing.assert_close(context, torch.tensor([[[0.55, 0.40]]]))
+
+
+# Formulas, each for one query s and one state h as lists of numbers
+
+
+def dot(one: Tensor, other: Tensor) -> float:
+    return math.fsum(a * b for a, b in zip(one.tolist(), other.tolist(), strict=True))
+
+
+def times(weight: Tensor, vector: Tensor) -> Tensor:
+    return torch.tensor([dot(row, vector) for row in weight])
+
+
+def additive(mechanism: nn.AdditiveAttention, s: Tensor, h: Tensor) -> float:
+    """w_2ᵀ tanh(W_1 [h ; s] + b), with one W_1."""
+    whole = torch.cat([mechanism.key_layer.weight, mechanism.query_layer.weight], 1)  # W_1
+    inner = (times(whole, torch.cat([h, s])) + mechanism.key_layer.bias).tanh()
+    return dot(mechanism.score_layer.weight[0], inner)
+
+
+SCORES: dict[str, Callable[[Any, Tensor, Tensor], float]] = {
+    "mean": lambda mechanism, s, h: 0.0,
+    "dot": lambda mechanism, s, h: dot(s, h),
+    "scaled-dot": lambda mechanism, s, h: (
+        dot(times(mechanism.query_layer.weight, s), times(mechanism.key_layer.weight, h)) / math.sqrt(KEY)
+    ),
+    "bilinear": lambda mechanism, s, h: dot(h, times(mechanism.query_layer.weight, s)) / math.sqrt(MEMORY),
+    "additive": additive,
+}
+NOT_BY_SCORE = {"none", "multi-head"}  # tested on their own below
+
+
+def build(kind: str, **options: Any) -> nn.Attention:
+    torch.manual_seed(3)
+    if kind in ("scaled-dot", "additive"):
+        options["key_size"] = KEY
+    return nn.MECHANISMS[kind](MEMORY if kind == "dot" else QUERY, MEMORY, **options).requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def states() -> Tensor:
+    return torch.randn(BATCH, POSITIONS, MEMORY, generator=torch.Generator().manual_seed(5))
+
+
+@pytest.fixture(scope="module")
+def valid() -> Tensor:
+    return torch.tensor([[True] * 5, [True, False, True, True, False]])  # padding need not stand at the end
+
+
+def queries(mechanism: nn.Attention) -> Tensor:
+    return torch.randn(BATCH, STEPS, mechanism.query_size, generator=torch.Generator().manual_seed(8)) * 2
+
+
+def test_every_mechanism_has_its_formula_here() -> None:
+    assert SCORES.keys() | NOT_BY_SCORE == nn.MECHANISMS.keys()
+
+
+PLAIN_AND_OPTIONS = [{}, {"unit_norm": True}, {"hard": True}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        pytest.param(kind, options, id="-".join([kind, *options]))
+        for kind in SCORES
+        for options in PLAIN_AND_OPTIONS
+        if options.keys() <= signature(nn.MECHANISMS[kind]).parameters.keys()
+    ],
+)
+def test_a_mechanism_is_its_formula(kind: str, options: dict[str, bool], states: Tensor, valid: Tensor) -> None:
+    mechanism = build(kind, **options)
+    query = queries(mechanism)
+    context, weights = mechanism(query, mechanism.prepare(states, valid))
+    assert context.shape == (BATCH, STEPS, mechanism.context_size) == (BATCH, STEPS, MEMORY)
+    for row in range(BATCH):
+        real = [place for place in range(POSITIONS) if valid[row, place]]
+        for step in range(STEPS):
+            s, all_h = query[row, step], [states[row, place] for place in real]
+            if options.get("unit_norm"):
+                s, all_h = s / math.sqrt(dot(s, s)), [h / math.sqrt(dot(h, h)) for h in all_h]
+            scores = [SCORES[kind](mechanism, s, h) for h in all_h]
+            expected = softmax(scores)
+            if options.get("hard"):
+                expected = [float(score == max(scores)) for score in scores]
+            assert weights[row, step, real].tolist() == pytest.approx(expected, abs=1e-5)
+            assert float(weights[row, step].sum()) == pytest.approx(1.0, abs=1e-5)
+            answer = sum(weight * states[row, place] for weight, place in zip(expected, real, strict=True))
+            torch.testing.assert_close(context[row, step], answer, **CLOSE)
+
+
+def test_unit_norm_makes_dot_a_cosine_blind_to_lengths(states: Tensor, valid: Tensor) -> None:
+    mechanism = build("dot", unit_norm=True)
+    query = queries(mechanism)
+    stretched = states * torch.arange(1.0, POSITIONS + 1).view(1, -1, 1)
+    _, weights = mechanism(query, mechanism.prepare(states, valid))
+    context, same = mechanism(query * 9, mechanism.prepare(stretched, valid))
+    torch.testing.assert_close(same, weights, **CLOSE)
+    torch.testing.assert_close(context, weights @ stretched, msg="the values keep their lengths")
+
+
+def test_none_looks_nowhere_and_answers_zeros(states: Tensor, valid: Tensor) -> None:
+    mechanism = build("none")
+    context, weights = mechanism(queries(mechanism), mechanism.prepare(states, valid))
+    assert torch.equal(context, torch.zeros(BATCH, STEPS, MEMORY))
+    assert torch.equal(weights, torch.zeros(BATCH, STEPS, POSITIONS))
+
+
+def test_mean_is_the_mean_of_real_states(states: Tensor, valid: Tensor) -> None:
+    mechanism = build("mean")
+    context, _ = mechanism(queries(mechanism), mechanism.prepare(states, valid))
+    for row in range(BATCH):
+        torch.testing.assert_close(context[row], states[row, valid[row]].mean(0).expand(STEPS, -1))
+
+
+@pytest.mark.parametrize("kind", ["scaled-dot", "additive"])
+def test_the_key_size_is_that_of_the_query_unless_set(kind: str) -> None:
+    assert nn.MECHANISMS[kind](QUERY, MEMORY).key_layer.weight.shape == (QUERY, MEMORY)
+    assert nn.MECHANISMS[kind](QUERY, MEMORY, key_size=KEY).key_layer.weight.shape == (KEY, MEMORY)
+
+
+# Several heads
+
+
+def torch_twin(mechanism: nn.MultiHeadAttention) -> torch.nn.MultiheadAttention:
+    """torch's own, with the same weights."""
+    query, memory = mechanism.query_size, mechanism.memory_size
+    twin = torch.nn.MultiheadAttention(query, mechanism.heads, kdim=memory, vdim=memory, batch_first=True)
+    layers = [mechanism.query_layer, mechanism.key_layer, mechanism.value_layer]
+    with torch.no_grad():
+        if twin.in_proj_weight is None:
+            for own, layer in zip((twin.q_proj_weight, twin.k_proj_weight, twin.v_proj_weight), layers, strict=True):
+                own.copy_(layer.weight)
+        else:
+            twin.in_proj_weight.copy_(torch.cat([layer.weight for layer in layers]))
+        twin.in_proj_bias.copy_(torch.cat([layer.bias for layer in layers]))
+    twin.out_proj.load_state_dict(mechanism.output_layer.state_dict())
+    return twin.requires_grad_(False)
+
+
+def multi_head(query_size: int, memory_size: int, **options: Any) -> nn.MultiHeadAttention:
+    torch.manual_seed(3)
+    mechanism = nn.MultiHeadAttention(query_size, memory_size, **options)
+    for parameter in mechanism.parameters():  # biases, too
+        torch.nn.init.normal_(parameter, std=0.5)
+    return mechanism.requires_grad_(False)
+
+
+@pytest.mark.parametrize("query_size", [MEMORY * 3, 6], ids=["equal-sizes", "two-sizes"])
+def test_multi_head_is_that_of_torch(query_size: int, valid: Tensor) -> None:
+    memory_size = MEMORY * 3
+    mechanism = multi_head(query_size, memory_size, heads=3)
+    states = torch.randn(BATCH, POSITIONS, memory_size)
+    query = queries(mechanism)
+    context, weights = mechanism(query, mechanism.prepare(states, valid))
+    expected = torch_twin(mechanism)(query, states, states, key_padding_mask=~valid, average_attn_weights=False)
+    torch.testing.assert_close(context, expected[0], **CLOSE)
+    torch.testing.assert_close(weights, expected[1], **CLOSE)
+    assert weights.shape == (BATCH, 3, STEPS, POSITIONS)
+
+
+def test_multi_head_with_a_view_of_its_own_for_each_step_is_that_of_torch(states: Tensor) -> None:
+    mechanism = multi_head(6, MEMORY, heads=2)
+    query = queries(mechanism)
+    visible = torch.ones(STEPS, POSITIONS, dtype=torch.bool).tril()
+    memory = mechanism.prepare(states, visible.expand(BATCH, -1, -1))
+    context, weights = mechanism(query, memory)
+    expected = torch_twin(mechanism)(query, states, states, attn_mask=~visible, average_attn_weights=False)
+    torch.testing.assert_close(context, expected[0], **CLOSE)
+    torch.testing.assert_close(weights, expected[1], **CLOSE)
+
+
+@pytest.mark.parametrize("options", PLAIN_AND_OPTIONS, ids=["plain", "unit_norm", "hard"])
+def test_each_head_is_scaled_dot_with_its_own_share_of_the_projections(
+    options: dict[str, bool], states: Tensor, valid: Tensor
+) -> None:
+    heads, share = 2, 5
+    mechanism = multi_head(QUERY, MEMORY, heads=heads, key_size=heads * share, **options)
+    query = queries(mechanism)
+    context, weights = mechanism(query, mechanism.prepare(states, valid))
+    answers = []
+    for head in range(heads):
+        rows = slice(head * share, (head + 1) * share)
+        asked, read = query, states
+        if options.get("unit_norm"):
+            asked, read = query / query.norm(dim=-1, keepdim=True), states / states.norm(dim=-1, keepdim=True)
+        q = asked @ mechanism.query_layer.weight[rows].T + mechanism.query_layer.bias[rows]
+        k = read @ mechanism.key_layer.weight[rows].T + mechanism.key_layer.bias[rows]
+        v = states @ mechanism.value_layer.weight[rows].T + mechanism.value_layer.bias[rows]
+        scores = torch.einsum("bsk,bpk->bsp", q, k) / math.sqrt(share)
+        answer, expected = nn.attend(scores, nn.Memory(k, v, valid.unsqueeze(1)), hard=mechanism.hard)
+        torch.testing.assert_close(weights[:, head], expected, **CLOSE)
+        answers.append(answer)
+    output = mechanism.output_layer
+    torch.testing.assert_close(context, torch.cat(answers, -1) @ output.weight.T + output.bias, **CLOSE)
+    assert context.shape == (BATCH, STEPS, mechanism.context_size) == (BATCH, STEPS, QUERY)
+
+
+# What is masked
+
+
+@pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
+def test_a_query_that_may_look_nowhere_gets_zeros_and_finite_gradients(hard: bool) -> None:
+    scores = torch.randn(2, STEPS, POSITIONS, requires_grad=True)
+    values = torch.randn(2, POSITIONS, MEMORY, requires_grad=True)
+    valid = torch.tensor([[False] * POSITIONS, [True] * POSITIONS]).unsqueeze(1)
+    context, weights = nn.attend(scores, nn.Memory(values, values, valid), hard=hard)
+    assert not context[0].any()
+    assert not weights[0].any()
+    torch.testing.assert_close(weights[1].sum(-1), torch.ones(STEPS))
+    context.square().sum().backward()
+    for gradient in (scores.grad, values.grad):
+        assert gradient is None or (gradient.isfinite().all() and not gradient[0].any())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in nn.MECHANISMS if kind != "multi-head"])
+def test_every_mechanism_gives_a_memory_without_real_positions_zeros(kind: str, states: Tensor) -> None:
+    mechanism = build(kind).requires_grad_(True)
+    query = queries(mechanism)
+    context, weights = mechanism(query, mechanism.prepare(states, torch.zeros(BATCH, POSITIONS, dtype=torch.bool)))
+    assert not context.any()
+    assert not weights.any()
+    if context.requires_grad:
+        context.sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in mechanism.parameters())
+
+
+@pytest.mark.parametrize("kind", nn.MECHANISMS)
+def test_what_stands_on_padding_is_never_seen(kind: str, states: Tensor, valid: Tensor) -> None:
+    mechanism = build(kind, heads=1) if kind == "multi-head" else build(kind)
+    query = queries(mechanism)
+    context, weights = mechanism(query, mechanism.prepare(states, valid))
+    wild = torch.where(valid.unsqueeze(-1), states, torch.full_like(states, 1e6))
+    wild_context, wild_weights = mechanism(query, mechanism.prepare(wild, valid))
+    torch.testing.assert_close(wild_context, context, **CLOSE)
+    torch.testing.assert_close(wild_weights, weights, **CLOSE)
+
+
+# Scores at which nothing that softmax computes is rounded away
+score = st.floats(-20, 20, width=32)
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(st.lists(st.tuples(score, st.booleans()), min_size=1, max_size=8), st.booleans())
+def test_attend_on_a_masked_memory_is_attend_on_the_rest(row: list[tuple[float, bool]], hard: bool) -> None:
+    scores, real = torch.tensor([[[score for score, _ in row]]]), torch.tensor([is_real for _, is_real in row])
+    values = torch.arange(2.0 * len(row)).view(1, len(row), 2)
+    context, weights = nn.attend(scores, nn.Memory(values, values, real.view(1, 1, -1)), hard=hard)
+    assert not weights[..., ~real].any()
+    if not real.any():
+        assert not context.any()
+        return
+    short_context, short_weights = nn.attend(scores[..., real], whole_memory(values[0, real]), hard=hard)
+    torch.testing.assert_close(weights[..., real], short_weights, **CLOSE)
+    torch.testing.assert_close(context, short_context, **CLOSE)
+    assert float(weights.sum()) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e4, 1e30])
+def test_scores_of_any_size_give_finite_weights(scale: float) -> None:
+    scores = torch.tensor([[[-1.0, 0.0, 1.0]]]) * scale
+    _, weights = nn.attend(scores, whole_memory(torch.eye(3)))
+    assert weights.isfinite().all()
+    assert float(weights.sum()) == pytest.approx(1.0)
+
+
+def test_a_mask_of_nothing_leaves_even_the_lowest_of_scores_its_weight() -> None:
+    """A real position must win against padding, however badly it scores."""
+    scores = torch.tensor([[[-1e30, 5.0]]])
+    memory = nn.Memory(torch.eye(2)[None], torch.eye(2)[None], torch.tensor([[[True, False]]]))
+    for hard in (False, True):
+        _, weights = nn.attend(scores, memory, hard=hard)
+        assert weights.tolist() == [[[1.0, 0.0]]]
+
+
+def test_memory_selects_rows_and_grows_at_its_end() -> None:
+    keys, values = torch.randn(3, 4, 2), torch.randn(3, 4, 5)
+    valid = torch.tensor([[True, True, False, False], [True] * 4, [True, False, False, False]]).unsqueeze(1)
+    memory = nn.Memory(keys, values, valid)
+    chosen = memory.select(torch.tensor([2, 2, 0]))
+    assert torch.equal(chosen.keys, keys[[2, 2, 0]])
+    assert torch.equal(chosen.values, values[[2, 2, 0]])
+    assert torch.equal(chosen.valid, valid[[2, 2, 0]])
+    both = torch.ones(3, 1, 8, dtype=torch.bool)
+    grown = nn.Memory(keys + 1, values + 1, both).after(memory)
+    assert torch.equal(grown.keys, torch.cat([keys, keys + 1], 1))
+    assert torch.equal(grown.values, torch.cat([values, values + 1], 1))
+    assert grown.valid is both
+
+
+# What a user can get wrong
+
+
+def test_dot_names_both_sizes_that_should_be_one() -> None:
+    with pytest.raises(UserError, match=r"size 7 .* size 11.*scaled-dot, bilinear, additive or multi-head"):
+        nn.DotAttention(7, 11)
+
+
+@pytest.mark.parametrize("options", [{"heads": 3}, {"heads": 3, "key_size": 7}])
+def test_heads_that_cannot_share_a_size_are_named_with_it(options: dict[str, int]) -> None:
+    with pytest.raises(UserError, match=r"3 heads cannot share a key size of 7"):
+        nn.MultiHeadAttention(7, 11, **options)

@@ -1,0 +1,186 @@
+"""Positions and embeddings against their formulas."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard import nn
+from regard.errors import UserError
+
+SIZE, WIDTH, LONGEST, BATCH, STEPS = 7, 5, 11, 2, 3
+OPTIONS: dict[str, dict[str, int]] = {
+    "one-hot": {"longest": LONGEST},
+    "sine": {"width": WIDTH},
+    "learned": {"longest": LONGEST},
+}
+LIMITED = ["one-hot", "learned"]
+
+
+def build(kind: str) -> nn.Positions:
+    torch.manual_seed(1)
+    return nn.POSITIONS[kind](SIZE, **OPTIONS.get(kind, {})).requires_grad_(False)
+
+
+@pytest.fixture
+def vectors() -> Tensor:
+    return torch.randn(BATCH, LONGEST, SIZE, generator=torch.Generator().manual_seed(2))
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 16])
+def test_sines_are_their_formula(size: int) -> None:
+    waves = nn.sines(3, 4, size)
+    assert waves.shape == (4, size)
+    for row, t in enumerate(range(3, 7)):
+        for place in range(size):
+            frequency = 1 / 10_000 ** (2 * (place // 2) / size)
+            expected = math.cos(frequency * t) if place % 2 else math.sin(frequency * t)
+            assert float(waves[row, place]) == pytest.approx(expected, abs=1e-6)
+
+
+def test_wavelengths_are_a_geometric_progression_from_two_pi_towards_ten_thousand_times_that() -> None:
+    size = 64
+    # Of each pair at t = 1: an angle, which is the frequency.
+    one = nn.sines(1, 1, size).double().view(-1, 2)
+    wavelengths = 2 * math.pi / torch.atan2(one[:, 0], one[:, 1])
+    assert float(wavelengths[0]) == pytest.approx(2 * math.pi, rel=1e-6)
+    ratios = wavelengths[1:] / wavelengths[:-1]
+    torch.testing.assert_close(ratios, torch.full_like(ratios, 10_000 ** (2 / size)), rtol=1e-4, atol=0)
+    assert float(wavelengths[-1] * ratios[-1]) == pytest.approx(10_000 * 2 * math.pi, rel=1e-3)
+
+
+def test_sines_stay_exact_far_from_the_beginning() -> None:
+    assert float(nn.sines(100_001, 1, 2)[0, 0]) == pytest.approx(math.sin(100_001), abs=1e-6)
+
+
+def test_none_leaves_vectors_as_they_are(vectors: Tensor) -> None:
+    assert torch.equal(build("none")(vectors, 3), vectors)
+
+
+def test_one_hot_is_concatenated(vectors: Tensor) -> None:
+    with_positions = build("one-hot")(vectors[:, :STEPS], 4)
+    assert torch.equal(with_positions[..., :SIZE], vectors[:, :STEPS])
+    expected = [[float(place == 4 + step) for place in range(LONGEST)] for step in range(STEPS)]
+    assert with_positions[..., SIZE:].tolist() == [expected] * BATCH
+
+
+def test_sine_is_concatenated(vectors: Tensor) -> None:
+    with_positions = build("sine")(vectors, 2)
+    assert torch.equal(with_positions[..., :SIZE], vectors)
+    assert torch.equal(with_positions[..., SIZE:], nn.sines(2, LONGEST, WIDTH).expand(BATCH, -1, -1))
+
+
+def test_sine_can_be_added(vectors: Tensor) -> None:
+    torch.testing.assert_close(build("sine-added")(vectors, 2) - vectors, nn.sines(2, LONGEST, SIZE).expand_as(vectors))
+
+
+def test_learned_vectors_are_added(vectors: Tensor) -> None:
+    positions = build("learned")
+    expected = vectors[:, :STEPS] + positions.table[4 : 4 + STEPS]
+    assert torch.equal(positions(vectors[:, :STEPS], 4), expected)
+    assert isinstance(positions.table, torch.nn.Parameter)
+    assert len(positions.table.unique(dim=0)) == LONGEST
+
+
+@pytest.mark.parametrize("kind", nn.POSITIONS)
+def test_a_piece_has_the_positions_that_it_has_in_the_whole(kind: str, vectors: Tensor) -> None:
+    positions = build(kind)
+    whole = positions(vectors)
+    assert whole.shape == (BATCH, LONGEST, positions.size)
+    assert torch.equal(positions(vectors[:, 3:6], 3), whole[:, 3:6])
+    one_by_one = [positions(vectors[:, step : step + 1], step) for step in range(LONGEST)]
+    assert torch.equal(torch.cat(one_by_one, 1), whole)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in nn.POSITIONS if kind != "none"])
+def test_the_same_vector_differs_from_place_to_place(kind: str) -> None:
+    everywhere = build(kind)(torch.ones(1, LONGEST, SIZE))[0]
+    assert len(everywhere.unique(dim=0)) == LONGEST
+
+
+@pytest.mark.parametrize("kind", nn.POSITIONS)
+def test_an_embedding_has_the_size_and_limit_of_its_positions(kind: str) -> None:
+    embedding = nn.Embedding(13, SIZE, positions=build(kind))
+    assert embedding(torch.zeros(BATCH, STEPS, dtype=torch.long)).shape == (BATCH, STEPS, embedding.size)
+    assert embedding.longest == (LONGEST if kind in LIMITED else None)
+
+
+def test_an_embedding_is_scaled_to_variance_one() -> None:
+    torch.manual_seed(1)
+    embedding = nn.Embedding(2_000, 49).requires_grad_(False)
+    tokens = torch.tensor([[1_999, 0, 3]])
+    torch.testing.assert_close(embedding(tokens), 7 * embedding.tokens.weight[tokens])
+    assert float(embedding(torch.arange(2_000).unsqueeze(0)).var()) == pytest.approx(1.0, rel=0.05)
+
+
+# Too long
+
+
+@pytest.mark.parametrize("kind", LIMITED)
+def test_a_sequence_beyond_the_last_position_is_an_error_that_names_both_numbers(kind: str, vectors: Tensor) -> None:
+    positions = build(kind)
+    positions(vectors)
+    message = rf"{LONGEST + 1} tokens is longer than the {LONGEST} positions"
+    with pytest.raises(UserError, match=message):
+        positions(torch.zeros(1, LONGEST + 1, SIZE))
+    with pytest.raises(UserError, match=message):
+        positions(vectors[:, :3], LONGEST - 2)
+
+
+def limited_embedding(kind: str) -> nn.Embedding:
+    return nn.Embedding(13, SIZE, positions=build(kind))
+
+
+def encoders(kind: str) -> dict[str, nn.Encoder]:
+    embedding = limited_embedding(kind)
+    return {
+        "recurrent": nn.RecurrentEncoder(embedding, nn.GRUCell(embedding.size, 5)),
+        "self-attention": nn.SelfAttentionEncoder(embedding, 6, layers=1, heads=2, inner_size=3),
+    }
+
+
+def decoders(kind: str) -> dict[str, nn.Decoder[Any]]:
+    parts: dict[str, Any] = {"start": nn.ZeroStart, "readout": nn.DirectReadout, "cell": nn.GRUCell}
+    made: dict[str, nn.Decoder[Any]] = {
+        wiring: decoder(limited_embedding(kind), nn.MeanAttention(5, 6), **parts)
+        for wiring, decoder in nn.WIRINGS.items()
+    }
+    made["transformer"] = nn.TransformerDecoder(
+        limited_embedding(kind), [nn.MeanAttention(6, 6)], heads=2, inner_size=3, readout=nn.DirectReadout
+    )
+    return made
+
+
+@pytest.mark.parametrize("kind", LIMITED)
+@pytest.mark.parametrize("encoder", encoders("learned"))
+def test_an_encoder_says_what_it_takes_and_refuses_more(encoder: str, kind: str) -> None:
+    module = encoders(kind)[encoder]
+    assert module.longest == LONGEST
+    for length in (LONGEST, LONGEST + 1):
+        tokens = torch.zeros(1, length, dtype=torch.long)
+        if length == LONGEST:
+            module(tokens, tokens == 0)
+            continue
+        with pytest.raises(UserError, match=rf"{length} tokens .* {LONGEST} positions"):
+            module(tokens, tokens == 0)
+
+
+@pytest.mark.parametrize("kind", LIMITED)
+@pytest.mark.parametrize("decoder", decoders("learned"))
+@torch.inference_mode()
+def test_a_decoder_says_what_it_takes_and_refuses_more_at_once_and_step_by_step(decoder: str, kind: str) -> None:
+    module = decoders(kind)[decoder]
+    assert module.longest == LONGEST
+    states = torch.zeros(1, 2, 6)
+    state = module.start(nn.Encoding(states, torch.ones(1, 2, dtype=torch.bool), (states[:, :1],)))
+    tokens = torch.zeros(1, LONGEST + 1, dtype=torch.long)
+    with pytest.raises(UserError, match=rf"{LONGEST + 1} tokens .* {LONGEST} positions"):
+        module.unroll(tokens, state)
+    for token in tokens.unbind(1)[:LONGEST]:
+        _, state = module.step(token, state)
+    with pytest.raises(UserError, match=rf"{LONGEST + 1} tokens .* {LONGEST} positions"):
+        module.step(tokens[:, -1], state)

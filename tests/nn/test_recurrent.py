@@ -1,0 +1,263 @@
+"""Cells, starts, encoder and wirings against their equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from regard import nn
+from regard.errors import UserError
+
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+INPUT, SIZE, BATCH, STEPS = 3, 5, 2, 7
+Parts = tuple[Tensor, ...]
+
+
+# Cells: one step of one row, written out. `x` and `h` are already W_x x + b_x and W_h h_{t-1} + b_h, gate by gate.
+
+
+def tanh_step(x: Tensor, h: Tensor, state: Parts) -> Parts:
+    """h_t = tanh(W_hh h_{t-1} + W_xh x_t + b_h)."""
+    return (torch.tanh(h + x),)
+
+
+def gru_step(x: Tensor, h: Tensor, state: Parts) -> Parts:
+    (x_r, x_z, x_n), (h_r, h_z, h_n) = x.chunk(3), h.chunk(3)
+    r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+    n = torch.tanh(x_n + r * h_n)
+    return ((1 - z) * n + z * state[0],)
+
+
+def lstm_step(x: Tensor, h: Tensor, state: Parts) -> Parts:
+    i, f, g, o = (x + h).chunk(4)
+    memory = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(memory), memory
+
+
+EQUATIONS: dict[str, Callable[[Tensor, Tensor, Parts], Parts]] = {
+    "tanh": tanh_step,
+    "gru": gru_step,
+    "lstm": lstm_step,
+}
+
+
+def by_hand(kind: str, cell: nn.Cell, inputs: Tensor, start: list[Parts]) -> tuple[Tensor, list[Parts]]:
+    """Outputs of one row [steps, size], and the end of each layer; `start` is that of layer and direction in turn."""
+    weights, ends = dict(cell.recurrence.named_parameters()), []
+    for layer in range(cell.layers):
+        directions = []
+        for direction, suffix in enumerate(["", "_reverse"][: cell.directions]):
+            w_x, w_h, b_x, b_h = (
+                weights[f"{name}_l{layer}{suffix}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            )
+            state, outputs = start[layer * cell.directions + direction], []
+            for x in inputs.flip(0) if direction else inputs:
+                state = EQUATIONS[kind](w_x @ x + b_x, w_h @ state[0] + b_h, state)
+                outputs.append(state[0])
+            directions.append(torch.stack(outputs).flip(0) if direction else torch.stack(outputs))
+            ends.append(state)
+        inputs = torch.cat(directions, -1)
+    return inputs, ends
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["one-direction", "both-directions"])
+@pytest.mark.parametrize("kind", nn.CELLS)
+@torch.inference_mode()
+def test_a_cell_is_its_equations_on_each_row_to_its_own_end(kind: str, bidirectional: bool, layers: int) -> None:
+    torch.manual_seed(1)
+    cell = nn.CELLS[kind](INPUT, SIZE, layers=layers, bidirectional=bidirectional)
+    inputs, lengths = torch.randn(BATCH, STEPS, INPUT), torch.tensor([4, 7])
+    outputs, end = cell(inputs, lengths=lengths)
+    assert outputs.shape == (BATCH, STEPS, cell.size)
+    assert len(end) == cell.parts
+    zeros = [(torch.zeros(SIZE),) * cell.parts] * (layers * cell.directions)
+    for row, length in enumerate(lengths.tolist()):
+        expected, ends = by_hand(kind, cell, inputs[row, :length], zeros)
+        torch.testing.assert_close(outputs[row, :length], expected, **CLOSE)
+        for part in range(cell.parts):
+            joined = torch.cat([state[part] for state in ends]).view(layers, cell.size)  # [→h_T ; ←h_0]
+            torch.testing.assert_close(end[part][:, row], joined, **CLOSE)
+
+
+@pytest.mark.parametrize("kind", nn.CELLS)
+@torch.inference_mode()
+def test_a_cell_goes_on_from_a_state(kind: str) -> None:
+    torch.manual_seed(1)
+    cell = nn.CELLS[kind](INPUT, SIZE, layers=2)
+    inputs, start = torch.randn(BATCH, STEPS, INPUT), tuple(torch.randn(2, BATCH, SIZE) for _ in range(cell.parts))
+    outputs, end = cell(inputs, start)
+    for row in range(BATCH):
+        states = [tuple(part[layer, row] for part in start) for layer in range(2)]
+        expected, ends = by_hand(kind, cell, inputs[row], states)
+        torch.testing.assert_close(outputs[row], expected, **CLOSE)
+        for part in range(cell.parts):
+            torch.testing.assert_close(end[part][:, row], torch.stack([state[part] for state in ends]), **CLOSE)
+
+
+def test_every_cell_has_its_equations_here() -> None:
+    assert EQUATIONS.keys() == nn.CELLS.keys()
+
+
+# The encoder
+
+
+@pytest.mark.parametrize("kind", nn.CELLS)
+@pytest.mark.parametrize("length", [1, 2, 9])
+@torch.inference_mode()
+def test_sizes_of_the_slide_deck(kind: str, length: int) -> None:
+    """The slides count steps first: ids [2, 1], embedded [2, 1, 100], context [1, 1, 256]. Here rows come first."""
+    encoder = nn.RecurrentEncoder(nn.Embedding(1_000, 100), nn.CELLS[kind](100, 256))
+    tokens = torch.arange(length).unsqueeze(0)
+    encoding = encoder(tokens, torch.ones(1, length, dtype=torch.bool))
+    assert encoder.embedding(tokens).shape == (1, length, 100)
+    assert encoding.states.shape == (1, length, 256)
+    assert encoding.last[0].shape == (1, 1, 256), "whatever the length"
+    assert torch.equal(encoding.last[0][0], encoding.states[:, -1]), "the bottleneck is h_T"
+
+
+def bidirectional_encoder(kind: str = "gru", layers: int = 1) -> nn.RecurrentEncoder:
+    torch.manual_seed(1)
+    return nn.RecurrentEncoder(nn.Embedding(17, INPUT), nn.CELLS[kind](INPUT, SIZE, layers=layers, bidirectional=True))
+
+
+TOKENS = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]])
+VALID = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+
+
+@torch.inference_mode()
+def test_both_directions_end_where_the_sentence_does() -> None:
+    encoding = bidirectional_encoder()(TOKENS, VALID)
+    for row, length in enumerate((5, 3)):
+        forward, backward = encoding.states[row, length - 1, :SIZE], encoding.states[row, 0, SIZE:]
+        assert torch.equal(encoding.last[0][0, row], torch.cat([forward, backward]))
+
+
+# Starts
+
+
+@torch.inference_mode()
+def test_relu_starts_at_h_sent_of_torchs_own_last_states() -> None:
+    """h_sent = ReLU(W [→h_T ; ←h_0] + b)."""
+    encoder, decoder_cell = bidirectional_encoder(), nn.GRUCell(INPUT, 11)
+    start = nn.ReluStart(encoder.size, decoder_cell)
+    (h_sent,) = start(encoder(TOKENS[:1], VALID[:1]))
+    _, (forward, backward) = encoder.cell.recurrence(encoder.embedding(TOKENS[:1]))
+    expected = torch.relu(torch.cat([forward, backward], -1) @ start.layer.weight.T + start.layer.bias)
+    assert h_sent.shape == (1, 1, 11)
+    torch.testing.assert_close(h_sent[0], expected, **CLOSE)
+    assert expected.any()
+
+
+@pytest.mark.parametrize("kind", nn.CELLS)
+@pytest.mark.parametrize(("name", "activation"), [("tanh", torch.tanh), ("relu", torch.relu)])
+@torch.inference_mode()
+def test_each_layer_and_part_of_a_decoder_starts_from_weights_of_its_own(
+    kind: str, name: str, activation: Callable[[Tensor], Tensor]
+) -> None:
+    layers, size = 3, 11
+    encoder = bidirectional_encoder(layers=2)
+    cell = nn.CELLS[kind](INPUT, size, layers=layers)
+    start = nn.STARTS[name](encoder.size, cell)
+    encoding = encoder(TOKENS, VALID)
+    state = start(encoding)
+    assert [part.shape for part in state] == [(layers, 2, size)] * cell.parts
+    weights, biases = start.layer.weight.split(size), start.layer.bias.split(size)
+    for part in range(cell.parts):
+        for layer in range(layers):
+            own = part * layers + layer
+            expected = activation(encoding.last[0][-1] @ weights[own].T + biases[own])  # of the encoder's top layer
+            torch.testing.assert_close(state[part][layer], expected, **CLOSE)
+
+
+@pytest.mark.parametrize("kind", nn.CELLS)
+@torch.inference_mode()
+def test_zeros_and_copy_start_at_zero_and_at_the_last_state(kind: str) -> None:
+    encoder = bidirectional_encoder(kind, layers=2)
+    cell = nn.CELLS[kind](INPUT, encoder.size, layers=2)
+    encoding = encoder(TOKENS, VALID)
+    zeros = nn.ZeroStart(encoder.size, cell)(encoding)
+    copied = nn.CopyStart(encoder.size, cell)(encoding)
+    assert len(zeros) == len(copied) == cell.parts
+    for zero, copy, last in zip(zeros, copied, encoding.last, strict=True):
+        assert torch.equal(copy, last)
+        assert torch.equal(zero, torch.zeros_like(last))
+
+
+@pytest.mark.parametrize(
+    ("kind", "layers", "size"), [("lstm", 1, 2 * SIZE), ("gru", 2, 2 * SIZE), ("gru", 1, SIZE)], ids=str
+)
+def test_a_copy_that_does_not_fit_names_what_both_sides_have(kind: str, layers: int, size: int) -> None:
+    encoding = bidirectional_encoder()(TOKENS, VALID)
+    cell = nn.CELLS[kind](INPUT, size, layers=layers)
+    has, needs = rf"\(1, 1, {2 * SIZE}\)", rf"\({cell.parts}, {layers}, {size}\)"
+    with pytest.raises(UserError, match=rf"ends with .* = {has}, .* begins with {needs}; .*tanh or relu"):
+        nn.CopyStart(2 * SIZE, cell)(encoding)
+
+
+# Wirings, step by step as their equations say
+
+
+def build(wiring: str, kind: str) -> tuple[nn.RecurrentEncoder, nn.RecurrentDecoder]:
+    encoder = bidirectional_encoder()
+    embedding = nn.Embedding(13, 2)
+    attention = nn.ScaledDotAttention(7, encoder.size, key_size=3)
+    parts: dict[str, Any] = {"start": nn.TanhStart, "readout": nn.DirectReadout, "layers": 2}
+    return encoder, nn.WIRINGS[wiring](embedding, attention, cell=nn.CELLS[kind], **parts)
+
+
+@pytest.mark.parametrize("kind", nn.CELLS)
+@torch.inference_mode()
+def test_before_the_previous_state_asks_and_the_context_enters_the_recurrence(kind: str) -> None:
+    encoder, decoder = build("before", kind)
+    encoding = encoder(TOKENS, VALID)
+    state = decoder.start(encoding)
+    read = torch.tensor([[1, 7, 12], [0, 5, 5]])
+    logits, all_weights = decoder.unroll(read, state)
+    hidden, readout = state.hidden, decoder.readout.output_layer
+    for step in range(read.shape[1]):
+        previous = hidden[0][-1]  # h_{t-1} of the top layer
+        context, weights = decoder.attention(
+            previous.unsqueeze(1), decoder.attention.prepare(encoding.states, encoding.valid)
+        )
+        y = decoder.embedding(read[:, step : step + 1])
+        _, hidden = decoder.cell(torch.cat([y, context], -1), hidden)
+        expected = hidden[0][-1] @ readout.weight.T + readout.bias  # W_o h_t
+        torch.testing.assert_close(all_weights[:, step], weights[:, 0], **CLOSE)
+        torch.testing.assert_close(logits[:, step], expected, **CLOSE)
+
+
+@pytest.mark.parametrize("kind", nn.CELLS)
+@torch.inference_mode()
+def test_after_the_current_state_asks_and_the_context_goes_to_the_readout_only(kind: str) -> None:
+    encoder, decoder = build("after", kind)
+    encoding = encoder(TOKENS, VALID)
+    state = decoder.start(encoding)
+    read = torch.tensor([[1, 7, 12], [0, 5, 5]])
+    logits, all_weights = decoder.unroll(read, state)
+    hidden, readout = state.hidden, decoder.readout.output_layer
+    for step in range(read.shape[1]):
+        _, hidden = decoder.cell(decoder.embedding(read[:, step : step + 1]), hidden)
+        current = hidden[0][-1]  # h_t of the top layer
+        memory = decoder.attention.prepare(encoding.states, encoding.valid)
+        context, weights = decoder.attention(current.unsqueeze(1), memory)
+        expected = torch.cat([context[:, 0], current], -1) @ readout.weight.T + readout.bias  # W [a ; h] + b
+        torch.testing.assert_close(all_weights[:, step], weights[:, 0], **CLOSE)
+        torch.testing.assert_close(logits[:, step], expected, **CLOSE)
+
+
+@torch.inference_mode()
+def test_a_tied_readout_ends_in_the_decoders_own_embeddings() -> None:
+    """E tanh(W x + b) + b_o."""
+    torch.manual_seed(1)
+    embedding = nn.Embedding(13, 3)
+    readout = nn.TiedReadout(7, embedding)
+    torch.nn.init.normal_(readout.bias)
+    features = torch.randn(2, 5, 7)
+    small = torch.tanh(features @ readout.small_layer.weight.T + readout.small_layer.bias)
+    torch.testing.assert_close(readout(features), small @ embedding.tokens.weight.T + readout.bias, **CLOSE)
+    assert readout.embedding.weight is embedding.tokens.weight

@@ -1,0 +1,115 @@
+"""Writing files: the new content as a whole, or the old one."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from regard import files
+
+
+class Crash(BaseException):
+    pass
+
+
+def test_a_file_is_written_and_replaced(tmp_path: Path):
+    path = tmp_path / "file"
+    files.write(path, b"old")
+    files.write(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_nothing_is_to_be_seen_before_the_end(tmp_path: Path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with files.replacing(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+
+
+def write_half(path: Path, error: type[BaseException]) -> None:
+    with files.replacing(path) as file:
+        file.write(b"half of the n")
+        raise error
+
+
+@pytest.mark.parametrize("error", [ValueError, Crash, KeyboardInterrupt])
+@pytest.mark.parametrize("before", [None, b"old"])
+def test_when_the_writer_fails_the_old_content_stays(tmp_path: Path, error: type[BaseException], before: bytes | None):
+    path = tmp_path / "file"
+    if before is not None:
+        path.write_bytes(before)
+    with pytest.raises(error):
+        write_half(path, error)
+    assert os.listdir(tmp_path) == ([] if before is None else ["file"])
+    assert before is None or path.read_bytes() == before
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace", "fchmod", "chmod"])
+def test_when_the_disk_fails_the_old_content_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    called = []
+
+    def fail(*_: object, **__: object) -> None:
+        called.append(call)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, call, fail)
+    with suppress(OSError):
+        files.write(path, b"new")
+    assert path.read_bytes() == (b"old" if called else b"new")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_content_is_on_the_disk_before_the_name_points_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    calls = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda *a: (calls.append("fsync"), fsync(*a)))
+    monkeypatch.setattr(os, "replace", lambda *a: (calls.append("replace"), replace(*a)))
+    files.write(tmp_path / "file", b"new")
+    assert calls[:2] == ["fsync", "replace"]
+
+
+def test_a_file_gets_the_rights_that_the_umask_leaves(tmp_path: Path):
+    before = os.umask(0o027)
+    try:
+        files.write(tmp_path / "file", b"")
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+
+
+LOCK = """
+import sys
+from pathlib import Path
+from regard.files import locked
+with locked(Path(sys.argv[1])) as alone:
+    print(alone, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_folder_is_locked_for_others_until_its_holder_ends_however_it_ends(tmp_path: Path):
+    with files.locked(tmp_path) as alone:
+        assert alone
+        with files.locked(tmp_path) as second:
+            assert not second
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", LOCK, str(tmp_path)], **pipes) as process:
+        assert process.stdout.readline() == "True\n"
+        with files.locked(tmp_path) as alone:
+            assert not alone
+        process.kill()
+    with files.locked(tmp_path) as alone:
+        assert alone

@@ -1,0 +1,253 @@
+"""Stop, go on, finish: bit-identical to not stopping, wherever it stopped and however it was stopped."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, BinaryIO
+
+import pytest
+
+from regard import files
+from regard.config import Experiment
+from regard.runs import Run
+
+Make = Callable[..., Experiment]
+Same = Callable[[Path, Path], None]
+
+
+@pytest.mark.parametrize("steps", [1, 3, 4, 5, 11, 12])
+def test_a_training_that_was_stopped_goes_on_as_if_it_had_not(
+    brief: Make, trained_brief: Callable[..., Path], train_in: Any, tmp_path: Path, same_training: Same, steps: int
+):
+    """In the middle of an epoch, at its end, which is a validation, and at the very end."""
+    stopped = train_in(brief(), stop_after=steps)
+    assert stopped.progress.step == steps
+    assert bool(stopped.progress.finished) == (steps == 12)
+    resumed = train_in(brief())
+    assert resumed.began_with == ([] if steps == 12 else [(steps, 12, resumed.began_with[0][2])])
+    assert len(resumed.losses) == 12 - steps
+    same_training(tmp_path / "run", trained_brief())
+
+
+def test_a_training_may_be_stopped_after_every_step(
+    brief: Make, trained_brief: Callable[..., Path], train_in: Any, tmp_path: Path, same_training: Same
+):
+    while not train_in(brief(), stop_after=1).progress.finished:
+        pass
+    same_training(tmp_path / "run", trained_brief())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("training.optimizer={kind: adamw, weight_decay: 0.1}", "training.label_smoothing=0.1"),
+        ("training.rate.kind=plateau", "training.rate.patience=1", "training.validate_every=2", "training.patience=4"),
+        ("model.decoder.readout=tied", "training.teacher_forcing.kind=linear", "training.teacher_forcing.epochs=2"),
+        (
+            "model.encoder.kind=self-attention",
+            "model.decoder.kind=transformer",
+            "model.decoder.embedding=16",
+            "model.attention.kind=multi-head",
+        ),
+    ],
+    ids=["adamw", "plateau", "tied", "transformer"],
+)
+def test_every_kind_of_training_goes_on(
+    brief: Make,
+    trained_brief: Callable[..., Path],
+    train_in: Any,
+    tmp_path: Path,
+    same_training: Same,
+    settings: tuple[str, ...],
+):
+    for steps in (2, 3):
+        train_in(brief(*settings), stop_after=steps)
+    assert train_in(brief(*settings)).progress.finished
+    same_training(tmp_path / "run", trained_brief(*settings))
+
+
+# --- A crash at every write ------------------------------------------------------------------------------
+
+
+class Crash(BaseException):
+    """The end of the process: nothing but files is left."""
+
+
+class Crashes:
+    """Lets every write through, except for one: that leaves the old file, or the new one, and ends the process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, *, written: bool) -> None:
+        self.at, self.written, self.count = at, written, 0
+        self.replacing, self.append = files.replacing, Run.append_metrics
+        monkeypatch.setattr(files, "replacing", self.crashing_replacing)
+        monkeypatch.setattr(Run, "append_metrics", lambda run, row: self.crashing_append(run, row))
+
+    def due(self) -> bool:
+        self.count += 1
+        return self.count == self.at
+
+    @contextmanager
+    def crashing_replacing(self, path: Path) -> Iterator[BinaryIO]:
+        due = self.due()
+        with self.replacing(path) as file:
+            yield file
+            if due and not self.written:
+                raise Crash
+        if due:
+            raise Crash
+
+    def crashing_append(self, run: Run, row: dict[str, Any]) -> None:
+        due = self.due()
+        self.append(run, row)
+        if due:
+            path = run.path / "metrics.jsonl"
+            if not self.written:
+                path.write_bytes(path.read_bytes()[:-15])
+            raise Crash
+
+
+FEW = ("training.save_every=0", "training.epochs=2", "training.validate_every=3", "training.patience=1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
+def test_a_crash_at_any_write_does_no_harm(
+    brief: Make,
+    trained_brief: Callable[..., Path],
+    train_in: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    same_training: Same,
+    written: bool,
+):
+    experiment, expected = brief(*FEW), trained_brief(*FEW)
+    crashed = True
+    writes = 0
+    while crashed:
+        writes += 1
+        name = f"run{writes}"
+        with monkeypatch.context() as patch:
+            Crashes(patch, writes, written=written)
+            try:
+                train_in(experiment, name=name)
+                crashed = False
+            except Crash:
+                pass
+        assert train_in(experiment, name=name).progress.finished
+        same_training(tmp_path / name, expected)
+    assert writes > 12
+
+
+def test_what_a_killed_process_has_left_half_written_is_swept_away(
+    brief: Make, trained_brief: Callable[..., Path], train_in: Any, tmp_path: Path, same_training: Same
+):
+    train_in(brief(), stop_after=5)
+    for name in (".state.safetensors.abc12345", ".model.safetensors.x_y_z", ".metrics.jsonl.q"):
+        (tmp_path / "run" / name).write_bytes(b"half")
+    train_in(brief())
+    same_training(tmp_path / "run", trained_brief())
+
+
+# --- Signals ---------------------------------------------------------------------------------------------
+
+
+def read_until(process: subprocess.Popen[bytes], pattern: bytes) -> bytes:
+    """What the process writes to stderr, up to a line with `pattern`, or to its end."""
+    seen = b""
+    assert process.stderr
+    for line in process.stderr:
+        seen += line
+        if re.search(pattern, line):
+            break
+    return seen
+
+
+@pytest.mark.slow
+def test_a_training_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
+    tiny_file: Path, trained: Path, tmp_path: Path, start_regard: Callable[..., Any], same_training: Same
+):
+    random = Random(4)
+    command = ("train", tiny_file, "--out", tmp_path / "run", "--set", "training.save_every=0")
+    kills = 0
+    for _ in range(8):
+        process = start_regard(*command)
+        read_until(process, rb"weights, .* steps")
+        if kills < 4:
+            try:
+                process.wait(random.uniform(0.2, 1.0))
+            except subprocess.TimeoutExpired:
+                process.kill()
+        _, rest = process.communicate()
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL, rest.decode()
+        kills += 1
+    assert process.returncode == 0
+    assert kills >= 2
+    same_training(tmp_path / "run", trained)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_stops_after_the_step_saves_and_says_how_to_go_on(
+    tiny: Make,
+    tiny_file: Path,
+    trained: Path,
+    train_in: Any,
+    tmp_path: Path,
+    start_regard: Callable[..., Any],
+    same_training: Same,
+    number: int,
+    code: int,
+):
+    out = tmp_path / "run"
+    process = start_regard("train", tiny_file, "--out", out)
+    read_until(process, rb"step 24/")
+    process.send_signal(number)
+    stdout, stderr = process.communicate()
+    assert process.returncode == code, stderr.decode()
+    assert stdout == b""
+    assert b"stopping after this step; once more stops at once" in stderr
+    told = re.search(rf"{out}: stopped after step (\d+); the same command goes on from there", stderr.decode())
+    assert told
+    assert b"Traceback" not in stderr
+    resumed = train_in(tiny())
+    assert resumed.began_with[0][0] == int(told[1])
+    same_training(out, trained)
+
+
+@pytest.mark.slow
+def test_asked_twice_it_stops_at_once(tiny_file: Path, tmp_path: Path, start_regard: Callable[..., Any]):
+    process = start_regard("train", tiny_file, "--out", tmp_path / "run", "--set", "training.epochs=1000")
+    read_until(process, rb"step 24/")
+    process.send_signal(signal.SIGSTOP)  # both arrive before the next step is over
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGCONT)
+    read_until(process, rb"once more stops at once")
+    process.send_signal(signal.SIGTERM)
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert process.returncode in (-signal.SIGTERM, 143)
+
+
+@pytest.mark.slow
+def test_two_processes_in_one_directory_are_refused(
+    tiny_file: Path, tmp_path: Path, start_regard: Callable[..., Any], regard: Any
+):
+    arguments = ("train", tiny_file, "--out", tmp_path / "run", "--set", "training.epochs=1000")
+    process = start_regard(*arguments)
+    read_until(process, rb"step 12/")
+    answer = regard(*arguments)
+    assert answer.code == 2
+    assert answer.err == f"regard: {tmp_path}/run: another process is training here\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate()
+    assert process.returncode == 143

@@ -1,0 +1,121 @@
+"""Learning rates and teacher forcing at exact values."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.config import RateSection, TeacherForcingSection
+from regard.training.schedules import FALLS, RATES, learning_rate, teacher_forcing
+
+
+def rates(steps: int, losses: tuple[float, ...] = (), **settings: Any) -> list[float]:
+    section = RateSection(**settings)
+    return [learning_rate(section, step, steps, losses) for step in range(steps)]
+
+
+def test_constant_rises_and_stays():
+    assert rates(10, kind="constant", peak=2.0, warmup=0.4) == [0.5, 1.0, 1.5, 2.0, 2, 2, 2, 2, 2, 2]
+    assert rates(4, kind="constant", peak=2.0, warmup=0.0) == [2, 2, 2, 2]
+
+
+def test_one_cycle_rises_to_its_peak_and_ends_just_above_nothing():
+    values = rates(10, kind="one-cycle", peak=2.0, warmup=0.2)
+    assert values[:2] == [1.0, 2.0]
+    assert values[1:] == pytest.approx([2 * 0.5 * (1 + math.cos(math.pi * k / 9)) for k in range(9)])
+    assert 0 < values[-1] < 0.07
+    assert max(values) == 2.0
+    assert all(later < earlier for earlier, later in pairwise(values[1:]))
+
+
+def test_inverse_square_root():
+    values = rates(100, kind="inverse-square-root", peak=2.0, warmup=0.04)
+    assert values[:4] == [0.5, 1.0, 1.5, 2.0]
+    assert values[15] == pytest.approx(2.0 * math.sqrt(4 / 16))
+    assert values[99] == pytest.approx(2.0 * math.sqrt(4 / 100))
+
+
+@pytest.mark.parametrize(
+    ("losses", "cuts"),
+    [
+        ((), 0),
+        ((3.0, 2.0, 1.0), 0),
+        ((1.0, 2.0), 0),
+        ((1.0, 2.0, 3.0), 1),
+        ((1.0, 1.0, 1.0), 1),  # no better is not better
+        ((1.0, 2.0, 0.5, 2.0), 0),  # a better one starts the count anew
+        ((1.0, 2.0, 2.0, 2.0, 2.0), 2),
+        ((1.0, 2.0, 2.0, 2.0), 1),
+        ((1.0, 2.0, 2.0, 0.5, 2.0, 2.0), 2),
+    ],
+)
+def test_plateau_follows_from_the_validation_losses_alone(losses: tuple[float, ...], cuts: int):
+    values = rates(10, losses, kind="plateau", peak=2.0, warmup=0.2, factor=0.5, patience=2)
+    assert values == [1.0 * 0.5**cuts, *[2.0 * 0.5**cuts] * 9]
+
+
+@given(kind=st.sampled_from(list(RATES)), warmup=st.floats(0, 1), steps=st.integers(1, 200))
+def test_every_rate_is_positive_and_reaches_at_most_its_peak(kind: str, warmup: float, steps: int):
+    values = rates(steps, kind=kind, peak=0.5, warmup=warmup)
+    assert all(0 < value <= 0.5 for value in values)
+    assert max(values) == pytest.approx(0.5)
+    top = values.index(max(values))
+    assert all(earlier <= later for earlier, later in pairwise(values[: top + 1]))
+    assert all(earlier >= later for earlier, later in pairwise(values[top:]))
+
+
+def ratios(count: int, **settings: Any) -> list[float]:
+    section = TeacherForcingSection(**settings)
+    return [teacher_forcing(section, epoch) for epoch in range(count)]
+
+
+def test_constant_teacher_forcing_stays():
+    assert ratios(3) == [1.0, 1.0, 1.0]
+    assert ratios(3, ratio=0.3, floor=0.9) == [0.3, 0.3, 0.3]
+
+
+def test_stepped_is_all_half_and_none_of_the_truth_in_epochs_1_to_10_11_to_20_and_21_on():
+    assert ratios(40, kind="stepped") == [1.0] * 10 + [0.5] * 10 + [0.0] * 20
+    assert ratios(7, kind="stepped", epochs=2, floor=0.2, ratio=0.8) == pytest.approx(
+        [0.8, 0.8, 0.5, 0.5, 0.2, 0.2, 0.2]
+    )
+
+
+def test_linear_reaches_its_floor_after_so_many_epochs():
+    assert ratios(6, kind="linear", epochs=4) == pytest.approx([1, 0.75, 0.5, 0.25, 0, 0])
+    assert ratios(4, kind="linear", epochs=2, floor=0.5) == pytest.approx([1, 0.75, 0.5, 0.5])
+
+
+def test_exponential_multiplies_in_each_epoch():
+    assert ratios(4, kind="exponential", decay=0.5) == pytest.approx([1, 0.5, 0.25, 0.125])
+    assert ratios(3, kind="exponential", decay=0.5, floor=0.2, ratio=0.6) == pytest.approx([0.6, 0.4, 0.3])
+
+
+def test_inverse_sigmoid():
+    k = 5.0
+    expected = [(k + 1) / (k + math.exp(epoch / k)) for epoch in range(30)]
+    assert ratios(30, kind="inverse-sigmoid", steepness=k) == pytest.approx(expected)
+    assert expected[0] == 1
+    assert ratios(10_000, kind="inverse-sigmoid", steepness=1.0)[-1] == pytest.approx(0, abs=1e-6)
+
+
+@given(
+    kind=st.sampled_from(list(FALLS)),
+    bounds=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted),
+    epochs=st.integers(1, 50),
+    decay=st.floats(0.01, 0.99),
+    steepness=st.floats(1, 50),
+)
+def test_every_fall_begins_at_its_ratio_never_rises_and_stays_above_its_floor(
+    kind: str, bounds: list[float], epochs: int, decay: float, steepness: float
+):
+    floor, ratio = bounds
+    values = ratios(300, kind=kind, ratio=ratio, floor=floor, epochs=epochs, decay=decay, steepness=steepness)
+    assert values[0] == pytest.approx(ratio)
+    assert all(earlier >= later - 1e-12 for earlier, later in pairwise(values))
+    assert all(floor - 1e-12 <= value <= ratio + 1e-12 for value in values)
