@@ -415,7 +415,7 @@ def bomb(opening: str, closing: str, entry: str, *, depth: int = 25, width: int 
 @pytest.mark.parametrize(
     "content",
     [
-        COPY + "training: {seed: " + "[" * 3000 + "]" * 3000 + "}\n",
+        COPY + "training: {seed: " + "[" * 1200 + "]" * 1200 + "}\n",
         COPY + "model: " + "{a: " * 3000 + "1" + "}" * 3000 + "\n",
         COPY + "model: " + "{a: " * 200 + "1" + "}" * 200 + "\n",
         COPY + "model: &m\n  encoder: *m\n",

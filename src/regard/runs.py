@@ -28,7 +28,7 @@ from regard.errors import UserError
 from regard.text import Vocabulary
 
 FORMAT = 1
-MODEL, STATE = "model.safetensors", "state.safetensors"
+MODEL, STATE, METRICS = "model.safetensors", "state.safetensors", "metrics.jsonl"
 Value = TypeVar("Value")
 
 
@@ -107,6 +107,8 @@ class Run:
         try:
             with safe_open(path, framework="pt") as file:
                 about = json.loads(file.metadata()["regard"])
+                if not isinstance(about, dict):
+                    raise ValueError("its header is not Regard's")
                 return {key: file.get_tensor(key) for key in file.keys()}, about  # noqa: SIM118
         except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path}: this file is damaged or not Regard's: {error}") from None
@@ -119,13 +121,19 @@ class Run:
     def has(self, name: str) -> bool:
         return (self.path / name).exists()
 
+    def sweep(self) -> None:
+        """Remove what a killed process has left half-written."""
+        for name in (MODEL, STATE, METRICS):
+            for leftover in self.path.glob(f".{name}.*"):
+                leftover.unlink()
+
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        with (self.path / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 
     def metrics(self) -> list[dict[str, Any]]:
         """All validations; a last line that a crash has cut short does not count."""
-        path = self.path / "metrics.jsonl"
+        path = self.path / METRICS
         *lines, _cut_short = path.read_bytes().split(b"\n") if path.is_file() else [b""]
         return [self._parse_metrics(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
 
@@ -142,7 +150,7 @@ class Run:
     def forget_metrics_after(self, step: int) -> None:
         """What lies behind the state that training goes on from will be measured anew."""
         rows = [row for row in self.metrics() if row["step"] <= step]
-        files.write(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
+        files.write(self.path / METRICS, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
     def _read(self, name: str, parse: Callable[[str], Value]) -> Value:
         path = self.path / name

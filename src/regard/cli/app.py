@@ -139,11 +139,15 @@ def show(
 ) -> None:
     """Draw where the model looked, or how it learned."""
     from regard.cli.pictures import draw_attention, draw_curves
+    from regard.inspection.figures import check_suffix
 
     if out is None and curves is None:
         raise UserError("nothing to draw: give --out FILE with a text, or --curves FILE")
     if (out is None) != (text is None):
         raise UserError("an attention map needs both: a text, and --out FILE to draw it to")
+    for path in (out, curves):
+        if path is not None:
+            check_suffix(path)
     if curves is not None:
         draw_curves(run, curves)
     if out is not None and text is not None:

@@ -10,7 +10,6 @@ from regard.inspection import curves as learning_curves
 
 
 def draw_attention(run: Path, text: str, out: Path) -> None:
-    figures.check_suffix(out)
     from regard.cli.loading import load
 
     translator = load(run)
@@ -30,7 +29,6 @@ def draw_attention(run: Path, text: str, out: Path) -> None:
 
 
 def draw_curves(run: Path, out: Path) -> None:
-    figures.check_suffix(out)
     from regard.runs import Run
 
     figures.save(learning_curves.draw(Run(run).metrics(), title=str(run)), out)

@@ -128,8 +128,9 @@ class CopyStart(ZeroStart):
         have = (len(encoding.last), *encoding.last[0].shape[::2])
         if have != (self.parts, self.layers, self.size):
             raise UserError(
-                f"the decoder cannot start from a copy: the encoder ends with (parts, layers, size) = {have}, the "
-                f"decoder begins with {(self.parts, self.layers, self.size)}; make them equal, or choose tanh or relu"
+                f"the decoder cannot start from a copy: the encoder ends with (parts, layers, size) = {have}, "
+                f"the decoder begins with {(self.parts, self.layers, self.size)}; make them equal, "
+                "or choose tanh, relu or zeros"
             )
         return encoding.last
 

@@ -15,7 +15,10 @@ from regard.text import Vocabulary
 
 @torch.inference_mode()
 def greedy(model: Seq2Seq, source: Tensor, valid: Tensor, first: Tensor, longest: Tensor) -> list[Hypothesis]:
-    """One hypothesis for each row. The decoder reads `first` first and says at most `longest` tokens, at least one."""
+    """One hypothesis for each row. The decoder reads `first` first and says at most `longest` tokens, at least one.
+
+    The model is taken as it is: call `model.eval()` before, or dropout joins the search.
+    """
     batch = len(source)
     state = model.start(source, valid)
     token, rows = first, torch.arange(batch)

@@ -123,6 +123,7 @@ class Trainer:
         progress = self.progress
         if progress.finished:
             return progress
+        self.run_directory.sweep()
         self.run_directory.forget_metrics_after(progress.step)
         self.observer.began(progress, self.steps, sum(p.numel() for p in self.model.parameters()))
         saved = time.monotonic()

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
 
 import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
 from torch import nn
 
+from regard.errors import UserError
 from regard.runs import STATE, Run, copy_weights, weights_of
 
+OPTIMIZER_STATE = ("step", "exp_avg", "exp_avg_sq")  # what Adam remembers of each weight
 
-@dataclass
-class Progress:
+
+class Progress(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
     step: int = 0  # steps taken
     seconds: float = 0.0  # spent on them
     loss_sum: float = 0.0  # over the target tokens since the last validation …
     tokens: int = 0  # … and how many these were
-    validation_losses: list[float] = field(default_factory=list)
+    validation_losses: list[float] = []
     best_step: int = 0
     finished: str = ""  # why training is over; empty: it isn't
 
@@ -35,8 +39,8 @@ class Progress:
 def save_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
     tensors = {f"model/{name}": tensor for name, tensor in weights_of(model).items()}
     for name, parameter in model.named_parameters():
-        tensors |= {f"optimizer/{name}/{key}": value for key, value in optimizer.state.get(parameter, {}).items()}
-    run.write_tensors(STATE, tensors, asdict(progress))
+        tensors |= {f"optimizer/{name}/{key}": value for key, value in optimizer.state[parameter].items()}
+    run.write_tensors(STATE, tensors, progress.model_dump())
 
 
 def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
@@ -44,11 +48,18 @@ def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> 
     if not run.has(STATE):
         return Progress()
     tensors, about = run.read_tensors(STATE)
+    origin = run.path / STATE
+    try:
+        progress = Progress.model_validate(about)
+    except ValidationError as error:
+        raise UserError(f"{origin}: this file is damaged: {error.errors()[0]['msg']}") from None
+    if progress.model_fields_set != Progress.model_fields.keys():
+        raise UserError(f"{origin}: this file is damaged: it does not tell all of how far training has come")
     weights = {name.removeprefix("model/"): tensors[name] for name in tensors if name.startswith("model/")}
-    copy_weights(weights, model, run.path / STATE)
+    copy_weights(weights, model, origin)
     for name, parameter in model.named_parameters():
-        prefix = f"optimizer/{name}/"
-        state = {key.removeprefix(prefix): tensors[key] for key in tensors if key.startswith(prefix)}
-        if state:
-            optimizer.state[parameter] = state
-    return Progress(**about)
+        try:
+            optimizer.state[parameter] = {key: tensors[f"optimizer/{name}/{key}"] for key in OPTIMIZER_STATE}
+        except KeyError as error:
+            raise UserError(f"{origin}: this file is damaged: it lacks {error}") from None
+    return progress
