@@ -39,10 +39,11 @@ def test_the_bottleneck_differs_from_case_in_attention_alone():
     assert bottleneck == case.model_copy(update={"model": model, "description": bottleneck.description})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", recipes.names())
 def test_a_recipe_takes_its_first_step(name: str, tmp_path: Path, watcher: Callable[..., Any]):
     experiment = experiments.load(
-        name, ["data.train=1500", "data.validation=5", "data.test=5", "training.batch_tokens=300"]
+        name, ["data.train=1500", "data.validation=5", "data.test=5", "training.batch_tokens=100"]
     )
     pairs = experiment.data.splits()
     run = Run.create(tmp_path / "run", experiment, Codec.build(experiment.data, pairs["train"]))

@@ -152,8 +152,8 @@ class TeacherForcingSection(Section):
 
 class TrainingSection(Section):
     seed: int = Field(1, ge=0)
-    epochs: int = Field(10, ge=1)
-    batch_tokens: int = Field(2_000, ge=1)  # on the longer side, padding included
+    epochs: int = Field(10, ge=1, le=1_000_000)
+    batch_tokens: int = Field(2_000, ge=1, le=10_000_000)  # on the longer side, padding included
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     clip: float = Field(1.0, gt=0)  # the largest norm of the gradient
     optimizer: OptimizerSection = OptimizerSection()

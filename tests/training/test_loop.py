@@ -104,8 +104,9 @@ def test_gradients_are_clipped(brief: Make, tmp_path: Path, watcher: Any, monkey
     norms = []
 
     class Spy(torch.optim.Adam):
-        def step(self, *_: Any, **__: Any) -> None:
+        def step(self, *arguments: Any) -> Any:
             norms.append(torch.cat([p.grad.flatten() for group in self.param_groups for p in group["params"]]).norm())
+            return super().step(*arguments)
 
     monkeypatch.setitem(loop.OPTIMIZERS, "adam", Spy)
     train(brief("training.clip=0.01"), tmp_path / "run", watcher(2))

@@ -73,6 +73,13 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def _validation_examples(codec: Codec, pairs: list[Pair]) -> list[Example]:
+    try:
+        return codec.examples(pairs)
+    except UserError as error:
+        raise UserError(f"data.train: too few pairs to know what the validation split is made of: {error}") from None
+
+
 def _check_lengths(model: Seq2Seq, examples: list[Example]) -> None:
     longest = {
         "encoder": (model.encoder.longest, max(len(example.source) for example in examples)),
@@ -107,13 +114,14 @@ class Trainer:
             fused=True,
         )
 
-        def batches(pairs: list[Pair]) -> Batches:
-            return Batches(codec.examples(pairs), batch_tokens=settings.batch_tokens, seed=settings.seed)
+        def batches(examples: list[Example]) -> Batches:
+            return Batches(examples, batch_tokens=settings.batch_tokens, seed=settings.seed)
 
-        _check_lengths(self.model, codec.examples([*training, *validation]))
-        self.batches = batches(training)
-        self.validation = batches(validation)
-        self.free_running = batches(validation[: settings.free_running])
+        seen, unseen = codec.examples(training), _validation_examples(codec, validation)
+        _check_lengths(self.model, seen + unseen)
+        self.batches = batches(seen)
+        self.validation = batches(unseen)
+        self.free_running = batches(unseen[: settings.free_running])
         self.steps = settings.epochs * self.batches.per_epoch
         self.validate_every = settings.validate_every or self.batches.per_epoch
         self.progress = load_state(run, self.model, self.optimizer)
@@ -171,7 +179,7 @@ class Trainer:
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise UserError(
                 f"{self.run_directory.path}: training broke down at step {step}: the loss is {loss:.4g}, the norm of "
-                f"its gradient {norm:.4g}. What was saved before is intact. Try a lower training.rate.peak "
+                f"its gradient {norm:.4g}. The best model so far is intact. Try a lower training.rate.peak "
                 f"(now {self.settings.rate.peak:g}), a lower training.clip or a longer training.rate.warmup, with "
                 "another --out"
             )
@@ -185,7 +193,7 @@ class Trainer:
         progress, began = self.progress, time.monotonic()
         forced = measure(self.model, self.validation.once(), teacher=True)
         free = measure(self.model, self.free_running.once(), teacher=False)
-        self.check_finite(forced.loss, 0.0, progress.step)
+        self.check_finite(forced.loss + free.loss, 0.0, progress.step)
         best = forced.loss < progress.best_loss
         progress.validation_losses.append(forced.loss)
         progress.seconds += time.monotonic() - began
