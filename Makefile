@@ -19,10 +19,10 @@ install: .venv/installed
 	touch $@
 
 demo: install
-	@echo '== A vanilla RNN with attention'
-	@$(BIN)/regard train case --out $(RUNS)/attention
-	@echo '== The same RNN without'
-	@$(BIN)/regard train bottleneck --out $(RUNS)/bottleneck
+	@mkdir -p $(RUNS)
+	@echo '== Training a vanilla RNN with attention and, at the same time, the same RNN without (see $(RUNS)/bottleneck.log)'
+	@$(BIN)/regard train bottleneck --out $(RUNS)/bottleneck > $(RUNS)/bottleneck.log 2>&1 & without=$$!; \
+	    $(BIN)/regard train case --out $(RUNS)/attention && wait $$without && tail -n 1 $(RUNS)/bottleneck.log
 	@echo '== Both on 1,000 sentences that neither has seen'
 	@$(BIN)/regard evaluate $(RUNS)/attention $(RUNS)/bottleneck
 	@echo

@@ -355,7 +355,7 @@ def test_what_was_saved_before_a_breakdown_stays(
     train_in(brief(), stop_after=6)
     before = contents(tmp_path / "run")
     monkeypatch.setattr(loop, "learning_rate", lambda *_: 1e38)
-    with pytest.raises(UserError, match=r"run: training broke down at step 8: .* saved before is intact"):
+    with pytest.raises(UserError, match=r"run: training broke down at step 8: .* best model so far is intact"):
         train_in(brief())
     assert contents(tmp_path / "run") == before
     monkeypatch.undo()
