@@ -9,7 +9,7 @@ from pydantic import Field, SerializeAsAny, model_validator
 from regard.settings import Section, impossible
 from regard.tasks import Task
 
-Size = Annotated[int, Field(ge=1, le=65_536)]
+Size = Annotated[int, Field(ge=1, le=16_384)]
 Count = Annotated[int, Field(ge=1, le=1_024)]
 
 

@@ -40,6 +40,11 @@ def main() -> None:
     except OSError as error:  # a full disk, say; typer itself has dealt with a broken pipe and with Ctrl-C
         print(f"regard: {error.filename or 'writing'}: {error.strerror}", file=sys.stderr)
         sys.exit(2)
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):  # torch has no class of its own for this
+            raise
+        print("regard: not enough memory; make the model, training.batch_tokens or the text smaller", file=sys.stderr)
+        sys.exit(2)
 
 
 def _version(wanted: bool) -> None:
