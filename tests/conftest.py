@@ -39,7 +39,6 @@ training: {epochs: 15, batch_tokens: 400, rate: {peak: 0.03}, save_every: 1000}
 BRIEF = (
     "data.train=120",
     "data.validation=20",
-    "training.free_running=10",
     "training.batch_tokens=300",
     "training.epochs=3",
     "training.teacher_forcing.ratio=0.7",

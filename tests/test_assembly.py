@@ -64,7 +64,7 @@ def test_a_recurrent_model_has_the_parts_and_sizes_that_were_written(cell: str, 
     assert type(decoder.cell) is nn.CELLS[cell]
     assert type(decoder.first_state) is nn.STARTS[start]
     assert (decoder.embedding.tokens.num_embeddings, decoder.embedding.size) == (TARGET, 7)
-    assert (decoder.cell.size, decoder.cell.layers, decoder.cell.directions) == (11, 3, 1)
+    assert (decoder.cell.output_size, decoder.cell.layers, decoder.cell.directions) == (11, 3, 1)
     assert isinstance(decoder.attention, nn.AdditiveAttention)
     assert (decoder.attention.query_size, decoder.attention.memory_size) == (11, 10)
     assert decoder.attention.key_layer.out_features == 13

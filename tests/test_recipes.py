@@ -48,5 +48,5 @@ def test_a_recipe_takes_its_first_step(name: str, tmp_path: Path, watcher: Calla
     pairs = experiment.data.splits()
     run = Run.create(tmp_path / "run", experiment, Codec.build(experiment.data, pairs["train"]))
     watching = watcher()
-    Trainer(run, pairs["train"], pairs["validation"], watching).step()
+    Trainer(run, pairs, watching).step()
     assert 0 < watching.losses[0] < 20

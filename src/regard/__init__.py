@@ -1,4 +1,4 @@
-"""Regard: sequence-to-sequence learning with attention, to train, inspect and serve.
+"""Regard: sequence-to-sequence learning with attention: train, translate and inspect.
 
     import regard
     translation, = regard.load("runs/case").translate(["<U> I am a student"])

@@ -128,7 +128,8 @@ class RateSection(Section):
 
     kind: Literal["constant", "one-cycle", "inverse-square-root", "plateau"] = "one-cycle"
     peak: float = Field(0.003, gt=0)
-    warmup: float = Field(0.2, ge=0, le=1)  # the share of all steps in which it rises to its peak
+    # The share of all steps in which it rises to its peak; null: 0.2, but 0 for `constant` and `plateau`.
+    warmup: float | None = Field(None, ge=0, le=1)
     factor: float = Field(0.5, gt=0, lt=1)  # of `plateau`: what it is multiplied with …
     patience: int = Field(2, ge=1)  # … after so many validations without a better loss
 
@@ -160,7 +161,6 @@ class TrainingSection(Section):
     rate: RateSection = RateSection()
     teacher_forcing: TeacherForcingSection = TeacherForcingSection()
     validate_every: int | None = Field(None, ge=1)  # steps; null: once in an epoch
-    free_running: int = Field(200, ge=1)  # so many validation sentences are also produced freely
     patience: int | None = Field(None, ge=1)  # stop after so many validations without a better loss; null: never
     threads: Count = 1  # more help large models only; a setting, because the last bits of a sum depend on it
     save_every: float = Field(30.0, ge=0)  # seconds between two savings of the state to go on from
@@ -169,9 +169,9 @@ class TrainingSection(Section):
 class DecodingSection(Section):
     """An output has at most `length_factor` times the source's tokens and `length_extra` more."""
 
-    length_factor: float = Field(2.0, ge=0)
-    length_extra: int = Field(10, ge=1)
-    batch_size: int = Field(64, ge=1)  # sentences
+    length_factor: float = Field(2.0, ge=0, le=1_000)
+    length_extra: int = Field(10, ge=1, le=1_000_000)
+    batch_size: int = Field(64, ge=1, le=1_000_000)  # sentences
 
 
 class Experiment(Section):

@@ -11,6 +11,7 @@ metrics.jsonl       a line for each validation
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -52,7 +53,8 @@ class Run:
         """Open what `create` has made."""
         self.path = path
         if not path.is_dir():
-            raise UserError(f"{path}: there is no such run directory; 'regard train' makes one")
+            problem = "this is a file, not a run directory" if path.exists() else "there is no such run directory"
+            raise UserError(f"{path}: {problem}; 'regard train' makes one")
         if not (path / "run.json").is_file():
             raise UserError(f"{path}: this is not a run directory: it has no run.json, which 'regard train' writes")
         self.about: dict[str, Any] = self._read("run.json", json.loads)
@@ -130,6 +132,8 @@ class Run:
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         with (self.path / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())  # on the disk before the state that knows of it
 
     def metrics(self) -> list[dict[str, Any]]:
         """All validations; a last line that a crash has cut short does not count."""

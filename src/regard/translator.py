@@ -56,6 +56,8 @@ class Translator:
 
     def translate(self, texts: Sequence[str]) -> list[Translation]:
         """One translation for each text, in order. An empty text has an empty one."""
+        if isinstance(texts, str):
+            raise TypeError("translate takes a list of texts; for one text, write [text]")
         translations = [NOTHING] * len(texts)
         sources = {place: self.check(text) for place, text in enumerate(texts) if text}
         by_length = sorted(sources, key=lambda place: len(sources[place]))

@@ -52,8 +52,9 @@ def test_a_special_token_that_is_typed_is_spelled_letter_by_letter():
     assert codec.text(codec.example(Pair(text, text)).target) == text
 
 
-def test_a_target_token_that_was_never_trained_on_is_unknown(codec: Codec):
-    assert codec.example(Pair("a", "ad")).target[2] == Vocabulary.unknown
+def test_a_target_token_that_was_never_trained_on_is_refused(codec: Codec):
+    with pytest.raises(UserError, match="token 2, 'd', is not among the"):
+        codec.example(Pair("a", "ad"))
 
 
 def test_special_tokens_say_nothing(codec: Codec):

@@ -73,14 +73,14 @@ def test_a_cell_is_its_equations_on_each_row_to_its_own_end(kind: str, bidirecti
     cell = nn.CELLS[kind](INPUT, SIZE, layers=layers, bidirectional=bidirectional)
     inputs, lengths = torch.randn(BATCH, STEPS, INPUT), torch.tensor([4, 7])
     outputs, end = cell(inputs, lengths=lengths)
-    assert outputs.shape == (BATCH, STEPS, cell.size)
+    assert outputs.shape == (BATCH, STEPS, cell.output_size)
     assert len(end) == cell.parts
     zeros = [(torch.zeros(SIZE),) * cell.parts] * (layers * cell.directions)
     for row, length in enumerate(lengths.tolist()):
         expected, ends = by_hand(kind, cell, inputs[row, :length], zeros)
         torch.testing.assert_close(outputs[row, :length], expected, **CLOSE)
         for part in range(cell.parts):
-            joined = torch.cat([state[part] for state in ends]).view(layers, cell.size)  # [→h_T ; ←h_0]
+            joined = torch.cat([state[part] for state in ends]).view(layers, cell.output_size)  # [→h_T ; ←h_0]
             torch.testing.assert_close(end[part][:, row], joined, **CLOSE)
 
 
@@ -195,7 +195,7 @@ def test_a_copy_that_does_not_fit_names_what_both_sides_have(kind: str, layers: 
     encoding = bidirectional_encoder()(TOKENS, VALID)
     cell = nn.CELLS[kind](INPUT, size, layers=layers)
     has, needs = rf"\(1, 1, {2 * SIZE}\)", rf"\({cell.parts}, {layers}, {size}\)"
-    with pytest.raises(UserError, match=rf"ends with .* = {has}, .* begins with {needs}; .*tanh or relu"):
+    with pytest.raises(UserError, match=rf"ends with .* = {has}, .* begins with {needs}; .*tanh, relu or zeros"):
         nn.CopyStart(2 * SIZE, cell)(encoding)
 
 

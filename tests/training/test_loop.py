@@ -17,7 +17,7 @@ from regard.assembly import build_model
 from regard.config import Experiment
 from regard.data import Batches, Codec
 from regard.errors import UserError
-from regard.evaluation.forced import measure
+from regard.evaluation.measures import measure
 from regard.files import locked
 from regard.randomness import seed_for
 from regard.runs import Run
@@ -85,7 +85,7 @@ def test_training_learns_with_fewer_true_tokens(tiny: Make, train_in: TrainIn, k
 def test_a_coin_falls_for_each_token_as_often_as_the_ratio_says(brief: Make, tmp_path: Path, watcher: Any):
     experiment = brief("training.teacher_forcing.ratio=0.7")
     run = Run.create(tmp_path / "run", experiment, Codec.build(experiment.data, experiment.data.splits()["train"]))
-    trainer = loop.Trainer(run, experiment.data.splits()["train"], experiment.data.splits()["validation"], watcher())
+    trainer = loop.Trainer(run, experiment.data.splits(), watcher())
     coins = trainer.coins(torch.zeros(200, 101, dtype=torch.long))
     assert coins is not None
     assert coins.shape == (200, 101)
@@ -118,7 +118,7 @@ def test_each_setting_of_the_optimizer_arrives(brief: Make, tmp_path: Path, watc
     experiment = brief(*(f"training.optimizer.{option}" for option in options))
     splits = experiment.data.splits()
     run = Run.create(tmp_path / "run", experiment, Codec.build(experiment.data, splits["train"]))
-    trainer = loop.Trainer(run, splits["train"], splits["validation"], watcher())
+    trainer = loop.Trainer(run, splits, watcher())
     assert isinstance(trainer.optimizer, torch.optim.AdamW)
     group = trainer.optimizer.param_groups[0]
     assert (group["weight_decay"], group["betas"], group["eps"]) == (0.25, (0.5, 0.75), 0.125)
@@ -206,7 +206,9 @@ def test_training_stops_early_when_no_better_loss_comes(
     assert progress.finished == "no better loss in 2 validations"
 
 
-def test_only_so_many_sentences_are_produced_freely(brief: Make, train_in: TrainIn, monkeypatch: pytest.MonkeyPatch):
+def test_the_same_sentences_are_measured_with_and_without_a_teacher(
+    brief: Make, train_in: TrainIn, monkeypatch: pytest.MonkeyPatch
+):
     counts: dict[bool, int] = {}
     real = loop.measure
 
@@ -216,8 +218,8 @@ def test_only_so_many_sentences_are_produced_freely(brief: Make, train_in: Train
         return real(model, listed, teacher=teacher)
 
     monkeypatch.setattr(loop, "measure", counting)
-    train_in(brief("data.validation=20", "training.free_running=7"))
-    assert counts == {True: 20, False: 7}
+    train_in(brief("data.validation=20"))
+    assert counts == {True: 20, False: 20}
 
 
 # --- The end, and what is refused ------------------------------------------------------------------------
@@ -344,7 +346,7 @@ def test_a_state_without_its_optimizer_is_refused(brief: Make, train_in: TrainIn
 
 def test_a_rate_far_too_high_is_explained(brief: Make, train_in: TrainIn):
     with pytest.raises(
-        UserError, match=r"training broke down at step \d+: the loss is .* Try a lower training.rate.peak"
+        UserError, match=r"training broke down after step \d+: the loss is .* Try a lower training.rate.peak"
     ):
         train_in(brief("training.rate.peak=1.0e+38"))
 
@@ -355,7 +357,7 @@ def test_what_was_saved_before_a_breakdown_stays(
     train_in(brief(), stop_after=6)
     before = contents(tmp_path / "run")
     monkeypatch.setattr(loop, "learning_rate", lambda *_: 1e38)
-    with pytest.raises(UserError, match=r"run: training broke down at step 8: .* best model so far is intact"):
+    with pytest.raises(UserError, match=r"run: training broke down after step 7: .* saved before is intact"):
         train_in(brief())
     assert contents(tmp_path / "run") == before
     monkeypatch.undo()

@@ -56,8 +56,11 @@ def test_a_training_may_be_stopped_after_every_step(
             "model.decoder.embedding=16",
             "model.attention.kind=multi-head",
         ),
+        # Here some weights never get a gradient, and the optimizer has nothing to remember of them.
+        ("model.attention.kind=scaled-dot", "model.attention.hard=true"),
+        ("model.attention.kind=none", "model.decoder.start=zeros"),
     ],
-    ids=["adamw", "plateau", "tied", "transformer"],
+    ids=["adamw", "plateau", "tied", "transformer", "hard", "no-source"],
 )
 def test_every_kind_of_training_goes_on(
     brief: Make,

@@ -15,7 +15,7 @@ from regard.errors import UserError
 
 app = typer.Typer(
     name="regard",
-    help="Sequence-to-sequence learning with attention: train, inspect and serve.",
+    help="Sequence-to-sequence learning with attention: train, translate and inspect.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -104,14 +104,16 @@ def translate(
     texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="[default: standard input]")] = None,
 ) -> None:
     """Translate texts, or lines from standard input: one answer a line, in order."""
-    from regard.cli.lines import check, chunks
+    from regard.cli.lines import check, chunks, note
     from regard.cli.loading import load
 
     translator = load(run)
     for chunk in chunks(texts):
         check(chunk, translator)
-        for translation in translator.translate([line.text for line in chunk]):
+        for line, translation in zip(chunk, translator.translate([line.text for line in chunk]), strict=True):
             print(translation.text)
+            if not translation.finished:
+                note(f"{line.origin}: cut off after {len(translation.tokens)} tokens, the most that is allowed")
         sys.stdout.flush()
 
 
@@ -122,12 +124,13 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a run.")] = False,
 ) -> None:
     """Score a run, or several side by side."""
-    from regard.cli.loading import load
+    from regard.cli.loading import load, use_threads_of
     from regard.cli.tables import comparison
     from regard.evaluation import scores
 
     results = []
     for translator in [load(run) for run in runs]:
+        use_threads_of(translator)
         results.append(scores.as_json(scores.evaluate(translator, split.value)))
         if as_json:
             print(json.dumps(results[-1]), flush=True)

@@ -38,7 +38,7 @@ def chunks(texts: Sequence[str] | None) -> Iterator[list[Line]]:
 
 
 def check(lines: Sequence[Line], translator: Translator) -> None:
-    """Check every line before any is worked on; a mistake or a doubt is told with its place."""
+    """Check all these lines before any is worked on; a mistake or a doubt is told with its place."""
     for line in lines:
         try:
             length = len(translator.check(line.text)) if line.text else 0
@@ -46,8 +46,12 @@ def check(lines: Sequence[Line], translator: Translator) -> None:
             raise UserError(f"{line.origin}: {error}") from None
         longest = translator.codec.longest_source
         if length > longest:
-            note = f"{length} tokens, but the longest in training had {longest}; expect mistakes"
-            print(f"regard: note: {line.origin}: {note}", file=sys.stderr)
+            note(f"{line.origin}: {length} tokens, but the longest in training had {longest}; expect mistakes")
+
+
+def note(text: str) -> None:
+    """Something that a user should know, and that stops nothing."""
+    print(f"regard: note: {text}", file=sys.stderr)
 
 
 def _decode(content: bytes, origin: str) -> Line:

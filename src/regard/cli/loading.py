@@ -6,11 +6,17 @@ from pathlib import Path
 
 import torch
 
-from regard import translator
+from regard.translator import Translator
+from regard.translator import load as load_translator
 
 
-def load(run: Path) -> translator.Translator:
-    """The model, and torch set to the threads that it was trained with: for small models more are only in the way."""
-    loaded = translator.load(run)
-    torch.set_num_threads(loaded.experiment.training.threads)
-    return loaded
+def load(run: Path) -> Translator:
+    """The model in a run directory, ready for work."""
+    translator = load_translator(run)
+    use_threads_of(translator)
+    return translator
+
+
+def use_threads_of(translator: Translator) -> None:
+    """As many as it was trained with: for small models more are only in the way."""
+    torch.set_num_threads(translator.experiment.training.threads)

@@ -13,10 +13,10 @@ def draw_attention(run: Path, text: str, out: Path) -> None:
     from regard.cli.loading import load
 
     translator = load(run)
-    kind = translator.experiment.model.attention.kind
-    if kind == "none":
-        raise UserError(f"{run}: this model looks nowhere, there is nothing to draw: model.attention.kind is 'none'")
     (translation,) = translator.translate([text])
+    kind = translator.experiment.model.attention.kind
+    if text and not translation.attention.any():
+        raise UserError(f"{run}: this model looks nowhere, there is nothing to draw: model.attention.kind is '{kind}'")
     figure = attention_map.draw(
         translation.attention,
         translation.source_tokens,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 ROWS = {
     "sentences": ("sentences", "{:,}"),
     "exact_match": ("exact matches", "{:.1%}"),
+    "unfinished": ("cut off", "{:,}"),
     "token_accuracy": ("right tokens", "{:.2%}"),
     "aligned": ("looks at an aligned token", "{:.1%}"),
     "bleu": ("BLEU", "{:.1f}"),

@@ -38,10 +38,7 @@ class Codec:
 
     def source(self, text: str) -> tuple[int, ...]:
         tokens = self.task.source_tokens(text)
-        for place, token in enumerate(tokens, start=1):
-            if token not in self.source_vocabulary:
-                known = len(self.source_vocabulary) - 4
-                raise UserError(f"token {place}, {token!r}, is not among the {known} that this model has learned")
+        _check_known(tokens, self.source_vocabulary)
         return (*self.source_vocabulary.numbers(tokens), Vocabulary.end)
 
     def source_tokens(self, text: str) -> list[str]:
@@ -54,8 +51,10 @@ class Codec:
         return self.target_vocabulary.numbers([token])[0] if token in self.target_vocabulary else Vocabulary.begin
 
     def example(self, pair: Pair) -> Example:
-        target = self.target_vocabulary.numbers(self.task.target_tokens(pair))
-        return Example(self.source(pair.source), (self.start(pair.source), *target, Vocabulary.end))
+        tokens = self.task.target_tokens(pair)
+        _check_known(tokens, self.target_vocabulary)
+        target = (self.start(pair.source), *self.target_vocabulary.numbers(tokens), Vocabulary.end)
+        return Example(self.source(pair.source), target)
 
     def examples(self, pairs: Iterable[Pair]) -> list[Example]:
         return [self.example(pair) for pair in pairs]
@@ -64,3 +63,10 @@ class Codec:
         """The text of what a decoder has said; special tokens say nothing."""
         special = (Vocabulary.pad, Vocabulary.begin, Vocabulary.end)
         return self.task.target_text(self.target_vocabulary.spell(n for n in numbers if n not in special))
+
+
+def _check_known(tokens: Sequence[str], vocabulary: Vocabulary) -> None:
+    for place, token in enumerate(tokens, start=1):
+        if token not in vocabulary:
+            known = len(vocabulary) - 4
+            raise UserError(f"token {place}, {token!r}, is not among the {known} that this model has learned")

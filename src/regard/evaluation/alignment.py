@@ -14,7 +14,7 @@ from regard.tasks import Pair, Task
 AT_ONCE = 128  # sentences
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def forced_attention(model: Seq2Seq, examples: Sequence[Example]) -> list[Tensor]:
     """For each example [output, source]: where the model looks while it reads the true target.
 

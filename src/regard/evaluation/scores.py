@@ -10,7 +10,7 @@ from regard import __version__
 from regard.data import Batches
 from regard.evaluation.alignment import share_aligned
 from regard.evaluation.bleu import bleu
-from regard.evaluation.forced import measure
+from regard.evaluation.measures import measure
 from regard.tasks import Split
 from regard.text import Words
 from regard.translator import Translator

@@ -75,13 +75,13 @@ class Attention(nn.Module, ABC):
         """`valid` is [batch, positions], or [batch, steps, positions] where steps may look at different things."""
         if valid.dim() == 2:
             valid = valid.unsqueeze(1)
-        return Memory(self.keys(self.scaled(states)), states, valid)
+        return Memory(self.keys(self.normed(states)), states, valid)
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Context [batch, steps, context] and weights [batch, (heads,) steps, positions]."""
-        return attend(self.score(self.scaled(query), memory.keys), memory, hard=self.hard)
+        return attend(self.score(self.normed(query), memory.keys), memory, hard=self.hard)
 
-    def scaled(self, states: Tensor) -> Tensor:
+    def normed(self, states: Tensor) -> Tensor:
         return nn.functional.normalize(states, dim=-1) if self.unit_norm else states
 
     def keys(self, states: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ class Positions(nn.Module):
 
     def __init__(self, input_size: int) -> None:
         super().__init__()
-        self.size = input_size
+        self.input_size = self.size = input_size
 
     def forward(self, vectors: Tensor, first: int = 0) -> Tensor:
         return vectors
@@ -43,8 +43,9 @@ class OneHotPositions(Positions):
     def forward(self, vectors: Tensor, first: int = 0) -> Tensor:
         batch, steps, _ = vectors.shape
         self.within_limit(first + steps)
-        one_hot = torch.eye(self.size - vectors.shape[-1], dtype=vectors.dtype, device=vectors.device)
-        return torch.cat([vectors, one_hot[first : first + steps].expand(batch, -1, -1)], -1)
+        places = torch.arange(first, first + steps, device=vectors.device)
+        one_hot = nn.functional.one_hot(places, self.size - self.input_size).to(vectors)
+        return torch.cat([vectors, one_hot.expand(batch, -1, -1)], -1)
 
 
 def sines(first: int, steps: int, size: int) -> Tensor:

@@ -43,7 +43,7 @@ class Cell(nn.Module):
         self.input_size = input_size
         self.layers = layers
         self.directions = 2 if bidirectional else 1
-        self.size = size * self.directions
+        self.output_size = size * self.directions
         self.recurrence = self.torch_module(
             input_size,
             size,
@@ -101,7 +101,7 @@ class RecurrentEncoder(Encoder):
         super().__init__()
         self.embedding = embedding
         self.cell = cell
-        self.size = cell.size
+        self.size = cell.output_size
         self.longest = embedding.longest
 
     def forward(self, tokens: Tensor, valid: Tensor) -> Encoding:
@@ -114,7 +114,7 @@ class ZeroStart(nn.Module):
 
     def __init__(self, encoder_size: int, cell: Cell) -> None:
         super().__init__()
-        self.parts, self.layers, self.size = cell.parts, cell.layers, cell.size
+        self.parts, self.layers, self.size = cell.parts, cell.layers, cell.output_size
 
     def forward(self, encoding: Encoding) -> CellState:
         shape = (self.layers, len(encoding.states), self.size)
@@ -143,7 +143,7 @@ class BridgeStart(nn.Module):
     def __init__(self, encoder_size: int, cell: Cell) -> None:
         super().__init__()
         self.parts, self.layers = cell.parts, cell.layers
-        self.layer = nn.Linear(encoder_size, cell.parts * cell.layers * cell.size)
+        self.layer = nn.Linear(encoder_size, cell.parts * cell.layers * cell.output_size)
 
     def forward(self, encoding: Encoding) -> CellState:
         summary = encoding.last[0][-1]  # [batch, size]

@@ -13,7 +13,7 @@ from regard.search.hypothesis import Hypothesis
 from regard.text import Vocabulary
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def greedy(model: Seq2Seq, source: Tensor, valid: Tensor, first: Tensor, longest: Tensor) -> list[Hypothesis]:
     """One hypothesis for each row. The decoder reads `first` first and says at most `longest` tokens, at least one.
 

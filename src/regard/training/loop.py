@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,12 +18,12 @@ from regard.assembly import build_model
 from regard.config import Experiment
 from regard.data import Batches, Codec, Example
 from regard.errors import UserError
-from regard.evaluation.forced import measure
+from regard.evaluation.measures import measure
 from regard.files import locked
 from regard.nn import Seq2Seq
 from regard.randomness import seed_for
 from regard.runs import MODEL, Run, weights_of
-from regard.tasks import Pair
+from regard.tasks import Pair, Split
 from regard.training.progress import Progress, load_state, save_state
 from regard.training.schedules import learning_rate, teacher_forcing
 
@@ -51,7 +51,7 @@ def train(experiment: Experiment, path: Path, observer: Observer) -> Progress:
     with locked(path) as alone:
         if not alone:
             raise UserError(f"{path}: another process is training here")
-        return Trainer(Run(path), pairs["train"], pairs["validation"], observer).run()
+        return Trainer(Run(path), pairs, observer).run()
 
 
 def _same_experiment(run: Run, experiment: Experiment) -> None:
@@ -73,11 +73,11 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _validation_examples(codec: Codec, pairs: list[Pair]) -> list[Example]:
+def _examples(codec: Codec, split: Split, pairs: list[Pair]) -> list[Example]:
     try:
         return codec.examples(pairs)
     except UserError as error:
-        raise UserError(f"data.train: too few pairs to know what the validation split is made of: {error}") from None
+        raise UserError(f"data.train: too few pairs to know all that the {split} split is made of: {error}") from None
 
 
 def _check_lengths(model: Seq2Seq, examples: list[Example]) -> None:
@@ -96,7 +96,7 @@ def _check_lengths(model: Seq2Seq, examples: list[Example]) -> None:
 class Trainer:
     """One run's model, optimizer and batches; what happens at a step depends on the seed and the step alone."""
 
-    def __init__(self, run: Run, training: list[Pair], validation: list[Pair], observer: Observer) -> None:
+    def __init__(self, run: Run, pairs: Mapping[Split, list[Pair]], observer: Observer) -> None:
         self.run_directory = run
         self.observer = observer
         self.settings = settings = run.experiment.training
@@ -117,11 +117,10 @@ class Trainer:
         def batches(examples: list[Example]) -> Batches:
             return Batches(examples, batch_tokens=settings.batch_tokens, seed=settings.seed)
 
-        seen, unseen = codec.examples(training), _validation_examples(codec, validation)
-        _check_lengths(self.model, seen + unseen)
-        self.batches = batches(seen)
-        self.validation = batches(unseen)
-        self.free_running = batches(unseen[: settings.free_running])
+        examples = {split: _examples(codec, split, pairs[split]) for split in pairs}
+        _check_lengths(self.model, [example for split in examples.values() for example in split])
+        self.batches = batches(examples["train"])
+        self.validation = batches(examples["validation"])
         self.steps = settings.epochs * self.batches.per_epoch
         self.validate_every = settings.validate_every or self.batches.per_epoch
         self.progress = load_state(run, self.model, self.optimizer)
@@ -143,9 +142,14 @@ class Trainer:
                 self.validate()
             elif not stop and time.monotonic() - saved < self.settings.save_every:
                 continue
-            save_state(self.run_directory, self.model, self.optimizer, progress)
+            self.save()
             saved = time.monotonic()
         return progress
+
+    def save(self) -> None:
+        largest = max(weight.detach().abs().max().item() for weight in self.model.parameters())
+        self.check_finite(largest, "largest weight")
+        save_state(self.run_directory, self.model, self.optimizer, self.progress)
 
     def step(self) -> None:
         progress, began = self.progress, time.monotonic()
@@ -162,7 +166,8 @@ class Trainer:
         self.optimizer.zero_grad()
         loss.backward()
         norm = clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        self.check_finite(loss.item(), norm.item(), progress.step + 1)
+        self.check_finite(loss.item(), "loss")
+        self.check_finite(norm.item(), "norm of the gradient")
         self.optimizer.step()
         progress.step += 1
         progress.loss_sum += loss.item() * len(truth)
@@ -175,13 +180,13 @@ class Trainer:
         ratio = teacher_forcing(self.settings.teacher_forcing, self.progress.step // self.batches.per_epoch)
         return None if ratio == 1 else torch.rand(inputs.shape) < ratio
 
-    def check_finite(self, loss: float, norm: float, step: int) -> None:
-        if not (math.isfinite(loss) and math.isfinite(norm)):
+    def check_finite(self, value: float, name: str) -> None:
+        if not math.isfinite(value):
             raise UserError(
-                f"{self.run_directory.path}: training broke down at step {step}: the loss is {loss:.4g}, the norm of "
-                f"its gradient {norm:.4g}. The best model so far is intact. Try a lower training.rate.peak "
-                f"(now {self.settings.rate.peak:g}), a lower training.clip or a longer training.rate.warmup, with "
-                "another --out"
+                f"{self.run_directory.path}: training broke down after step {self.progress.step}: the {name} is "
+                f"{value}. What was saved before is intact. Try a lower training.rate.peak (now "
+                f"{self.settings.rate.peak:g}), a lower training.clip or a longer training.rate.warmup, with another "
+                "--out"
             )
 
     def validate(self) -> None:
@@ -192,8 +197,8 @@ class Trainer:
         """
         progress, began = self.progress, time.monotonic()
         forced = measure(self.model, self.validation.once(), teacher=True)
-        free = measure(self.model, self.free_running.once(), teacher=False)
-        self.check_finite(forced.loss + free.loss, 0.0, progress.step)
+        free = measure(self.model, self.validation.once(), teacher=False)
+        self.check_finite(forced.loss + free.loss, "validation loss")
         best = forced.loss < progress.best_loss
         progress.validation_losses.append(forced.loss)
         progress.seconds += time.monotonic() - began

@@ -58,8 +58,9 @@ def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> 
     weights = {name.removeprefix("model/"): tensors[name] for name in tensors if name.startswith("model/")}
     copy_weights(weights, model, origin)
     for name, parameter in model.named_parameters():
-        try:
-            optimizer.state[parameter] = {key: tensors[f"optimizer/{name}/{key}"] for key in OPTIMIZER_STATE}
-        except KeyError as error:
-            raise UserError(f"{origin}: this file is damaged: it lacks {error}") from None
+        known = [key for key in OPTIMIZER_STATE if f"optimizer/{name}/{key}" in tensors]
+        if known and len(known) < len(OPTIMIZER_STATE):
+            raise UserError(f"{origin}: this file is damaged: it lacks a part of the optimizer's state of {name}")
+        if known:  # a weight that no gradient has reached has no state
+            optimizer.state[parameter] = {key: tensors[f"optimizer/{name}/{key}"] for key in known}
     return progress

@@ -7,57 +7,66 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from regard.config import RateSection, TeacherForcingSection
 
 
+@dataclass(frozen=True)
+class Moment:
+    """Where training stands, as far as a learning rate cares."""
+
+    step: int  # counted from 1
+    steps: int  # in all
+    warmup: int  # of them, at least 1
+    losses: Sequence[float]  # of the validations so far
+
+    @property
+    def rising(self) -> float:
+        """From 0 to 1 in the course of the warm-up."""
+        return min(1.0, self.step / self.warmup)
+
+
 def learning_rate(settings: RateSection, step: int, steps: int, validation_losses: Sequence[float] = ()) -> float:
     """The rate of a step, counted from 0, of so many `steps`."""
-    warmup = max(1, round(settings.warmup * steps))
-    rising = min(1.0, (step + 1) / warmup)
-    return settings.peak * RATES[settings.kind](settings, step + 1, steps, warmup, rising, validation_losses)
+    rate, usual_warmup = RATES[settings.kind]
+    share = usual_warmup if settings.warmup is None else settings.warmup
+    moment = Moment(step + 1, steps, max(1, round(share * steps)), validation_losses)
+    return settings.peak * rate(settings, moment)
 
 
-def _constant(
-    settings: RateSection, step: int, steps: int, warmup: int, rising: float, losses: Sequence[float]
-) -> float:
-    """Rises to its peak and stays there."""
-    return rising
+def _constant(settings: RateSection, now: Moment) -> float:
+    return now.rising
 
 
-def _one_cycle(
-    settings: RateSection, step: int, steps: int, warmup: int, rising: float, losses: Sequence[float]
-) -> float:
+def _one_cycle(settings: RateSection, now: Moment) -> float:
     """Rises to its peak, then falls to nothing along half a cosine."""
-    if step <= warmup:
-        return rising
-    return 0.5 * (1 + math.cos(math.pi * (step - warmup) / (steps - warmup + 1)))
+    if now.step <= now.warmup:
+        return now.rising
+    return 0.5 * (1 + math.cos(math.pi * (now.step - now.warmup) / (now.steps - now.warmup + 1)))
 
 
-def _inverse_square_root(
-    settings: RateSection, step: int, steps: int, warmup: int, rising: float, losses: Sequence[float]
-) -> float:
+def _inverse_square_root(settings: RateSection, now: Moment) -> float:
     """Rises to its peak, then falls as 1/√step."""
-    return min(rising, math.sqrt(warmup / step))
+    return min(now.rising, math.sqrt(now.warmup / now.step))
 
 
-def _plateau(
-    settings: RateSection, step: int, steps: int, warmup: int, rising: float, losses: Sequence[float]
-) -> float:
+def _plateau(settings: RateSection, now: Moment) -> float:
     """Is cut by `factor` whenever `patience` validations in a row have brought no better loss."""
     best, waited, cuts = math.inf, 0, 0
-    for loss in losses:
+    for loss in now.losses:
         best, waited = (loss, 0) if loss < best else (best, waited + 1)
         if waited == settings.patience:
             cuts, waited = cuts + 1, 0
-    return rising * settings.factor**cuts
+    return now.rising * settings.factor**cuts
 
 
+# Each with the share of steps for which it warms up, unless the settings say otherwise.
 RATES = {
-    "constant": _constant,
-    "one-cycle": _one_cycle,
-    "inverse-square-root": _inverse_square_root,
-    "plateau": _plateau,
+    "constant": (_constant, 0.0),
+    "one-cycle": (_one_cycle, 0.2),
+    "inverse-square-root": (_inverse_square_root, 0.2),
+    "plateau": (_plateau, 0.0),
 }
 
 

@@ -12,7 +12,7 @@ from regard.assembly import build_model
 from regard.config import ModelSection
 from regard.data import Example, collate
 from regard.data.batches import pad
-from regard.evaluation.forced import Measures, measure
+from regard.evaluation.measures import Measures, measure
 from regard.nn import Seq2Seq
 from regard.search import greedy
 from regard.text import Vocabulary
