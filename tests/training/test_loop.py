@@ -364,6 +364,22 @@ def test_what_was_saved_before_a_breakdown_stays(
     assert train_in(brief()).progress.finished
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_state_with_a_broken_weight_is_not_saved(brief: Make, tmp_path: Path, watcher: Any, value: float):
+    experiment = brief()
+    splits = experiment.data.splits()
+    run = Run.create(tmp_path / "run", experiment, Codec.build(experiment.data, splits["train"]))
+    trainer = loop.Trainer(run, splits, watcher())
+    trainer.step()
+    trainer.save()
+    before = contents(tmp_path / "run")
+    last = list(trainer.model.parameters())[-1]
+    last.data.view(-1)[0] = value
+    with pytest.raises(UserError, match="training broke down after step 1: the sum of the weights is"):
+        trainer.save()
+    assert contents(tmp_path / "run") == before
+
+
 @pytest.mark.parametrize("setting", ["training.validate_every=1", "training.save_every=0"])
 def test_broken_weights_are_neither_measured_nor_kept(
     brief: Make, train_in: TrainIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str

@@ -147,8 +147,8 @@ class Trainer:
         return progress
 
     def save(self) -> None:
-        largest = max(weight.detach().abs().max().item() for weight in self.model.parameters())
-        self.check_finite(largest, "largest weight")
+        total = sum(weight.detach().sum().item() for weight in self.model.parameters())
+        self.check_finite(total, "sum of the weights")  # which is not finite if one of them isn't
         save_state(self.run_directory, self.model, self.optimizer, self.progress)
 
     def step(self) -> None:
