@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -12,12 +12,7 @@ from regard import assembly, nn
 from regard.assembly import build_model
 from regard.config import (
     AttentionSection,
-    CoderSection,
-    DecoderSection,
-    EncoderSection,
     ModelSection,
-    PositionsSection,
-    Section,
 )
 
 SOURCE, TARGET = 17, 19
@@ -25,25 +20,6 @@ SOURCE, TARGET = 17, 19
 
 def model_of(**sections: Any) -> nn.Seq2Seq:
     return build_model(ModelSection.model_validate(sections), SOURCE, TARGET)
-
-
-@pytest.mark.parametrize(
-    ("section", "key", "table"),
-    [
-        (EncoderSection, "kind", assembly.ENCODERS),
-        (DecoderSection, "kind", assembly.DECODERS),
-        (DecoderSection, "wiring", nn.WIRINGS),
-        (DecoderSection, "start", nn.STARTS),
-        (DecoderSection, "readout", nn.READOUTS),
-        (CoderSection, "cell", nn.CELLS),
-        (AttentionSection, "kind", nn.MECHANISMS),
-        (PositionsSection, "kind", nn.POSITIONS),
-    ],
-)
-def test_the_choices_of_a_setting_are_the_rows_of_its_table(
-    section: type[Section], key: str, table: dict[str, Any]
-) -> None:
-    assert list(get_args(section.model_fields[key].annotation)) == list(table)
 
 
 @pytest.mark.parametrize("cell", nn.CELLS)

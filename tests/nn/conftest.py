@@ -5,7 +5,6 @@ Sizes are small and differ wherever they may, so that a swapped axis fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from inspect import signature
 from itertools import chain, product
@@ -118,15 +117,6 @@ def choose_encoders() -> dict[str, ModelSection]:
 
 
 EVERY_MODEL, EVERY_DECODER, EVERY_ENCODER = choose_all(), choose_decoders(), choose_encoders()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Sizes here are so small that two threads only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @dataclass(frozen=True)

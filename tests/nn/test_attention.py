@@ -112,9 +112,9 @@ def times(weight: Tensor, vector: Tensor) -> Tensor:
 
 
 def additive(mechanism: nn.AdditiveAttention, s: Tensor, h: Tensor) -> float:
-    """w_2ᵀ tanh(W_1 [h ; s] + b), with one W_1."""
+    """w_2ᵀ tanh(W_1 [h ; s]), with one W_1."""
     whole = torch.cat([mechanism.key_layer.weight, mechanism.query_layer.weight], 1)  # W_1
-    inner = (times(whole, torch.cat([h, s])) + mechanism.key_layer.bias).tanh()
+    inner = times(whole, torch.cat([h, s])).tanh()
     return dot(mechanism.score_layer.weight[0], inner)
 
 

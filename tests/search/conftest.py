@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
 
 import pytest
@@ -16,15 +15,6 @@ from regard.text import Vocabulary
 
 TOKENS = 7  # few, so that `<end>` is said now and then
 LONGEST = 7
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Sizes here are so small that two threads only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def choose_sections() -> dict[str, ModelSection]:

@@ -132,8 +132,8 @@ class DotAttention(Attention):
         return query @ keys.transpose(-1, -2)
 
 
-class ScaledDotAttention(Attention):
-    """e_ti = q_t · k_i / √d with q = W_q s and k_i = W_k h_i; the value is h_i itself. d is `key_size`."""
+class KeyedAttention(Attention):
+    """Compares in a space of its own, of `key_size`: q_t = W_q s_t, k_i = W_k h_i. The value is h_i itself."""
 
     def __init__(
         self,
@@ -152,8 +152,32 @@ class ScaledDotAttention(Attention):
     def keys(self, states: Tensor) -> Tensor:
         return self.key_layer(states)
 
+
+class ScaledDotAttention(KeyedAttention):
+    """e_ti = q_t · k_i / √d with q_t = W_q s_t and k_i = W_k h_i; d is `key_size`."""
+
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return self.query_layer(query) @ keys.transpose(-1, -2) / math.sqrt(self.key_size)
+
+
+class AdditiveAttention(KeyedAttention):
+    """e_ti = w_2ᵀ tanh(W_1 [h_i ; s_t]) = w_2ᵀ tanh(W_k h_i + W_q s_t), W_1 cut in two."""
+
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        *,
+        key_size: int | None = None,
+        hard: bool = False,
+        unit_norm: bool = False,
+    ) -> None:
+        super().__init__(query_size, memory_size, key_size=key_size, hard=hard, unit_norm=unit_norm)
+        self.score_layer = nn.Linear(self.key_size, 1, bias=False)  # w_2
+
+    def score(self, query: Tensor, keys: Tensor) -> Tensor:
+        both = self.query_layer(query).unsqueeze(2) + keys.unsqueeze(1)  # [batch, steps, positions, key]
+        return self.score_layer(torch.tanh(both)).squeeze(-1)
 
 
 class BilinearAttention(Attention):
@@ -165,32 +189,6 @@ class BilinearAttention(Attention):
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return self.query_layer(query) @ keys.transpose(-1, -2) / math.sqrt(self.memory_size)
-
-
-class AdditiveAttention(Attention):
-    """e_ti = w_2ᵀ tanh(W_1 [h_i ; s_t]), with W_1 cut in two: the part of h_i is computed once, as its key."""
-
-    def __init__(
-        self,
-        query_size: int,
-        memory_size: int,
-        *,
-        key_size: int | None = None,
-        hard: bool = False,
-        unit_norm: bool = False,
-    ) -> None:
-        super().__init__(query_size, memory_size, hard=hard, unit_norm=unit_norm)
-        key_size = key_size or query_size
-        self.key_layer = nn.Linear(memory_size, key_size)
-        self.query_layer = nn.Linear(query_size, key_size, bias=False)
-        self.score_layer = nn.Linear(key_size, 1, bias=False)  # w_2
-
-    def keys(self, states: Tensor) -> Tensor:
-        return self.key_layer(states)
-
-    def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        both = self.query_layer(query).unsqueeze(2) + keys.unsqueeze(1)  # [batch, steps, positions, key]
-        return self.score_layer(torch.tanh(both)).squeeze(-1)
 
 
 class MultiHeadAttention(Attention):
