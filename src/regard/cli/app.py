@@ -6,7 +6,7 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -34,17 +34,19 @@ def main() -> None:
     try:
         app()
     except UserError as error:
-        for line in str(error).splitlines():
-            print(f"regard: {line}", file=sys.stderr)
-        sys.exit(2)
+        fail(str(error))
     except OSError as error:  # a full disk, say; typer itself has dealt with a broken pipe and with Ctrl-C
-        print(f"regard: {error.filename or 'writing'}: {error.strerror}", file=sys.stderr)
-        sys.exit(2)
+        fail(f"{error.filename or 'writing'}: {error.strerror}")
     except RuntimeError as error:
         if "can't allocate memory" not in str(error):  # torch has no class of its own for this
             raise
-        print("regard: not enough memory; make the model, training.batch_tokens or the text smaller", file=sys.stderr)
-        sys.exit(2)
+        fail("not enough memory; make the model, training.batch_tokens or the text smaller")
+
+
+def fail(message: str) -> NoReturn:
+    for line in message.splitlines():
+        print(f"regard: {line}", file=sys.stderr)
+    sys.exit(2)
 
 
 def _version(wanted: bool) -> None:
