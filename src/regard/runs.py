@@ -1,11 +1,11 @@
 """The run directory: everything about one experiment, readable without Regard, none of it pickle.
 
-run.json            what wrote it: format, version
-config.yaml         all settings, as used
-vocabulary.json     the tokens of both sides, in the order of their numbers
-model.safetensors   the best weights so far
-state.safetensors   weights, optimizer and progress, to go on from
-metrics.jsonl       a line for each validation
+- `run.json`: what wrote it, format and version
+- `config.yaml`: all settings, as used
+- `vocabulary.json`: the tokens of both sides, in the order of their numbers, and the length of the longest source
+- `model.safetensors`: the best weights so far
+- `state.safetensors`: weights, optimizer and progress, to go on from
+- `metrics.jsonl`: a line for each validation
 """
 
 from __future__ import annotations
