@@ -202,6 +202,9 @@ def test_a_copy_that_does_not_fit_names_what_both_sides_have(kind: str, layers: 
 # Wirings, step by step as their equations say
 
 
+READ = torch.tensor([[1, 7, 12], [0, 5, 5]])  # what the decoder is given
+
+
 def build(wiring: str, kind: str) -> tuple[nn.RecurrentEncoder, nn.RecurrentDecoder]:
     encoder = bidirectional_encoder()
     embedding = nn.Embedding(13, 2)
@@ -216,15 +219,14 @@ def test_before_the_previous_state_asks_and_the_context_enters_the_recurrence(ki
     encoder, decoder = build("before", kind)
     encoding = encoder(TOKENS, VALID)
     state = decoder.start(encoding)
-    read = torch.tensor([[1, 7, 12], [0, 5, 5]])
-    logits, all_weights = decoder.unroll(read, state)
+    logits, all_weights = decoder.unroll(READ, state)
     hidden, readout = state.hidden, decoder.readout.output_layer
-    for step in range(read.shape[1]):
+    for step in range(READ.shape[1]):
         previous = hidden[0][-1]  # h_{t-1} of the top layer
         context, weights = decoder.attention(
             previous.unsqueeze(1), decoder.attention.prepare(encoding.states, encoding.valid)
         )
-        y = decoder.embedding(read[:, step : step + 1])
+        y = decoder.embedding(READ[:, step : step + 1])
         _, hidden = decoder.cell(torch.cat([y, context], -1), hidden)
         expected = hidden[0][-1] @ readout.weight.T + readout.bias  # W_o h_t
         torch.testing.assert_close(all_weights[:, step], weights[:, 0], **CLOSE)
@@ -237,11 +239,10 @@ def test_after_the_current_state_asks_and_the_context_goes_to_the_readout_only(k
     encoder, decoder = build("after", kind)
     encoding = encoder(TOKENS, VALID)
     state = decoder.start(encoding)
-    read = torch.tensor([[1, 7, 12], [0, 5, 5]])
-    logits, all_weights = decoder.unroll(read, state)
+    logits, all_weights = decoder.unroll(READ, state)
     hidden, readout = state.hidden, decoder.readout.output_layer
-    for step in range(read.shape[1]):
-        _, hidden = decoder.cell(decoder.embedding(read[:, step : step + 1]), hidden)
+    for step in range(READ.shape[1]):
+        _, hidden = decoder.cell(decoder.embedding(READ[:, step : step + 1]), hidden)
         current = hidden[0][-1]  # h_t of the top layer
         memory = decoder.attention.prepare(encoding.states, encoding.valid)
         context, weights = decoder.attention(current.unsqueeze(1), memory)
