@@ -295,6 +295,38 @@ def test_each_head_is_scaled_dot_with_its_own_share_of_the_projections(
     assert context.shape == (BATCH, STEPS, mechanism.context_size) == (BATCH, STEPS, QUERY)
 
 
+# Several queries for one memory
+
+SHARE = 3
+
+
+@pytest.mark.parametrize("steps", [1, STEPS])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        pytest.param(kind, options, id="-".join([kind, *options]))
+        for kind in nn.MECHANISMS
+        for options in PLAIN_AND_OPTIONS
+        if options.keys() <= signature(nn.MECHANISMS[kind]).parameters.keys()
+    ],
+)
+def test_queries_that_share_a_memory_are_answered_as_if_each_had_its_own(
+    kind: str, options: dict[str, bool], steps: int, states: Tensor, valid: Tensor
+) -> None:
+    several = kind == "multi-head"
+    mechanism = multi_head(QUERY, MEMORY, heads=2, key_size=10, **options) if several else build(kind, **options)
+    generator = torch.Generator().manual_seed(6)
+    query = torch.randn(BATCH * SHARE, steps, mechanism.query_size, generator=generator) * 2
+    context, weights = mechanism(query, mechanism.prepare(states, valid))
+    assert context.shape == (BATCH * SHARE, steps, mechanism.context_size)
+    assert weights.shape == (BATCH * SHARE, *([2] if several else []), steps, POSITIONS)
+    for row in range(BATCH * SHARE):
+        asked, source = slice(row, row + 1), slice(row // SHARE, row // SHARE + 1)
+        alone_context, alone_weights = mechanism(query[asked], mechanism.prepare(states[source], valid[source]))
+        torch.testing.assert_close(context[asked], alone_context, **CLOSE)
+        torch.testing.assert_close(weights[asked], alone_weights, **CLOSE)
+
+
 # What is masked
 
 
@@ -385,6 +417,16 @@ def test_memory_selects_rows_and_grows_at_its_end() -> None:
     assert torch.equal(grown.keys, torch.cat([keys, keys + 1], 1))
     assert torch.equal(grown.values, torch.cat([values, values + 1], 1))
     assert grown.valid is both
+
+
+def test_memory_copies_nothing_when_all_rows_are_selected_in_order() -> None:
+    memory = nn.Memory(torch.randn(3, 5, 2), torch.randn(3, 5, 7), torch.rand(3, 1, 5) < 0.5)
+    assert memory.select(torch.arange(3)) is memory
+    for rows in ([1, 0, 2], [0, 1], [1, 2], [0], [0, 1, 2, 2]):
+        chosen = memory.select(torch.tensor(rows))
+        assert torch.equal(chosen.keys, memory.keys[rows])
+        assert torch.equal(chosen.values, memory.values[rows])
+        assert torch.equal(chosen.valid, memory.valid[rows])
 
 
 # What a user can get wrong

@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from regard import nn
 from regard.config import ModelSection
+from regard.nn.transformer import TransformerState
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
@@ -184,6 +185,80 @@ def test_select_commutes_with_step(any_decoder, data, before: int) -> None:
         chosen_logits, chosen_weights = steps(model, rest[rows], chosen)
         torch.testing.assert_close(chosen_logits, logits[rows], **CLOSE)
         torch.testing.assert_close(chosen_weights, weights[rows], **CLOSE)
+
+
+# Which rows go on before each step, for each source: one becomes three, they change places, a source leaves and the
+# others change places, three become two, and two one.
+MOVES = (
+    [[0, 0, 0], [1, 1, 1], [2, 2, 2]],
+    [[2, 0, 1], [3, 3, 5], [8, 7, 6]],
+    [[7, 6, 8], [1, 1, 0]],
+    [[2, 0], [3, 5]],
+    [1, 2],
+)
+
+
+def memories(state: Any) -> list[nn.Memory]:
+    """What was read of the sources, for each layer that looks at it."""
+    return list(state.source) if isinstance(state, TransformerState) else [state.memory]
+
+
+def own(state: Any) -> list[Tensor]:
+    """What belongs to each row alone."""
+    if isinstance(state, TransformerState):
+        return [part for past in state.past for part in (past.keys, past.values)]
+    return [part.transpose(0, 1) for part in state.hidden]
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("before", [0, 2])
+def test_hypotheses_that_share_a_source_go_on_as_if_each_had_read_it_alone(any_decoder, data, before: int) -> None:
+    model = any_decoder.model
+    state, read, origins = model.start(data.source, data.valid), data.inputs[:, :before], torch.arange(len(data.source))
+    if before:
+        *_, state = model.decoder.run(read, state)
+    for step, index in enumerate(map(torch.tensor, MOVES)):
+        rows = index.flatten()
+        token = torch.arange(len(rows)) + step  # each row reads another
+        origins, read = origins[rows], torch.cat([read[rows], token.unsqueeze(1)], 1)
+        logits, state = model.decoder.step(token, state.select(index))
+        features, _, copied = model.decoder.run(read, model.start(data.source[origins], data.valid[origins]))
+        torch.testing.assert_close(logits, model.decoder.readout(features[:, -1]), **CLOSE)
+        torch.testing.assert_close(state.weights, copied.weights, **CLOSE)
+        torch.testing.assert_close(own(state), own(copied), **CLOSE)
+        assert state.position == copied.position
+        assert all(len(memory.keys) == len(memory.values) == len(index) for memory in memories(state))
+
+
+@torch.inference_mode()
+def test_to_select_twice_is_to_select_once(any_decoder, data) -> None:
+    model = any_decoder.model
+    *_, state = model.decoder.run(data.inputs[:, :2], model.start(data.source, data.valid))
+    one, two, three = map(torch.tensor, MOVES[:3])
+    token = torch.arange(three.numel())
+    logits, twice = model.decoder.step(token, state.select(one).select(two).select(three))
+    expected, once = model.decoder.step(token, state.select(one.flatten()[two.flatten()[three]]))
+    torch.testing.assert_close(logits, expected, **CLOSE)
+    torch.testing.assert_close(twice.weights, once.weights, **CLOSE)
+
+
+@torch.inference_mode()
+def test_what_was_read_of_a_source_is_copied_only_when_sources_leave_or_change_places(any_decoder, data) -> None:
+    model = any_decoder.model
+    state = model.start(data.source, data.valid)
+    before = memories(state)
+
+    def pieces(some: list[nn.Memory]) -> list[int]:
+        return [part.data_ptr() for memory in some for part in (memory.keys, memory.values, memory.valid)]
+
+    for index in map(torch.tensor, MOVES[:2]):
+        _, state = model.decoder.step(index.flatten(), state.select(index))
+        assert pieces(memories(state)) == pieces(before)
+    after = memories(state.select(torch.tensor(MOVES[2])))
+    for now, then in zip(after, before, strict=True):
+        assert torch.equal(now.keys, then.keys[[2, 0]])
+        assert torch.equal(now.values, then.values[[2, 0]])
+        assert torch.equal(now.valid, then.valid[[2, 0]])
 
 
 @torch.inference_mode()

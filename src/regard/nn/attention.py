@@ -29,7 +29,9 @@ class Memory:
     valid: Tensor  # [batch, (1,) 1 or steps, positions]; True: this position may receive weight
 
     def select(self, index: Tensor) -> Memory:
-        """The rows `index` of the batch."""
+        """The rows `index` of the batch; nothing is copied when these are all of them, in order."""
+        if torch.equal(index, torch.arange(len(self.keys), device=index.device)):
+            return self
         return Memory(*(part.index_select(0, index) for part in (self.keys, self.values, self.valid)))
 
     def after(self, past: Memory) -> Memory:
@@ -78,7 +80,20 @@ class Attention(nn.Module, ABC):
         return Memory(self.keys(self.normed(states)), states, valid)
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        """Context [batch, steps, context] and weights [batch, (heads,) steps, positions]."""
+        """Context [batch, steps, context] and weights [batch, (heads,) steps, positions].
+
+        A memory of fewer rows serves several rows of the query each, in succession. Their queries are asked as if
+        they were further steps, so that the hypotheses of a beam share what was read and nothing is copied.
+        """
+        share = len(query) // len(memory.keys)
+        if share == 1:
+            return self.answer(query, memory)
+        context, weights = self.answer(query.unflatten(0, (-1, share)).flatten(1, 2), memory)
+        context = context.unflatten(1, (share, -1)).flatten(0, 1)
+        return context, weights.unflatten(-2, (share, -1)).movedim(-3, 1).flatten(0, 1)
+
+    def answer(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        """Context and weights where query and memory have the same rows."""
         return attend(self.score(self.normed(query), memory.keys), memory, hard=self.hard)
 
     def normed(self, states: Tensor) -> Tensor:
@@ -101,7 +116,7 @@ class NoAttention(Attention):
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return query.new_zeros(len(query), query.shape[1], keys.shape[1])
 
-    def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    def answer(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         context = query.new_zeros(len(query), query.shape[1], self.context_size)
         return context, self.score(query, memory.keys)
 
@@ -236,8 +251,8 @@ class MultiHeadAttention(Attention):
         queries = self.split(self.query_layer(query))  # [batch, heads, steps, key]
         return queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
 
-    def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        contexts, weights = super().forward(query, memory)  # [batch, heads, steps, value]
+    def answer(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        contexts, weights = super().answer(query, memory)  # [batch, heads, steps, value]
         return self.output_layer(contexts.transpose(1, 2).flatten(2)), weights
 
     def split(self, vectors: Tensor) -> Tensor:

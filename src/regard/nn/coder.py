@@ -39,14 +39,26 @@ class Encoder(nn.Module, ABC):
 
 
 class State(Protocol):
-    """What a decoder knows between two steps: a frozen value. Search reorders it and never looks inside."""
+    """What a decoder knows between two steps: a frozen value. Search reorders it and never looks inside.
+
+    A row is a hypothesis. Those of one source stand together, as many for each source, and share what was read of it.
+    """
 
     @property
     def weights(self) -> Tensor | None:
-        """Where the latest step looked: [batch, …, positions], with axes for layers and heads where there are."""
+        """Where the latest step looked: [rows, …, positions], with axes for layers and heads where there are."""
 
     def select(self, index: Tensor) -> Self:
-        """The rows `index` of the batch."""
+        """The rows `index` [sources, hypotheses of each]; a row of it names rows of one source, in any order and
+        number. An `index` [sources] has one hypothesis for each.
+        """
+
+
+def split_index(index: Tensor, rows: int, sources: int) -> tuple[Tensor, Tensor]:
+    """The `index` of `State.select` as two: into the `rows` of a state, and into the `sources` that they share."""
+    if index.dim() == 1:
+        index = index.unsqueeze(1)
+    return index.flatten(), index[:, 0] // (rows // sources)
 
 
 StateType = TypeVar("StateType", bound=State)

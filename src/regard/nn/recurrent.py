@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.errors import UserError
 from regard.nn.attention import Attention, Memory
-from regard.nn.coder import Decoder, Encoder, Encoding, Readout
+from regard.nn.coder import Decoder, Encoder, Encoding, Readout, split_index
 from regard.nn.positions import Embedding
 
 CellState = tuple[Tensor, ...]
@@ -171,11 +171,12 @@ class RecurrentState:
     weights: Tensor | None = None  # of the latest step: [batch, (heads,) positions]
 
     def select(self, index: Tensor) -> RecurrentState:
+        rows, sources = split_index(index, self.hidden[0].shape[1], len(self.memory.keys))
         return replace(
             self,
-            hidden=tuple(part.index_select(1, index) for part in self.hidden),
-            memory=self.memory.select(index),
-            weights=None if self.weights is None else self.weights.index_select(0, index),
+            hidden=tuple(part.index_select(1, rows) for part in self.hidden),
+            memory=self.memory.select(sources),
+            weights=None if self.weights is None else self.weights.index_select(0, rows),
         )
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.nn.attention import Attention, Memory, MultiHeadAttention
-from regard.nn.coder import Decoder, Encoder, Encoding, Readout
+from regard.nn.coder import Decoder, Encoder, Encoding, Readout, split_index
 from regard.nn.positions import Embedding
 
 
@@ -117,17 +117,20 @@ class DecoderLayer(nn.Module):
 
 @dataclass(frozen=True)
 class TransformerState:
+    rows: int  # hypotheses, each source having as many
     source: tuple[Memory, ...]  # for each layer
     past: tuple[Memory | None, ...]  # for each layer, the steps so far
     position: int = 0
     weights: Tensor | None = None  # of the latest step: [batch, layers, (heads,) positions]
 
     def select(self, index: Tensor) -> TransformerState:
+        rows, sources = split_index(index, self.rows, len(self.source[0].keys))
         return replace(
             self,
-            source=tuple(memory.select(index) for memory in self.source),
-            past=tuple(None if memory is None else memory.select(index) for memory in self.past),
-            weights=None if self.weights is None else self.weights.index_select(0, index),
+            rows=len(rows),
+            source=tuple(memory.select(sources) for memory in self.source),
+            past=tuple(None if memory is None else memory.select(rows) for memory in self.past),
+            weights=None if self.weights is None else self.weights.index_select(0, rows),
         )
 
 
@@ -160,7 +163,7 @@ class TransformerDecoder(Decoder[TransformerState]):
     def start(self, encoding: Encoding) -> TransformerState:
         attentions = (cast(DecoderLayer, layer).cross_attention for layer in self.layers)
         source = tuple(attention.prepare(encoding.states, encoding.valid) for attention in attentions)
-        return TransformerState(source, (None,) * len(source))
+        return TransformerState(len(encoding.states), source, (None,) * len(source))
 
     def run(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, Tensor, TransformerState]:
         batch, steps = tokens.shape
@@ -174,5 +177,5 @@ class TransformerDecoder(Decoder[TransformerState]):
             weights.append(layer_weights)
             past.append(layer_past)
         stacked = torch.stack(weights, 1)  # [batch, layers, (heads,) steps, positions]
-        state = TransformerState(state.source, tuple(past), position, stacked.select(-2, -1))
+        state = TransformerState(batch, state.source, tuple(past), position, stacked.select(-2, -1))
         return self.norm(states), stacked, state
