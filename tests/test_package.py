@@ -28,6 +28,7 @@ ROWS: list[set[str]] = [
     {"assembly"},
     {"runs"},
     {"search"},
+    {"translation"},
     {"translator"},
     {"evaluation"},
     {"training"},

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import regard
-from regard import Translation, Translator
+from regard import Search, Translation, Translator
 from regard.errors import UserError
-from regard.search import greedy
+from regard.search import find
 
 TEXTS = ["abc", "e", "", "ddddd", "abcde", "ba", "", "e", "cabba"]
 
@@ -120,20 +120,287 @@ def test_an_output_ends_where_the_decoders_positions_end(trained_brief: Callable
         assert translation.finished == (translation.tokens[-1] == "<end>")
 
 
-def test_an_output_ends_at_its_maximum_length(trained_brief: Callable[..., Path], monkeypatch: pytest.MonkeyPatch):
+def limits(translator: Translator, search: Search, monkeypatch: pytest.MonkeyPatch, *texts: str) -> list[int]:
+    """How long each output may be, the shortest text first."""
+    asked: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr("regard.translator.find", lambda *a: (asked.extend(a[1].longest.tolist()), find(*a))[1])
+        translator.translate(texts, search)
+    return asked
+
+
+def test_the_maximum_length_grows_with_the_source(trained_brief: Callable[..., Path], monkeypatch: pytest.MonkeyPatch):
     translator = regard.load(trained_brief("decoding.length_factor=1.5", "decoding.length_extra=2"))
-    limits = []
-    monkeypatch.setattr("regard.translator.greedy", lambda *a: (limits.append(a[4].tolist()), greedy(*a))[1])
-    translations = translator.translate(["abcde", "a"])
-    assert limits == [[5, 11]]  # 1.5 · 2 + 2 and 1.5 · 6 + 2, the shorter first
-    assert len(translations[0].tokens) <= 11
-    assert len(translations[1].tokens) <= 5
+    texts = ("abcde", "a")
+    assert limits(translator, Search(), monkeypatch, *texts) == [5, 11]  # 1.5 · 2 + 2 and 1.5 · 6 + 2
+    assert limits(translator, Search(prefix="bad"), monkeypatch, *texts) == [8, 14]  # what is given does not count
+    assert limits(translator, Search(min_length=9), monkeypatch, *texts) == [10, 11]
+    for search in (Search(), Search(beam=3, n_best=3)):
+        for translation, limit in zip(translator.translate(["a", "abcde"], search), (5, 11), strict=True):
+            for each in translation.n_best:
+                assert len(each.tokens) == limit if not each.finished else len(each.tokens) <= limit
 
 
 def test_heads_and_layers_have_axes_before_output_and_source(trained_brief: Callable[..., Path]):
-    path = trained_brief(
-        *("model.encoder.kind=self-attention", "model.decoder.kind=transformer", "model.decoder.layers=2"),
-        *("model.attention.kind=multi-head", "model.attention.heads=2"),
-    )
-    (translation,) = regard.load(path).translate(["abc"])
+    (translation,) = regard.load(trained_brief(*TRANSFORMER)).translate(["abc"])
     assert translation.attention.shape == (2, 2, len(translation.tokens), 4)
+
+
+# --- every search ----------------------------------------------------------------------------------------
+
+SEARCHES = {
+    "greedy": Search(),
+    "beam": Search(beam=5, n_best=3, length_penalty=0.6),
+    "sampling": Search(sample=True, n_best=3, temperature=1.5, top_k=6, top_p=0.95, seed=7),
+    "rules": Search(beam=3, n_best=2, prefix="e", min_length=3, block_ngrams=2, repetition_penalty=1.5),
+}
+TRANSFORMER = (
+    *("model.encoder.kind=self-attention", "model.decoder.kind=transformer", "model.decoder.layers=2"),
+    *("model.attention.kind=multi-head", "model.attention.heads=2"),
+)
+KINDS = {
+    "recurrent": (),
+    "before": ("model.decoder.wiring=before", "model.decoder.cell=lstm", "model.attention.kind=additive"),
+    "transformer": TRANSFORMER,
+}
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS.keys())
+def unsure(request: pytest.FixtureRequest, trained_brief: Callable[..., Path]) -> Translator:
+    """Half trained, so that it has many hypotheses."""
+    return regard.load(trained_brief("training.epochs=8", "model.dropout=0", *request.param))
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
+def test_neither_company_nor_order_matters_to_any_search(unsure: Translator, search: Search):
+    texts = [text for text in TEXTS if text] * 9 + ["cabbage"[:length] for length in (1, 2, 3, 4, 5)]
+    texts = [text.replace("g", "d") for text in texts]
+    alone = {text: unsure.translate([text], search)[0] for text in texts}
+    for order in (texts, texts[::-1]):
+        for text, translation in zip(order, unsure.translate(order, search), strict=True):
+            for one, other in zip(translation.n_best, alone[text].n_best, strict=True):
+                assert same(one, other)
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
+def test_a_score_is_found_again(unsure: Translator, search: Search):
+    for text, translation in zip(TEXTS, unsure.translate(TEXTS, search), strict=True):
+        for each in translation.n_best:
+            (again,) = unsure.score([(text, each.text)])
+            if each.finished:
+                assert again.chances == pytest.approx(each.chances, abs=1e-5)
+                assert again.log_probability == pytest.approx(each.score, abs=1e-5)
+            else:  # cut off: the end is missing
+                assert again.chances[:-1] == pytest.approx(each.chances, abs=1e-5)
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
+def test_the_best_are_different_texts(unsure: Translator, search: Search):
+    for translation in unsure.translate(TEXTS, search):
+        texts = [each.text for each in translation.n_best]
+        assert len(set(texts)) == len(texts) <= search.n_best
+        assert all(not each.others for each in translation.others)
+
+
+def test_texts_that_differ_only_in_blanks_are_one(tmp_path: Path, watcher: Callable[..., object]):
+    from regard import experiments
+    from regard.training import train
+
+    few = ["data.train=2000", "data.validation=5", "data.test=5", "training.epochs=1", "training.validate_every=1"]
+    train(experiments.load("spaces", few), tmp_path / "run", watcher(stop_after=1))
+    translator = regard.load(tmp_path / "run")
+    blank = translator.codec.target_vocabulary.numbers(["<blank>"])[0]
+    with torch.no_grad():
+        translator.model.decoder.readout.output_layer.bias[blank] += 9  # it says little else
+    (translation,) = translator.translate(["a b"], Search(beam=8, n_best=8, length_penalty=3.0))
+    texts = [each.text for each in translation.n_best]
+    assert len(set(texts)) == len(texts)
+    assert any("<blank>" in each.tokens for each in translation.n_best)
+
+
+def test_a_better_hypothesis_comes_first_and_beams_find_better_ones(unsure: Translator):
+    texts = [text for text in TEXTS if text]
+    greedy = unsure.translate(texts)
+    beam = unsure.translate(texts, Search(beam=20, n_best=20))
+    for one, other in zip(greedy, beam, strict=True):
+        scores = [each.score for each in other.n_best if each.finished]
+        assert scores == sorted(scores, reverse=True)
+        if one.finished:
+            assert other.score >= one.score - 1e-5
+
+
+def test_a_prefix_is_what_an_output_begins_with(unsure: Translator):
+    for prefix in ("e", "ed", "abcdeabc"):
+        for translation in unsure.translate(TEXTS, Search(beam=3, n_best=2, prefix=prefix)):
+            for each in translation.n_best:
+                assert each.text.startswith(prefix) or not each.tokens
+
+
+def test_samples_follow_the_seed_and_nothing_else(unsure: Translator):
+    texts = [text for text in TEXTS if text]
+
+    def drawn(seed: int, n_best: int = 1) -> list[str]:
+        search = Search(sample=True, seed=seed, n_best=n_best, temperature=2.0)
+        return ["/".join(each.text for each in translation.n_best) for translation in unsure.translate(texts, search)]
+
+    state = torch.get_rng_state()
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    assert torch.equal(torch.get_rng_state(), state)
+    for one, several in zip(drawn(1), drawn(1, n_best=5), strict=True):
+        assert one in several.split("/")  # more draws leave the first as it is
+
+
+@pytest.mark.parametrize("rule", ["prefix", "min_length"])
+def test_what_the_decoder_has_no_room_for_is_refused(trained_brief: Callable[..., Path], rule: str):
+    translator = regard.load(trained_brief("model.decoder.positions={kind: learned, longest: 6}"))
+    fits, too_much = {"prefix": ("abcde", "abcdea"), "min_length": (5, 6)}[rule]
+    assert translator.translate(["a"], Search(**{rule: fits}))
+    with pytest.raises(UserError, match="has 7 tokens, its end included, and this model has 6 positions"):
+        translator.translate(["a"], Search(**{rule: too_much}))
+    with pytest.raises(UserError, match="this target has 7 tokens"):
+        translator.score([("a", "abcdea")])
+
+
+def test_a_prefix_that_the_model_does_not_know_is_refused(translator: Translator):
+    with pytest.raises(UserError, match="the prefix 'aXb': token 2, 'X', is not among the 5"):
+        translator.translate([], Search(prefix="aXb"))
+
+
+# --- scores ----------------------------------------------------------------------------------------------
+
+
+def test_a_given_text_has_a_score(translator: Translator):
+    right, wrong, nothing = translator.score([("abc", "abc"), ("abc", "abd"), ("", "")])
+    assert len(right.chances) == 4
+    assert right.perplexity == pytest.approx(torch.tensor(right.chances).mean().neg().exp().item(), abs=1e-5)
+    assert wrong.log_probability < right.log_probability - 3
+    assert (nothing.chances, nothing.log_probability, nothing.perplexity) == ((), 0.0, 1.0)
+
+
+def test_scores_do_not_depend_on_company(unsure: Translator):
+    pairs = [("abc", "cba"), ("e", "abcdeabcde"), ("abcde", ""), ("", ""), ("abcde", "a"), ("ba", "ba")] * 20
+    together = unsure.score(pairs)
+    for pair, score in zip(pairs, together, strict=True):
+        assert unsure.score([pair])[0].chances == pytest.approx(score.chances, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [(("abx", "a"), "character 'x'"), (("a", "abx"), "token 3, 'x'"), (("", "a"), "its source is empty")],
+)
+def test_a_pair_that_cannot_be_scored_is_refused(translator: Translator, pair: tuple[str, str], message: str):
+    with pytest.raises(UserError, match=message):
+        translator.score([("abc", "abc"), pair])
+
+
+# --- several runs that vote ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def voters(trained_brief: Callable[..., Path]) -> list[Path]:
+    return [trained_brief(f"training.seed={seed}", *kind) for seed, kind in ((2, ()), (3, ()), (4, TRANSFORMER))]
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
+def test_an_ensemble_averages_log_probabilities(voters: list[Path], search: Search):
+    together, alone = regard.load(*voters), [regard.load(path) for path in voters]
+    for text, translation in zip(TEXTS, together.translate(TEXTS, search), strict=True):
+        if not translation.finished or not text:
+            continue
+        scores = [each.score([(text, translation.text)])[0].log_probability for each in alone]
+        assert translation.score == pytest.approx(sum(scores) / 3, abs=1e-4)
+        assert translation.score == pytest.approx(
+            together.score([(text, translation.text)])[0].log_probability, abs=1e-4
+        )
+        assert translation.attention.shape == (len(translation.tokens), len(translation.source_tokens))
+        assert torch.allclose(translation.attention.sum(-1), torch.ones(len(translation.tokens)), atol=1e-5)
+
+
+def test_an_ensemble_of_one_run_twice_is_that_run(trained: Path, translator: Translator):
+    for one, other in zip(regard.load(trained, trained).translate(TEXTS), translator.translate(TEXTS), strict=True):
+        assert same(one, other)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (
+            "data.alphabet=abcdef",
+            r"source vocabularies differ, token \d is '.' in the first and '.' in the second",
+        ),
+        ("data.train=600", "their source vocabularies differ"),  # the same tokens, with other numbers
+        ("data.alphabet=abcd", "their source vocabularies differ"),
+    ],
+)
+def test_runs_that_know_other_tokens_cannot_vote(trained_brief: Callable[..., Path], setting: str, message: str):
+    with pytest.raises(UserError, match=message):
+        regard.load(trained_brief(), trained_brief(setting))
+
+
+def test_runs_that_read_a_text_in_another_way_cannot_vote(tmp_path: Path, watcher: Callable[..., object]):
+    from regard import experiments
+    from regard.training import train
+
+    for prompt in ("first", "last"):
+        few = ["data.train=500", "data.validation=5", "data.test=5", "training.epochs=1", f"data.prompt={prompt}"]
+        train(experiments.load("case", few), tmp_path / prompt, watcher())
+    together = regard.load(tmp_path / "first", tmp_path / "last")
+    with pytest.raises(UserError, match=r"last reads this text in another way than .*first: they cannot vote"):
+        together.translate(["<U> abc"])
+
+
+# --- alignment, progress, tree ---------------------------------------------------------------------------
+
+
+def test_an_alignment_is_where_each_token_looked_most(translator: Translator):
+    (translation,) = translator.translate(["abcde"])
+    assert translation.alignment == [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]
+    assert regard.translation.NOTHING.alignment == []
+
+
+@pytest.mark.parametrize(
+    ("attention", "expected"),
+    [
+        ([[0.1, 0.6, 0.3], [0.2, 0.1, 0.7], [0.0, 0.0, 1.0]], [(1, 0)]),  # the second looks at the end
+        ([[0.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 0.0, 1.0]], [(0, 1)]),  # the first looks nowhere
+        ([[[1.0, 0.0, 0.0]] * 3, [[0.0, 0.9, 0.1]] * 3, [[0.0, 0.9, 0.1]] * 3], [(1, 0), (1, 1)]),  # heads averaged
+    ],
+)
+def test_alignments_by_hand(attention: list[object], expected: list[tuple[int, int]]):
+    tokens = ("x", "y", "<end>")
+    translation = Translation("xy", tokens, ("a", "b", "<end>"), (-1.0,) * 3, torch.tensor(attention), finished=True)
+    assert translation.alignment == expected
+    cut_off = Translation("xyz", ("x", "y", "z"), ("a", "b", "<end>"), (-1.0,) * 3, torch.eye(3), finished=False)
+    assert cut_off.alignment == [(0, 0), (1, 1)]
+
+
+def test_progress_counts_every_text_once(translator: Translator):
+    counts: list[int] = []
+    translator.translate(TEXTS * 20, advance=counts.append)
+    assert sum(counts) == len(TEXTS) * 20
+    assert max(counts) == translator.experiment.decoding.batch_size
+    counts.clear()
+    translator.translate(["abc"] * 64, Search(beam=64), counts.append)
+    assert counts == [0, 16, 16, 16, 16]  # a wide beam takes fewer at once
+    counts.clear()
+    translator.score([(text, text) for text in TEXTS], counts.append)
+    assert sum(counts) == len(TEXTS)
+
+
+def test_the_winner_of_a_tree_is_the_translation(unsure: Translator):
+    search = Search(beam=3, n_best=2, length_penalty=0.6)
+    for text in ("abc", "e"):
+        nodes = unsure.tree(text, search)
+        (translation,) = unsure.translate([text], search)
+        (winner,) = [node for node in nodes if node.rank == 1]
+        assert winner.score == pytest.approx(translation.score, abs=1e-5)
+        path = [winner.token]
+        parent = winner.parent
+        while parent is not None:
+            path.insert(0, nodes[parent].token)
+            parent = nodes[parent].parent
+        assert tuple(path) == translation.tokens
+    assert unsure.tree("", search) == []
+    with pytest.raises(UserError, match="sampling has no tree"):
+        unsure.tree("abc", Search(sample=True))

@@ -14,16 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard import nn
-    from regard.translator import Translation, Translator, load
+    from regard.search import Search
+    from regard.translation import Score, Translation
+    from regard.translator import Translator, load
 
-__version__ = "0.1.0"
-__all__ = ["Translation", "Translator", "__version__", "load", "nn"]
+__version__ = "0.2.0"
+__all__ = ["Score", "Search", "Translation", "Translator", "__version__", "load", "nn"]
+HOMES = {
+    "Score": "regard.translation",
+    "Search": "regard.search",
+    "Translation": "regard.translation",
+    "Translator": "regard.translator",
+    "load": "regard.translator",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Torch takes a second to import, so it waits until something is computed."""
     if name == "nn":
         return import_module("regard.nn")
-    if name in __all__:
-        return getattr(import_module("regard.translator"), name)
+    if name in HOMES:
+        return getattr(import_module(HOMES[name]), name)
     raise AttributeError(f"module 'regard' has no attribute '{name}'")

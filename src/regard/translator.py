@@ -1,94 +1,215 @@
-"""A finished run at work: texts in, translations with their scores and attention out."""
+"""Finished runs at work: texts in, translations with their scores and attention out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from regard.assembly import build_model
-from regard.data.batches import pad
+from regard.data import Codec, Example, collate, pad
 from regard.errors import UserError
+from regard.nn import Seq2Seq
+from regard.randomness import seed_for
 from regard.runs import Run
-from regard.search import Hypothesis, greedy
+from regard.search import (
+    GREEDY,
+    Beam,
+    Chooser,
+    Ensemble,
+    Hypothesis,
+    Node,
+    Question,
+    Rules,
+    Sampling,
+    Search,
+    WatchedBeam,
+    find,
+    grow,
+)
+from regard.tasks import Pair
+from regard.translation import NOTHING, Score, Translation
+
+Advance = Callable[[int], None]  # is told how many texts are done, batch by batch
+FULL_WIDTH = 16  # up to this width a batch is a full one; more hypotheses at once are slower, and need more memory
 
 
-@dataclass(frozen=True)
-class Translation:
-    """What a model made of one text. `tokens` name the rows of `attention`, `source_tokens` its columns."""
-
-    text: str
-    tokens: tuple[str, ...]  # `<end>` included, if it was reached
-    source_tokens: tuple[str, ...]  # `<end>` included
-    score: float  # log-probability
-    attention: Tensor  # [output, source], with axes for layers and heads before them where the decoder has any
-    finished: bool  # False: cut off at the maximum length
-
-
-NOTHING = Translation("", (), (), 0.0, torch.zeros(0, 0), finished=True)
+def ignore(count: int) -> None:
+    """An `Advance` for those who can wait."""
 
 
 class Translator:
-    """The best model of a run, ready to translate."""
+    """The best model of a run, ready to translate; or those of several runs, which vote."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, run: Run, *others: Run) -> None:
+        self.runs = (run, *others)
         self.experiment = run.experiment
-        self.codec = run.codec()
-        sizes = len(self.codec.source_vocabulary), len(self.codec.target_vocabulary)
-        # Weights are about to be replaced: drawing them must not disturb the caller's random numbers.
-        with torch.random.fork_rng(devices=[]):
-            self.model = build_model(run.experiment.model, *sizes).eval()
-        run.load_weights(self.model)
+        self.codecs = [each.codec() for each in self.runs]
+        self.codec = self.codecs[0]
+        for other, codec in zip(others, self.codecs[1:], strict=True):
+            _check_vocabularies(run, self.codec, other, codec)
+        self.ensemble = Ensemble([load_model(each) for each in self.runs])
+
+    @property
+    def model(self) -> Seq2Seq:
+        """The model of the first run."""
+        return self.ensemble.models[0]
 
     def check(self, text: str) -> tuple[int, ...]:
         """The numbers of the source tokens; a text that this model cannot read is a `UserError`."""
         numbers = self.codec.source(text)
-        longest = self.model.encoder.longest
+        for run, codec in zip(self.runs, self.codecs, strict=True):
+            if (codec.source(text), codec.start(text)) != (numbers, self.codec.start(text)):
+                raise UserError(f"{run.path} reads this text in another way than {self.runs[0].path}: they cannot vote")
+        longest = min((m.encoder.longest for m in self.ensemble.models if m.encoder.longest is not None), default=None)
         if longest is not None and len(numbers) > longest:
             raise UserError(
                 f"this text has {len(numbers)} tokens, its end included, and this model has {longest} positions"
             )
         return numbers
 
-    def translate(self, texts: Sequence[str]) -> list[Translation]:
+    def check_pair(self, source: str, target: str) -> Example:
+        """Both texts in numbers; a `UserError` if the model cannot read the one or say the other."""
+        if not source:
+            raise UserError("its source is empty, and an empty text has an empty translation")
+        self.check(source)
+        example = self.codec.example(Pair(source, target))
+        self._check_room("this target", len(example.target) - 1)
+        return example
+
+    def rules(self, search: Search) -> Rules:
+        """The rules in numbers; a `UserError` if the model cannot follow them."""
+        try:
+            prefix = self.codec.prefix(search.prefix)
+        except UserError as error:
+            raise UserError(f"the prefix {search.prefix!r}: {error}") from None
+        self._check_room("an output that begins with the prefix", len(prefix) + 1)
+        self._check_room(f"an output of min-length {search.min_length}", search.min_length + 1)
+        return Rules(
+            prefix=prefix,
+            min_length=search.min_length,
+            block_ngrams=search.block_ngrams,
+            repetition_penalty=search.repetition_penalty,
+        )
+
+    def _check_room(self, what: str, tokens: int) -> None:
+        longest = self.ensemble.longest
+        if longest is not None and tokens > longest:
+            raise UserError(f"{what} has {tokens} tokens, its end included, and this model has {longest} positions")
+
+    def translate(self, texts: Sequence[str], search: Search = GREEDY, advance: Advance = ignore) -> list[Translation]:
         """One translation for each text, in order. An empty text has an empty one."""
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts; for one text, write [text]")
-        translations = [NOTHING] * len(texts)
+        rules = self.rules(search)
         sources = {place: self.check(text) for place, text in enumerate(texts) if text}
-        by_length = sorted(sources, key=lambda place: len(sources[place]))
-        size = self.experiment.decoding.batch_size
-        for begin in range(0, len(by_length), size):
-            places = by_length[begin : begin + size]
-            hypotheses = self._search([sources[place] for place in places], [texts[place] for place in places])
-            for place, hypothesis in zip(places, hypotheses, strict=True):
-                translations[place] = self._translation(sources[place], hypothesis)
+        translations = [NOTHING] * len(texts)
+        advance(len(texts) - len(sources))
+        width = search.n_best if search.sample else search.beam
+        for places in self._batches({place: len(source) for place, source in sources.items()}, width):
+            some = [texts[place] for place in places]
+            question = self._question(some, search, rules)
+            found = find(self.ensemble, question, _chooser(search, some, question))
+            for place, hypotheses in zip(places, found.hypotheses(), strict=True):
+                translations[place] = self._translation(sources[place], hypotheses, search.n_best)
+            advance(len(places))
         return translations
 
-    def _search(self, sources: Sequence[tuple[int, ...]], texts: Sequence[str]) -> list[Hypothesis]:
-        source, valid = pad(sources)
+    def score(self, pairs: Sequence[tuple[str, str]], advance: Advance = ignore) -> list[Score]:
+        """What the model thinks of each (source, target), in order. An empty text has an empty translation, surely."""
+        examples = {place: self.check_pair(*pair) for place, pair in enumerate(pairs) if any(pair)}
+        scores = [Score(())] * len(pairs)
+        advance(len(pairs) - len(examples))
+        for places in self._batches({place: len(e.source) + len(e.target) for place, e in examples.items()}):
+            batch = collate([examples[place] for place in places])
+            for place, chances in zip(places, self.ensemble.score(batch), strict=True):
+                scores[place] = Score(tuple(chances))
+            advance(len(places))
+        return scores
+
+    def tree(self, text: str, search: Search) -> list[Node]:
+        """The beam of a text, step by step; that of an empty text is empty."""
+        if search.sample:
+            raise UserError("sampling has no tree: each hypothesis has one extension; choose a beam")
+        if not text:
+            return []
+        self.check(text)
+        beam = WatchedBeam(search.beam)
+        found = find(self.ensemble, self._question([text], search, self.rules(search)), beam)
+        return grow(found, beam, self.codec.target_vocabulary)
+
+    def _batches(self, lengths: dict[int, int], width: int = 1) -> Iterator[list[int]]:
+        """The keys of `lengths`, those of like length together; the wider the beam, the fewer at once."""
+        by_length = sorted(lengths, key=lambda key: lengths[key])
+        wanted = self.experiment.decoding.batch_size
+        size = max(1, min(wanted, wanted * FULL_WIDTH // width))
+        return (by_length[begin : begin + size] for begin in range(0, len(by_length), size))
+
+    def _question(self, texts: Sequence[str], search: Search, rules: Rules) -> Question:
+        source, valid = pad([self.codec.source(text) for text in texts])
         first = torch.tensor([self.codec.start(text) for text in texts])
         limits = self.experiment.decoding
-        longest = (valid.sum(1) * limits.length_factor).long() + limits.length_extra
-        if self.model.decoder.longest is not None:
-            longest = longest.clamp(max=self.model.decoder.longest)
-        return greedy(self.model, source, valid, first, longest)
+        longest = len(rules.prefix) + (valid.sum(1) * limits.length_factor).long() + limits.length_extra
+        longest = longest.clamp(min=rules.min_length + 1, max=self.ensemble.longest)
+        # Several hypotheses may be the same text, so more are asked for than are wanted.
+        n_best = 1 if search.n_best == 1 else max(search.n_best, search.beam)
+        return Question(source, valid, first, longest, rules, n_best, search.length_penalty)
 
-    def _translation(self, source: tuple[int, ...], hypothesis: Hypothesis) -> Translation:
-        return Translation(
-            text=self.codec.text(hypothesis.tokens),
-            tokens=tuple(self.codec.target_vocabulary.spell(hypothesis.tokens)),
-            source_tokens=tuple(self.codec.source_vocabulary.spell(source)),
-            score=hypothesis.score,
-            attention=hypothesis.attention,
-            finished=hypothesis.finished,
-        )
+    def _translation(self, source: tuple[int, ...], hypotheses: Sequence[Hypothesis], n_best: int) -> Translation:
+        """The first of the best, with the others that are different texts."""
+        best: dict[str, Translation] = {}
+        for hypothesis in hypotheses:
+            translation = Translation(
+                text=self.codec.text(hypothesis.tokens),
+                tokens=tuple(self.codec.target_vocabulary.spell(hypothesis.tokens)),
+                source_tokens=tuple(self.codec.source_vocabulary.spell(source)),
+                chances=tuple(hypothesis.chances),
+                attention=hypothesis.attention,
+                finished=hypothesis.finished,
+            )
+            best.setdefault(translation.text, translation)
+        first, *others = list(best.values())[:n_best]
+        return replace(first, others=tuple(others))
 
 
-def load(path: str | Path) -> Translator:
-    """The model in a run directory."""
-    return Translator(Run(Path(path)))
+def _chooser(search: Search, texts: Sequence[str], question: Question) -> Chooser:
+    if not search.sample:
+        return Beam(search.beam)
+    draws = torch.zeros(len(texts), search.n_best, int(question.longest.max()))
+    for own, text, longest in zip(draws, texts, question.longest.tolist(), strict=True):
+        # A text's own random numbers: what it draws does not depend on what else is in the batch.
+        generator = torch.Generator().manual_seed(seed_for(search.seed, "sample", text))
+        own[:, :longest] = torch.rand(search.n_best, longest, generator=generator)
+    return Sampling(draws, search.temperature, search.top_k, search.top_p)
+
+
+def _check_vocabularies(run: Run, codec: Codec, other_run: Run, other: Codec) -> None:
+    sides = {
+        "source": (codec.source_vocabulary, other.source_vocabulary),
+        "target": (codec.target_vocabulary, other.target_vocabulary),
+    }
+    for side, (own, others) in sides.items():
+        for number, (token, other_token) in enumerate(zip_longest(own.tokens, others.tokens)):
+            if token != other_token:
+                raise UserError(
+                    f"{other_run.path} and {run.path} cannot vote: their {side} vocabularies differ, token {number} is "
+                    f"{other_token!r} in the first and {token!r} in the second; train both on the same data"
+                )
+
+
+def load_model(run: Run) -> Seq2Seq:
+    """The best model of a run."""
+    codec = run.codec()
+    # Weights are about to be replaced: drawing them must not disturb the caller's random numbers.
+    with torch.random.fork_rng(devices=[]):
+        model = build_model(run.experiment.model, len(codec.source_vocabulary), len(codec.target_vocabulary)).eval()
+    run.load_weights(model)
+    return model
+
+
+def load(path: str | Path, *others: str | Path) -> Translator:
+    """The model in a run directory; with several, they vote: their log-probabilities are averaged."""
+    return Translator(*(Run(Path(each)) for each in (path, *others)))

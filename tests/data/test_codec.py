@@ -10,9 +10,11 @@ from regard.data import Codec
 from regard.errors import UserError
 from regard.tasks import TASKS, Pair
 from regard.tasks.case import Case
+from regard.tasks.clauses import Clauses
 from regard.tasks.copy import Copy
 from regard.tasks.spaces import Spaces
 from regard.text import BEGIN, END, Vocabulary
+from regard.text.vocabulary import SPECIAL
 
 COPY = Copy(alphabet="abc<end>")
 
@@ -85,6 +87,38 @@ def test_a_blank_is_said_and_not_written():
     target = codec.example(Pair("a b", "ab")).target
     assert codec.target_vocabulary.spell(target) == [BEGIN, "a", "<blank>", "b", END]
     assert codec.text(target) == "ab"
+
+
+def test_a_prefix_is_the_numbers_of_its_target_tokens():
+    codec = Codec.build(Case(), [Pair("<U> aab", "AAB"), Pair("<L> b", "b")])
+    upper_a, upper_b, lower_b = codec.target_vocabulary.numbers("ABb")
+    assert codec.prefix("BAb") == (upper_b, upper_a, lower_b), "nothing before it, and no end"
+    assert codec.prefix("") == ()
+
+
+def test_a_prefix_that_was_never_said_is_refused_with_its_place():
+    codec = Codec.build(Case(), [Pair("<U> aab", "AAB")])
+    with pytest.raises(UserError, match="token 2, 'a', is not among the 2 that this model has learned"):
+        codec.prefix("Aa")
+
+
+def test_in_a_prefix_nothing_is_special(codec: Codec):
+    with pytest.raises(UserError, match="token 1, '<', is not among"):
+        codec.prefix(END)
+    prompted = Codec.build(Case(prompt="decoder"), [Pair("<U> ab", "AB")])
+    assert "<U>" in prompted.target_vocabulary
+    with pytest.raises(UserError, match="token 1, '<', is not among"):
+        prompted.prefix("<U>")
+    spelled = Codec.build(COPY, [Pair("a<end>", "a<end>")])
+    assert spelled.target_vocabulary.spell(spelled.prefix(END)) == list(END)
+
+
+@pytest.mark.parametrize("token", SPECIAL)
+def test_in_a_prefix_of_words_no_word_is_special(token: str):
+    codec = Codec.build(Clauses(), [Pair("ich esse", "i eat")])
+    assert codec.target_vocabulary.spell(codec.prefix(" i  eat ")) == ["i", "eat"]
+    with pytest.raises(UserError, match=f"token 3, '{token}', is not among the 2 that this model has learned"):
+        codec.prefix(f"i eat {token}")
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 
 from regard.assembly import build_model
 from regard.config import ModelSection
@@ -14,7 +15,7 @@ from regard.data import Example, collate
 from regard.data.batches import pad
 from regard.evaluation.measures import Measures, measure
 from regard.nn import Seq2Seq
-from regard.search import greedy
+from regard.search import Beam, Ensemble, Hypothesis, Question, Rules, find
 from regard.text import Vocabulary
 
 TOKENS = 9
@@ -50,6 +51,12 @@ def examples(model: Seq2Seq) -> list[Example]:
             target = [token for token in said if token != Vocabulary.end]
         made.append(Example(source, (Vocabulary.begin, *target, Vocabulary.end)))
     return made
+
+
+def greedy(model: Seq2Seq, *asked: Tensor) -> list[Hypothesis]:
+    """The likeliest tokens, special ones not excepted."""
+    found = find(Ensemble([model]), Question(*asked, rules=Rules(never=())), Beam())
+    return [best for (best,) in found.hypotheses()]
 
 
 def by_hand(model: Seq2Seq, examples: list[Example], *, teacher: bool) -> Measures:

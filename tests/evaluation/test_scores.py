@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.evaluation.scores import Evaluation, as_json, evaluate
+from regard.evaluation.scores import Evaluation, Examination, as_json, evaluate
 from regard.tasks import SPLITS, Split
 
 
@@ -27,7 +27,7 @@ def evaluations(translator: regard.Translator) -> dict[Split, Evaluation]:
 @pytest.mark.parametrize("split", SPLITS)
 def test_a_score_says_what_it_is_of(translator: regard.Translator, evaluations: dict[Split, Evaluation], split: Split):
     evaluation = evaluations[split]
-    assert evaluation.run == str(translator.run.path)
+    assert evaluation.run == str(translator.runs[0].path)
     assert evaluation.split == split
     assert evaluation.sentences == getattr(translator.experiment.data, split)
     assert evaluation.seed == 1
@@ -81,6 +81,7 @@ def test_json_leaves_out_what_is_not_known(evaluations: dict[Split, Evaluation])
     assert "bleu" not in result  # a task of characters
     assert "bleu_signature" not in result
     expected = {"run", "split", "sentences", "loss", "perplexity", "token_accuracy", "exact_match", "unfinished"}
+    expected |= {"beam", "length_penalty", "log_probability", "sentences_per_second"}
     assert set(result) == expected | {"aligned", "seconds", "seed", "version"}
 
 
@@ -99,3 +100,17 @@ def test_words_have_a_bleu_with_its_signature(tmp_path: Path, watcher: Callable[
     result = as_json(evaluate(regard.load(tmp_path / "run"), "test"))
     assert 0 <= result["bleu"] <= 100
     assert "version:" in result["bleu_signature"]
+
+
+def test_a_search_is_measured_by_what_it_finds(translator: regard.Translator):
+    examination = Examination(translator, "test")
+    search = regard.Search(beam=4, length_penalty=0.6)
+    counts: list[int] = []
+    evaluation, greedy = examination.evaluate(search, counts.append), examination.evaluate()
+    assert sum(counts) == evaluation.sentences == 50
+    assert (evaluation.beam, evaluation.length_penalty, greedy.beam) == (4, 0.6, 1)
+    translations = translator.translate([pair.source for pair in translator.experiment.data.splits()["test"]], search)
+    mean = sum(translation.score for translation in translations) / 50
+    assert evaluation.log_probability == pytest.approx(mean, abs=1e-4)
+    assert evaluation.sentences_per_second == pytest.approx(50 / evaluation.seconds, rel=0.2)
+    assert (evaluation.loss, evaluation.aligned) == (greedy.loss, greedy.aligned)

@@ -30,6 +30,21 @@ def test_a_typed_blank_is_only_characters():
     assert Spaces().target_text(tokens) == "<blank>x"
 
 
+@pytest.mark.parametrize("other", ["", "a", "abb", "ba", "a  b ", "a b", " "])
+def test_an_answer_that_is_not_the_right_one_has_no_blanks(other: str):
+    assert Spaces().target_tokens(Pair("a  b ", other)) == list(other)
+
+
+@pytest.mark.parametrize("blank", [True, False])
+@given(source=st.text("ab ", max_size=5), answer=st.text("ab ", max_size=5))
+def test_the_tokens_of_any_answer_say_that_answer(blank: bool, source: str, answer: str):
+    task = Spaces(blank=blank)
+    tokens = task.target_tokens(Pair(source, answer))
+    assert task.target_text(tokens) == answer
+    right = answer == source.replace(" ", "")
+    assert tokens.count(BLANK) == (source.count(" ") if blank and right else 0)
+
+
 def test_nothing_but_spaces_leaves_nothing():
     pair = Pair("   ", "")
     assert Spaces().target_tokens(pair) == [BLANK] * 3

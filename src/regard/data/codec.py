@@ -50,6 +50,12 @@ class Codec:
         token = self.task.start_token(text)
         return self.target_vocabulary.numbers([token])[0] if token in self.target_vocabulary else Vocabulary.begin
 
+    def prefix(self, text: str) -> tuple[int, ...]:
+        """What the decoder has said once its output begins with `text`."""
+        tokens = self.task.tokenizer.split(text)
+        _check_known(tokens, self.target_vocabulary)
+        return tuple(self.target_vocabulary.numbers(tokens))
+
     def example(self, pair: Pair) -> Example:
         tokens = self.task.target_tokens(pair)
         _check_known(tokens, self.target_vocabulary)

@@ -34,7 +34,8 @@ class Spaces(TextTask):
         return split_characters(text, PRINTABLE)
 
     def target_tokens(self, pair: Pair) -> list[str]:
-        if self.blank:
+        """In the right answer a blank stands for each space; any other answer has no blanks."""
+        if self.blank and pair.target == pair.source.replace(" ", ""):
             return [BLANK if character == " " else character for character in pair.source]
         return list(pair.target)
 

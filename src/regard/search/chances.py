@@ -1,0 +1,82 @@
+"""How likely a model, or several together, think each token: the one place where probabilities are computed.
+
+    log p(y_t | y_<t, x) = z_t[y_t] − log Σ exp z_t        z: logits
+
+Within a row the order of tokens is that of their logits, so a search looks at those, and only what it chose is ever
+made a probability. Shapes: [rows, vocabulary] for logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.data import Batch
+from regard.nn import Seq2Seq, State
+
+
+@dataclass(frozen=True)
+class Chances:
+    logits: Tensor  # z: [rows, vocabulary]
+    total: Tensor  # log Σ exp z: [rows]
+
+    @classmethod
+    def mean(cls, logits: Sequence[Tensor]) -> Chances:
+        """Several models vote: the mean of log p is that of z minus that of log Σ exp z."""
+        totals = [each.logsumexp(-1) for each in logits]
+        if len(logits) == 1:
+            return cls(logits[0], totals[0])
+        return cls(torch.stack(list(logits)).mean(0), torch.stack(totals).mean(0))
+
+    def of(self, tokens: Tensor, rows: Tensor) -> Tensor:
+        """log p of each of `tokens`, of any shape, said in the row of the same place in `rows`."""
+        return self.logits[rows, tokens] - self.total[rows]
+
+
+@dataclass(frozen=True)
+class EnsembleState:
+    """The states of several decoders that say the same; a `State` like theirs."""
+
+    members: tuple[State, ...]
+
+    @property
+    def weights(self) -> Tensor | None:
+        """Of one model its own, with layers and heads; of several the mean of those that look: [rows, positions]."""
+        weights = [state.weights for state in self.members if state.weights is not None]
+        if len(weights) < 2:
+            return weights[0] if weights else None
+        total = torch.stack([each.flatten(1, -2).mean(1) if each.dim() > 2 else each for each in weights]).sum(0)
+        return total / total.sum(-1, keepdim=True).clamp(min=1)  # without attention, a model has no weights to add
+
+    def select(self, index: Tensor) -> EnsembleState:
+        return EnsembleState(tuple(state.select(index) for state in self.members))
+
+
+class Ensemble:
+    """One model, or several with the same vocabularies, driven like one decoder."""
+
+    def __init__(self, models: Sequence[Seq2Seq]) -> None:
+        self.models = tuple(models)
+        limits = [model.decoder.longest for model in models if model.decoder.longest is not None]
+        self.longest = min(limits, default=None)  # the longest target that all can produce; None: no limit
+
+    def start(self, source: Tensor, valid: Tensor) -> EnsembleState:
+        return EnsembleState(tuple(model.start(source, valid) for model in self.models))
+
+    def step(self, token: Tensor, state: EnsembleState) -> tuple[Chances, EnsembleState]:
+        """One token a row, as `Decoder.step`."""
+        steps = [model.decoder.step(token, own) for model, own in zip(self.models, state.members, strict=True)]
+        return Chances.mean([logits for logits, _ in steps]), EnsembleState(tuple(state for _, state in steps))
+
+    @torch.inference_mode()
+    def score(self, batch: Batch) -> list[list[float]]:
+        """log p of each token of each target, read all at once."""
+        state = self.start(batch.source, batch.source_valid)
+        pairs = zip(self.models, state.members, strict=True)
+        logits = [model.decoder.unroll(batch.inputs, own, batch.valid)[0] for model, own in pairs]
+        truth = batch.outputs[batch.valid]
+        chances = Chances.mean(logits).of(truth, torch.arange(len(truth))).double()
+        return [row.tolist() for row in chances.split(batch.valid.sum(1).tolist())]

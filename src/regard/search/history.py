@@ -1,0 +1,61 @@
+"""What happened at each step of a search, linked by back-pointers.
+
+At a step some extensions were chosen from some rows. `origins` lead from what was chosen to the row that it extends,
+`parents` from a row to its own latest token among what was chosen a step before. Places count through a whole record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.search.chances import Chances, EnsembleState
+from regard.search.choosing import Choice
+
+
+@dataclass(frozen=True)
+class Record:
+    tokens: Tensor  # [chosen]
+    chances: Tensor  # [chosen]: log p of these tokens
+    totals: Tensor  # [chosen]: by what hypotheses are compared
+    origins: Tensor  # [chosen] → rows
+    parents: Tensor  # [rows] → chosen, in the record before
+    weights: Tensor  # [rows, …, positions]: where the decoder looked
+
+
+def record(choice: Choice, chances: Chances, parents: Tensor, state: EnsembleState) -> Record:
+    assert state.weights is not None, "a decoder knows where it looked once it has taken a step"
+    return Record(
+        tokens=choice.tokens.flatten(),
+        chances=chances.of(choice.tokens, choice.rows).flatten(),
+        totals=choice.totals.flatten(),
+        origins=choice.rows.flatten(),
+        parents=parents,
+        weights=state.weights,
+    )
+
+
+@dataclass(frozen=True)
+class Traced:
+    """Whole hypotheses, [hypotheses, steps, …] each; behind the end of a hypothesis they mean nothing."""
+
+    tokens: Tensor
+    chances: Tensor
+    weights: Tensor  # [hypotheses, …, steps, positions]
+
+
+def trace(history: list[Record], steps: Tensor, places: Tensor) -> Traced:
+    """Follow the back-pointers of hypotheses that end at the records numbered `steps`, at `places` in them."""
+    place = torch.zeros_like(places)
+    tokens, chances, weights = [], [], []
+    for step in reversed(range(len(history))):
+        record = history[step]
+        place = torch.where(steps == step, places, place)
+        origin = record.origins[place]
+        tokens.append(record.tokens[place])
+        chances.append(record.chances[place])
+        weights.append(record.weights[origin])
+        place = record.parents[origin]
+    return Traced(torch.stack(tokens[::-1], -1), torch.stack(chances[::-1], -1), torch.stack(weights[::-1], -2))

@@ -1,0 +1,62 @@
+"""What comes out: a translation with its score and attention, or the score of a text that was given."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Translation:
+    """What a model made of one text. `tokens` name the rows of `attention`, `source_tokens` its columns."""
+
+    text: str
+    tokens: tuple[str, ...]  # `<end>` included, if it was reached
+    source_tokens: tuple[str, ...]  # `<end>` included
+    chances: tuple[float, ...]  # the log-probability of each token
+    attention: Tensor  # [output, source], with axes for layers and heads before them where the decoder has any
+    finished: bool  # False: cut off at the maximum length
+    others: tuple[Translation, ...] = ()  # the next best
+
+    @property
+    def score(self) -> float:
+        """The log-probability of the whole."""
+        return math.fsum(self.chances)
+
+    @property
+    def n_best(self) -> tuple[Translation, ...]:
+        """This one and the next best, all of them different texts."""
+        return (self, *self.others)
+
+    @property
+    def alignment(self) -> list[tuple[int, int]]:
+        """(source token, output token), counted from 0: where each output token looked most, layers and heads averaged.
+
+        Ends do not count, and what looked most at the source's end, or nowhere, is aligned to nothing.
+        """
+        weights = self.attention.flatten(0, -3).mean(0) if self.attention.dim() > 2 else self.attention
+        words = len(self.tokens) - (self.finished and bool(self.tokens))
+        looked = [int(row.argmax()) if row.any() else len(row) for row in weights[:words]]
+        return [(source, output) for output, source in enumerate(looked) if source < len(self.source_tokens) - 1]
+
+
+NOTHING = Translation("", (), (), (), torch.zeros(0, 0), finished=True)
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a model thinks of a text that it was given."""
+
+    chances: tuple[float, ...]  # the log-probability of each of its tokens, `<end>` included
+
+    @property
+    def log_probability(self) -> float:
+        return math.fsum(self.chances)
+
+    @property
+    def perplexity(self) -> float:
+        """e to the mean surprise of a token; 1 where there is none."""
+        return math.exp(min(-self.log_probability / max(len(self.chances), 1), 700.0))
