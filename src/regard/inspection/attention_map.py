@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from unicodedata import east_asian_width
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike, NDArray
 
-from regard.inspection.figures import literal, printable
+from regard.inspection.figures import ems, literal, printable, say
 
 COLOURS = "inferno"  # black to bright in even steps, also in grey print and to colour-blind eyes
 LONGEST_LABEL = 16  # characters
@@ -41,7 +40,7 @@ def draw(
     """
     maps = _check(weights, len(source_tokens), len(target_tokens), axes)
     if not len(source_tokens) or not len(target_tokens):
-        return _say("nothing was read" if len(target_tokens) else "nothing was produced", title)
+        return say("nothing was read" if len(target_tokens) else "nothing was produced", title)
     source, target = [label(token) for token in source_tokens], [label(token) for token in target_tokens]
     sheet = Sheet.fit(source, target, maps.shape[:-2])
     figure = Figure(figsize=(sheet.width, sheet.height))
@@ -52,7 +51,7 @@ def draw(
         _label_source(panel, source if row == 0 else [], sheet)
         _label_target(panel, target if column == 0 else [], sheet)
         name = " · ".join(f"{axis} {i + 1}" for axis, i in zip(axes, index, strict=True))
-        name_size = min(sheet.caption, 72 * sheet.map_width / max(_ems(name), 1))
+        name_size = min(sheet.caption, 72 * sheet.map_width / max(ems(name), 1))
         panel.set_title(name, y=0, pad=-5, va="top", fontsize=name_size, **literal())
     _add_colour_bar(figure, image, sheet)
     if title:
@@ -95,8 +94,8 @@ class Sheet:
         type_size = 72 * 0.58 * max(cell, SMALLEST_CELL)
         caption = 9 + 0.4 * cell * longest
         em, line = type_size / 72, (1.4 * caption + 8) / 72
-        slanted = sum(_ems(text) > 1.5 for text in source) > len(source) / 2
-        tallest = max(map(_ems, source))
+        slanted = sum(ems(text) > 1.5 for text in source) > len(source) / 2
+        tallest = max(map(ems, source))
         if slanted:
             tallest = 0.71 * (tallest + 1)  # the height of a box on its corner
         return cls(
@@ -107,7 +106,7 @@ class Sheet:
             map_height=map_height,
             gap=0.3,
             foot=line + 0.15 if lead else 0,
-            left=em * max(map(_ems, target)) + line,
+            left=em * max(map(ems, target)) + line,
             top=em * max(tallest, 1.2) + line,
             slanted=slanted,
             type_size=type_size,
@@ -165,7 +164,7 @@ def _label_source(panel: Axes, labels: Sequence[str], sheet: Sheet) -> None:
     for text in panel.get_xticklabels():
         if sheet.slanted:
             text.set(rotation=45, ha="left", va="baseline", rotation_mode="anchor")
-        elif _ems(text.get_text()) > 1.5:  # such as <end> among single characters
+        elif ems(text.get_text()) > 1.5:  # such as <end> among single characters
             text.set(rotation=90)
 
 
@@ -185,19 +184,6 @@ def _add_colour_bar(figure: Figure, image: AxesImage, sheet: Sheet) -> None:
     bar.set_label("attention weight", fontsize=sheet.caption)
     bar.ax.tick_params(labelsize=sheet.caption * 0.9, length=2)
     bar.outline.set_visible(False)
-
-
-def _ems(text: str) -> float:
-    """How wide the text is about, in sizes of its type."""
-    return sum(1.0 if east_asian_width(c) in "WF" else 0.65 for c in text)
-
-
-def _say(message: str, title: str | None) -> Figure:
-    figure = Figure(figsize=(4, 1.2))
-    figure.text(0.5, 0.4, message, ha="center", va="center", fontsize=13, style="italic", color="dimgrey")
-    if title:
-        figure.text(0.5, 0.85, printable(title), ha="center", va="center", fontsize=13, **literal())
-    return figure
 
 
 def _check(weights: ArrayLike, sources: int, outputs: int, axes: Sequence[str]) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from unicodedata import east_asian_width
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -80,6 +81,20 @@ def fonts() -> list[str]:
 def printable(text: str) -> str:
     """The text with line breaks, control characters and the like as visible escapes, such as `\\n`."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def ems(text: str) -> float:
+    """How wide the text is about, in sizes of its type."""
+    return sum(1.0 if east_asian_width(c) in "WF" else 0.65 for c in text)
+
+
+def say(message: str, title: str | None) -> Figure:
+    """A figure for those who have nothing to draw."""
+    figure = Figure(figsize=(4, 1.2))
+    figure.text(0.5, 0.4, message, ha="center", va="center", fontsize=13, style="italic", color="dimgrey")
+    if title:
+        figure.text(0.5, 0.85, printable(title), ha="center", va="center", fontsize=13, **literal())
+    return figure
 
 
 # Fonts with the scripts that DejaVu Sans lacks: on Linux, Windows and macOS.
