@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import regard as package
 from regard import recipes
+from regard.inspection import attention_map
 
 Regard = Callable[..., Any]
 SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
@@ -35,11 +37,11 @@ def refused(answer: Any, *parts: str) -> None:
 def test_help_names_every_command(regard: Regard):
     answer = regard("--help")
     assert answer.code == 0
-    for command in ("recipes", "train", "translate", "evaluate", "show"):
+    for command in ("recipes", "train", "translate", "score", "evaluate", "show"):
         assert command in answer.out
 
 
-@pytest.mark.parametrize("command", ["recipes", "train", "translate", "evaluate", "show"])
+@pytest.mark.parametrize("command", ["recipes", "train", "translate", "score", "evaluate", "show"])
 def test_every_command_has_help(regard: Regard, command: str):
     answer = regard(command, "--help")
     assert answer.code == 0
@@ -180,7 +182,9 @@ def test_a_text_longer_than_any_in_training_is_translated_with_a_note(regard: Re
     assert answer.err == "regard: note: text 1: 11 tokens, but the longest in training had 6; expect mistakes\n"
 
 
-@pytest.mark.parametrize("command", [["translate"], ["evaluate"], ["show", "--curves", "c.png"]])
+@pytest.mark.parametrize(
+    "command", [["translate"], ["evaluate"], ["evaluate", "--beam", "1,2"], ["show", "--curves", "c.png"]]
+)
 def test_a_wrong_run_directory_is_refused_by_every_command(regard: Regard, tmp_path: Path, command: list[str]):
     name, *options = command
     refused(regard(name, tmp_path / "none", *options), f"{tmp_path}/none: there is no such run directory")
@@ -236,6 +240,26 @@ def test_runs_stand_side_by_side(regard: Regard, trained: Path, trained_brief: C
     assert [json.loads(line)["run"] for line in both] == [str(trained), str(without)]
 
 
+def test_widths_of_a_beam_stand_below_each_other(regard: Regard, trained: Path, trained_brief: Callable[..., Path]):
+    answer = regard("evaluate", trained, "--beam", "1,5,20")
+    head, *rows = [re.split(r"  +", line) for line in answer.out.splitlines()]
+    assert head == ["beam", "exact matches", "cut off", "log-probability", "sentences a second"]
+    assert [row[:3] for row in rows] == [[width, "100.0%", "0"] for width in ("1", "5", "20")]
+    both = regard("evaluate", trained, trained_brief(), "--beam", "1, 2", "--length-penalty", 0.6).out.splitlines()
+    assert [line.split()[:2] for line in both[1:]] == [
+        [str(run), width] for run in (trained, trained_brief()) for width in "12"
+    ]
+    lines = regard("evaluate", trained, "--beam", "1,5", "--json", "--length-penalty", 1).out.splitlines()
+    assert [(json.loads(line)["beam"], json.loads(line)["length_penalty"]) for line in lines] == [(1, 1.0), (5, 1.0)]
+
+
+@pytest.mark.parametrize("widths", ["0", "1,0", "1,", "", "five", "1;5", "-1", "1.5"])
+def test_a_wrong_width_is_refused(regard: Regard, trained: Path, widths: str):
+    answer = regard("evaluate", trained, "--beam", widths)
+    refused(answer, "beam")
+    assert answer.out == ""
+
+
 def test_an_unknown_split_is_refused_with_the_choices(regard: Regard, trained: Path):
     answer = regard("evaluate", trained, "--split", "tset")
     assert answer.code == 2
@@ -279,9 +303,87 @@ def test_heads_are_drawn_each(regard: Regard, trained_brief: Callable[..., Path]
     assert "head 2" in (tmp_path / "map.svg").read_text()
 
 
+@pytest.mark.parametrize("suffix", SIGNATURES)
+def test_a_beam_is_drawn_as_a_tree(regard: Regard, trained: Path, tmp_path: Path, suffix: str):
+    tree, out = tmp_path / f"tree{suffix}", tmp_path / f"map{suffix}"
+    answer = regard("show", trained, "abc", "--beam", 5, "--tree", tree, "--out", out)
+    assert answer.code == 0, answer.err
+    assert f"{tree}: how a beam of width 5 went" in answer.out
+    assert tree.read_bytes().startswith(SIGNATURES[suffix])
+    assert out.exists()
+
+
+@pytest.fixture(scope="module")
+def transformer(trained_brief: Callable[..., Path]) -> Path:
+    return trained_brief(
+        *("model.encoder.kind=self-attention", "model.decoder.kind=transformer", "model.decoder.layers=3"),
+        *("model.attention.kind=multi-head", "model.attention.heads=2"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "shown", "hidden"),
+    [
+        ([], ["layer 1 · head 1", "layer 3 · head 2"], []),
+        (["--layer", 2], ["· layer 2", "head 1", "head 2"], ["layer 1", "layer 3"]),
+        (["--head", 1], ["· head 1", "layer 1", "layer 3"], ["head 2"]),
+        (["--layer", 2, "--head", 1, "--beam", 3], ["· layer 2 · head 1"], ["layer 1", "head 2"]),
+    ],
+)
+def test_any_layer_and_head_can_be_drawn(
+    regard: Regard, transformer: Path, tmp_path: Path, options: list[object], shown: list[str], hidden: list[str]
+):
+    answer = regard("show", transformer, "abd", *options, "--out", tmp_path / "map.svg")
+    assert answer.code == 0, answer.err
+    picture = (tmp_path / "map.svg").read_text()
+    assert all(part in picture for part in shown)
+    assert not any(part in picture for part in hidden)
+
+
+def test_the_chosen_layer_and_head_are_those_of_the_weights(
+    regard: Regard, transformer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    drawn: list[Any] = []
+    draw = attention_map.draw
+    monkeypatch.setattr(
+        attention_map, "draw", lambda weights, *a, **k: (drawn.append(weights), draw(weights, *a, **k))[1]
+    )
+    options = ["--beam", 4, "--rank", 2, "--out", tmp_path / "map.png"]
+    answer = regard("show", transformer, "abd", "--layer", 3, "--head", 2, *options)
+    (translation,) = package.load(transformer).translate(["abd"], package.Search(beam=4, n_best=2))
+    assert answer.out.splitlines()[0] == translation.n_best[1].text
+    assert torch.allclose(drawn[0], translation.n_best[1].attention[2, 1])
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--layer", 4], "layer 4: this model has layers 1 to 3"),
+        (["--layer", 0], "layer 0: this model has layers 1 to 3"),
+        (["--head", 3], "head 3: this model has heads 1 to 2"),
+        (["--rank", 2], "n-best 2: a beam of width 1"),
+        (["--rank", 0], "n-best 0"),
+        (["--beam", 0], "beam 0"),
+    ],
+)
+def test_a_layer_head_or_rank_that_is_not_there_is_refused(
+    regard: Regard, transformer: Path, tmp_path: Path, options: list[object], part: str
+):
+    refused(regard("show", transformer, "abd", *options, "--out", tmp_path / "map.png"), part)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_without_layers_has_none_to_choose(regard: Regard, trained: Path, tmp_path: Path):
+    path = tmp_path / "map.png"
+    refused(regard("show", trained, "abc", "--layer", 1, "--out", path), "this model's attention has no layers")
+    refused(regard("show", trained, "abc", "--head", 1, "--tree", path), "are about the attention map: give --out FILE")
+    assert not path.exists()
+
+
 def test_an_empty_text_is_drawn_as_nothing(regard: Regard, trained: Path, tmp_path: Path):
-    assert regard("show", trained, "", "--out", tmp_path / "map.png").code == 0
+    assert regard("show", trained, "", "--out", tmp_path / "map.png", "--tree", tmp_path / "tree.png").code == 0
     assert (tmp_path / "map.png").exists()
+    assert (tmp_path / "tree.png").exists()
 
 
 @pytest.mark.parametrize("name", ["map.jpg", "map", "map.png.gz", ".png"])
@@ -299,9 +401,9 @@ def test_one_wrong_suffix_of_two_is_refused_before_anything_is_drawn(regard: Reg
 
 
 def test_nothing_to_draw_is_refused(regard: Regard, trained: Path, tmp_path: Path):
-    refused(regard("show", trained), "nothing to draw: give --out FILE with a text, or --curves FILE")
+    refused(regard("show", trained), "nothing to draw: give --out FILE or --tree FILE with a text, or --curves FILE")
     refused(regard("show", trained, "abc"), "--out FILE")
-    refused(regard("show", trained, "--out", tmp_path / "map.png"), "an attention map needs both")
+    refused(regard("show", trained, "--out", tmp_path / "map.png"), "a map or a tree needs both")
 
 
 def test_a_text_that_cannot_be_read_draws_nothing(regard: Regard, trained: Path, tmp_path: Path):

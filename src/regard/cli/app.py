@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from regard import __version__
+from regard.cli import options
 from regard.errors import UserError
 
 app = typer.Typer(
@@ -20,13 +19,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, made by 'regard train'.")]
-
-
-class SplitName(StrEnum):
-    train = "train"
-    validation = "validation"
-    test = "test"
 
 
 def main() -> None:
@@ -102,63 +94,113 @@ def train(
 
 @app.command()
 def translate(
-    run: Run,
-    texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="[default: standard input]")] = None,
+    runs_and_texts: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN... [TEXT]...", help="A run, or several that vote; texts, or else standard input."),
+    ],
+    beam: options.Width = 1,
+    n_best: options.NBest = 1,
+    length_penalty: options.LengthPenalty = 0.0,
+    sample: options.Sample = False,
+    temperature: options.Temperature = 1.0,
+    top_k: options.TopK = None,
+    top_p: options.TopP = 1.0,
+    seed: options.Seed = 1,
+    prefix: options.Prefix = "",
+    min_length: options.MinLength = 0,
+    block_ngrams: options.BlockNgrams = 0,
+    repetition_penalty: options.RepetitionPenalty = 1.0,
+    alignments: Annotated[
+        options.AlignmentForm | None, typer.Option(help="Add which source token each output token looked at most.")
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Translate texts, or lines from standard input: one answer a line, in order."""
-    from regard.cli.lines import check, chunks, note
-    from regard.cli.loading import load
+    from regard.cli import translating
+    from regard.cli.loading import split_runs
+    from regard.search import Search
 
-    translator = load(run)
-    for chunk in chunks(texts):
-        check(chunk, translator)
-        for line, translation in zip(chunk, translator.translate([line.text for line in chunk]), strict=True):
-            print(translation.text)
-            if not translation.finished:
-                note(f"{line.origin}: cut off after {len(translation.tokens)} tokens, the most that is allowed")
-        sys.stdout.flush()
+    if as_json and alignments:
+        raise UserError("--json has the alignments already; leave out one of --json and --alignments")
+    search = Search(
+        beam=beam,
+        n_best=n_best,
+        length_penalty=length_penalty,
+        sample=sample,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        prefix=prefix,
+        min_length=min_length,
+        block_ngrams=block_ngrams,
+        repetition_penalty=repetition_penalty,
+    )
+    form = translating.as_json if as_json else translating.text_form(listed=n_best > 1, aligned=alignments is not None)
+    translating.print_translations(*split_runs(runs_and_texts), search, form)
+
+
+@app.command()
+def score(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="A run directory, or several that vote.")],
+    source: Annotated[Path, typer.Option(help="What is translated, a text a line.")],
+    target: Annotated[Path, typer.Option(help="Its translations, a text a line.")],
+    as_json: options.Json = False,
+) -> None:
+    """Log-probability and perplexity of given translations, a line each."""
+    from regard.cli.translating import print_scores
+
+    print_scores(runs, source, target, as_json)
 
 
 @app.command()
 def evaluate(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run directory, or several to compare.")],
-    split: Annotated[SplitName, typer.Option(help="Which sentences.")] = SplitName.test,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a run.")] = False,
+    split: Annotated[options.SplitName, typer.Option(help="Which sentences.")] = options.SplitName.test,
+    beam: Annotated[str, typer.Option(metavar="WIDTH[,WIDTH]...", help="Widths of beams; 1 is greedy.")] = "1",
+    length_penalty: options.LengthPenalty = 0.0,
+    as_json: options.Json = False,
 ) -> None:
-    """Score a run, or several side by side."""
-    from regard.cli.loading import load, use_threads_of
-    from regard.cli.tables import comparison
-    from regard.evaluation import scores
+    """Score a run, or several side by side, with one beam or several."""
+    from regard.cli.evaluating import print_evaluations, widths
+    from regard.search import Search
 
-    results = []
-    for translator in [load(run) for run in runs]:
-        use_threads_of(translator)
-        results.append(scores.as_json(scores.evaluate(translator, split.value)))
-        if as_json:
-            print(json.dumps(results[-1]), flush=True)
-    if not as_json:
-        print(comparison(results))
+    searches = [Search(beam=width, length_penalty=length_penalty) for width in widths(beam)]
+    print_evaluations(runs, split.value, searches, as_json)
 
 
 @app.command()
 def show(
-    run: Run,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The text whose attention to draw.")] = None,
+    run: options.Run,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The text to look into.")] = None,
     out: Annotated[Path | None, typer.Option(help="The attention map: .png, .svg or .pdf.")] = None,
+    tree: Annotated[Path | None, typer.Option(help="The beam as a tree: .png, .svg or .pdf.")] = None,
     curves: Annotated[Path | None, typer.Option(help="The learning curves: .png, .svg or .pdf.")] = None,
+    layer: Annotated[int | None, typer.Option(help="Of the map: only this layer, from 1.")] = None,
+    head: Annotated[int | None, typer.Option(help="Of the map: only this head, from 1.")] = None,
+    rank: Annotated[int, typer.Option(help="Of the map: which of the best hypotheses, from 1.")] = 1,
+    beam: options.Width = 1,
+    length_penalty: options.LengthPenalty = 0.0,
+    prefix: options.Prefix = "",
 ) -> None:
-    """Draw where the model looked, or how it learned."""
-    from regard.cli.pictures import draw_attention, draw_curves
+    """Draw where the model looked, how its beam went, or how it learned."""
+    from regard.cli import pictures
     from regard.inspection.figures import check_suffix
 
-    if out is None and curves is None:
-        raise UserError("nothing to draw: give --out FILE with a text, or --curves FILE")
-    if (out is None) != (text is None):
-        raise UserError("an attention map needs both: a text, and --out FILE to draw it to")
-    for path in (out, curves):
+    if out is None and curves is None and tree is None:
+        raise UserError("nothing to draw: give --out FILE or --tree FILE with a text, or --curves FILE")
+    if (out is None and tree is None) != (text is None):
+        raise UserError("a map or a tree needs both: a text, and --out FILE or --tree FILE to draw it to")
+    numbers = {name: number for name, number in (("layer", layer), ("head", head)) if number is not None}
+    if out is None and (numbers or rank != 1):
+        raise UserError("--layer, --head and --rank are about the attention map: give --out FILE")
+    for path in (out, tree, curves):
         if path is not None:
             check_suffix(path)
+    if text is not None:
+        from regard.search import Search
+
+        search = Search(beam=beam, n_best=rank, length_penalty=length_penalty, prefix=prefix)
+        pictures.draw_text(run, text, search, numbers, out=out, tree=tree)
     if curves is not None:
-        draw_curves(run, curves)
-    if out is not None and text is not None:
-        draw_attention(run, text, out)
+        pictures.draw_curves(run, curves)

@@ -1,10 +1,12 @@
-"""Texts from the command line or from standard input, a line each, with where each came from."""
+"""Texts from the command line, from standard input or from files, a line each, with where each came from."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import UserError
@@ -37,16 +39,34 @@ def chunks(texts: Sequence[str] | None) -> Iterator[list[Line]]:
         yield chunk
 
 
+def read(path: Path) -> list[Line]:
+    """All lines of a file."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    *whole, rest = content.split(b"\n")
+    lines = [*whole, rest] if rest else whole
+    return [_decode(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
+
+
 def check(lines: Sequence[Line], translator: Translator) -> None:
     """Check all these lines before any is worked on; a mistake or a doubt is told with its place."""
     for line in lines:
-        try:
+        with told_at(line.origin):
             length = len(translator.check(line.text)) if line.text else 0
-        except UserError as error:
-            raise UserError(f"{line.origin}: {error}") from None
         longest = translator.codec.longest_source
         if length > longest:
             note(f"{line.origin}: {length} tokens, but the longest in training had {longest}; expect mistakes")
+
+
+@contextmanager
+def told_at(origin: str) -> Iterator[None]:
+    """A mistake in here is told with its place."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{origin}: {error}") from None
 
 
 def note(text: str) -> None:

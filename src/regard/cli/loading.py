@@ -1,7 +1,9 @@
-"""Loading a run for a command."""
+"""Loading runs for a command."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -10,9 +12,9 @@ from regard.translator import Translator
 from regard.translator import load as load_translator
 
 
-def load(run: Path) -> Translator:
-    """The model in a run directory, ready for work."""
-    translator = load_translator(run)
+def load(*runs: Path) -> Translator:
+    """The model in a run directory, or those of several that vote, ready for work."""
+    translator = load_translator(*runs)
     use_threads_of(translator)
     return translator
 
@@ -20,3 +22,11 @@ def load(run: Path) -> Translator:
 def use_threads_of(translator: Translator) -> None:
     """As many as it was trained with: for small models more are only in the way."""
     torch.set_num_threads(translator.experiment.training.threads)
+
+
+def split_runs(arguments: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Runs, then texts. The first argument is a run, and so is each one behind it that has a run.json."""
+    count = 1
+    while count < len(arguments) and os.path.isfile(os.path.join(arguments[count], "run.json")):  # noqa: PTH
+        count += 1
+    return [Path(argument) for argument in arguments[:count]], list(arguments[count:])

@@ -2,30 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regard.errors import UserError
-from regard.inspection import attention_map, figures
+from regard.inspection import attention_map, beam_tree, figures
 from regard.inspection import curves as learning_curves
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def draw_attention(run: Path, text: str, out: Path) -> None:
+    from regard.search import Search
+    from regard.translation import Translation
+    from regard.translator import Translator
+
+
+def draw_text(
+    run: Path, text: str, search: Search, numbers: Mapping[str, int], *, out: Path | None, tree: Path | None
+) -> None:
+    """What the model makes of a text: the last of its n best hypotheses, its attention, its beam."""
     from regard.cli.loading import load
 
     translator = load(run)
-    (translation,) = translator.translate([text])
+    (best,) = translator.translate([text], search)
+    found = len(best.n_best)
+    if text and found < search.n_best:
+        raise UserError(f"there is no hypothesis of rank {search.n_best}: the search found {found} different ones")
+    translation = best.n_best[-1]
+    print(translation.text)
+    if out is not None:
+        draw_attention(translator, translation, numbers, out)
+    if tree is not None:
+        figures.save(beam_tree.draw(translator.tree(text, search), title=text), tree)
+        print(f"{tree}: how a beam of width {search.beam} went")
+
+
+def draw_attention(translator: Translator, translation: Translation, numbers: Mapping[str, int], out: Path) -> None:
+    """Where the model looked; `numbers` says which layer or head, where not all of them are wanted."""
     kind = translator.experiment.model.attention.kind
-    if text and not translation.attention.any():
-        raise UserError(f"{run}: this model looks nowhere, there is nothing to draw: model.attention.kind is '{kind}'")
+    if translation.tokens and not translation.attention.any():
+        raise UserError(f"this model looks nowhere, there is nothing to draw: model.attention.kind is '{kind}'")
+    axes = translator.model.decoder.weight_axes
+    weights = choose(translation.attention, axes, numbers) if translation.tokens else translation.attention
     figure = attention_map.draw(
-        translation.attention,
+        weights,
         translation.source_tokens,
         translation.tokens,
-        title=translation.text,
-        axes=translator.model.decoder.weight_axes if text else (),
+        title=" · ".join([translation.text, *(f"{axis} {number}" for axis, number in numbers.items())]),
+        axes=[axis for axis in axes if axis not in numbers] if translation.tokens else (),
     )
     figures.save(figure, out)
-    print(f"{translation.text}\n{out}: where the model looked, {kind} attention")
+    print(f"{out}: where the model looked, {kind} attention")
+
+
+def choose(weights: Tensor, axes: Sequence[str], numbers: Mapping[str, int]) -> Tensor:
+    """The weights of the layer or the head with this number, counted from 1."""
+    for axis, number in numbers.items():
+        if axis not in axes:
+            raise UserError(f"this model's attention has no {axis}s to choose from")
+        place = list(axes).index(axis)
+        if not 1 <= number <= weights.shape[place]:
+            raise UserError(f"{axis} {number}: this model has {axis}s 1 to {weights.shape[place]}")
+        # A slice, so that the axes behind it stay in their places until all are chosen.
+        weights = weights.narrow(place, number - 1, 1)
+    kept = [size for axis, size in zip(axes, weights.shape, strict=False) if axis not in numbers]
+    return weights.reshape(*kept, *weights.shape[-2:])
 
 
 def draw_curves(run: Path, out: Path) -> None:

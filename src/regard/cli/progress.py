@@ -1,4 +1,4 @@
-"""What a person sees of a training: a bar on a terminal, plain lines elsewhere; and how Ctrl-C is heard."""
+"""What a person sees of long work: a bar on a terminal, plain lines elsewhere; and how Ctrl-C is heard."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
     from regard.training import Observer, Progress
 
 PLAIN_EVERY = 15.0  # seconds between two plain lines
@@ -71,8 +73,7 @@ class PlainObserver:
 
     def place(self, step: int) -> str:
         rate = (step - self.first_step) / (time.monotonic() - self.began_at)
-        left = round((self.steps - step) / rate) if rate else 0
-        return f"step {step:,}/{self.steps:,}  {rate:.1f} steps/s  {left // 60}:{left % 60:02d} left"
+        return f"step {step:,}/{self.steps:,}  {rate:.1f} steps/s{time_left(self.steps - step, rate)}"
 
     def tell(self, line: str) -> None:
         self.told_at = time.monotonic()
@@ -91,18 +92,7 @@ class BarObserver(PlainObserver):
 
     def __init__(self, interruptions: Interruptions) -> None:
         super().__init__(interruptions)
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.bar = Progress(
-            TextColumn("training"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
+        self.bar = new_bar("training")
         self.task = self.bar.add_task("", total=None, rate="")
 
     def began(self, progress: Progress, steps: int, parameters: int) -> None:
@@ -119,6 +109,59 @@ class BarObserver(PlainObserver):
 
     def tell(self, line: str) -> None:
         self.bar.console.print(line, highlight=False, markup=False)
+
+
+def new_bar(what: str) -> Bar:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+
+
+def time_left(work: int, rate: float) -> str:
+    left = round(work / rate) if rate else 0
+    return f"  {left // 60}:{left % 60:02d} left"
+
+
+class Counter:
+    """Counts sentences that are done, and tells of them now and then; `total` may be unknown."""
+
+    def __init__(self, total: int | None, shown: bool = True) -> None:
+        self.total = total
+        self.shown = shown
+        self.done = 0
+        self.began_at = self.told_at = time.monotonic()
+        self.bar = new_bar("sentences") if shown and sys.stderr.isatty() else None
+        self.task = self.bar.add_task("", total=total, rate="") if self.bar else None
+
+    def __enter__(self) -> Self:
+        if self.bar:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar:
+            self.bar.stop()
+
+    def advance(self, count: int) -> None:
+        self.done += count
+        now = time.monotonic()
+        rate = self.done / max(now - self.began_at, 1e-9)
+        if self.bar and self.task is not None:
+            self.bar.update(self.task, completed=self.done, rate=f"{rate:,.1f} sentences/s")
+        elif self.shown and now - self.told_at >= PLAIN_EVERY:
+            self.told_at = now
+            of_total = f"/{self.total:,}" if self.total else ""
+            left = time_left(self.total - self.done, rate) if self.total else ""
+            print(f"{self.done:,}{of_total} sentences  {rate:,.1f} sentences/s{left}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -1,0 +1,44 @@
+"""The arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SEARCH, SAMPLING, RULES = "Search", "Sampling", "Rules"  # headings in the help
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, made by 'regard train'.")]
+Json = Annotated[bool, typer.Option("--json", help="For programs: a JSON object a line.")]
+Width = Annotated[int, typer.Option("--beam", help="The width of the beam; 1 is greedy.", rich_help_panel=SEARCH)]
+LengthPenalty = Annotated[
+    float, typer.Option(help="α in score / ((5 + length) / 6)^α; 0 is none.", rich_help_panel=SEARCH)
+]
+NBest = Annotated[int, typer.Option(help="How many answers to each text.", rich_help_panel=SEARCH)]
+Sample = Annotated[bool, typer.Option("--sample", help="Draw by chance.", rich_help_panel=SAMPLING)]
+Temperature = Annotated[float, typer.Option(help="Below 1, likely tokens become likelier.", rich_help_panel=SAMPLING)]
+TopK = Annotated[int | None, typer.Option(help="Only so many likeliest tokens.", rich_help_panel=SAMPLING)]
+TopP = Annotated[
+    float, typer.Option(help="Only the likeliest tokens with this probability together.", rich_help_panel=SAMPLING)
+]
+Seed = Annotated[int, typer.Option(help="The same seed, the same draws.", rich_help_panel=SAMPLING)]
+Prefix = Annotated[str, typer.Option(help="What every output begins with.", rich_help_panel=RULES)]
+MinLength = Annotated[int, typer.Option(help="Tokens that every output has at least.", rich_help_panel=RULES)]
+BlockNgrams = Annotated[
+    int, typer.Option(help="Say no sequence of so many tokens twice; 0 is no rule.", rich_help_panel=RULES)
+]
+RepetitionPenalty = Annotated[
+    float, typer.Option(help="Divides the probability of what was said already; 1 is none.", rich_help_panel=RULES)
+]
+
+
+class SplitName(StrEnum):
+    train = "train"
+    validation = "validation"
+    test = "test"
+
+
+class AlignmentForm(StrEnum):
+    moses = "moses"

@@ -1,0 +1,112 @@
+"""The answers of `regard translate` and `regard score`, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from regard.cli.lines import AT_ONCE, check, chunks, note, read, told_at
+from regard.cli.loading import load
+from regard.cli.progress import Counter
+from regard.errors import UserError
+from regard.search import Search
+from regard.translation import Translation
+
+Form = Callable[[int, Translation], Iterator[str]]  # the number of an input line from 0, and its translation
+
+
+def print_translations(runs: list[Path], texts: list[str], search: Search, form: Form) -> None:
+    """Answer line by line, in order. Progress is shown where the answers are not: when they go to a file."""
+    for text in texts:
+        if "/" in text and not any(map(str.isspace, text)):
+            note(f"'{text}' is taken as a text: no run directory has this name")
+    translator = load(*runs)
+    translator.rules(search)  # refuses what this model cannot do before it reads anything
+    number = 0
+    with Counter(len(texts) or None, shown=not sys.stdout.isatty()) as counter:
+        for chunk in chunks(texts):
+            check(chunk, translator)
+            translations = translator.translate([line.text for line in chunk], search, counter.advance)
+            for line, translation in zip(chunk, translations, strict=True):
+                for answer in form(number, translation):
+                    print(answer)
+                if not translation.finished:
+                    note(f"{line.origin}: cut off after {len(translation.tokens)} tokens, the most that is allowed")
+                number += 1
+            sys.stdout.flush()
+
+
+def text_form(*, listed: bool, aligned: bool) -> Form:
+    """The text; in a list `line ||| text ||| score`, lines counted from 0; with its alignment ` ||| 0-0 1-2` behind it.
+
+    Both are Moses's formats.
+    """
+
+    def form(number: int, translation: Translation) -> Iterator[str]:
+        for each in translation.n_best:
+            answer = f"{number} ||| {each.text} ||| {each.score:.4f}" if listed else each.text
+            yield f"{answer} ||| {moses(each)}" if aligned else answer
+
+    return form
+
+
+def moses(translation: Translation) -> str:
+    """Pairs of source and output token."""
+    if translation.tokens and not translation.attention.any():
+        raise UserError("this model looks nowhere, so there are no alignments: it has no attention")
+    return " ".join(f"{source}-{output}" for source, output in translation.alignment)
+
+
+def as_json(number: int, translation: Translation) -> Iterator[str]:
+    yield json.dumps(
+        brief(translation)
+        | {
+            "source_tokens": translation.source_tokens,
+            "n_best": [brief(each) for each in translation.n_best],
+            "attention": rounded(translation.attention.tolist()),
+            "alignment": translation.alignment,
+        },
+        ensure_ascii=False,
+    )
+
+
+def brief(translation: Translation) -> dict[str, Any]:
+    return {
+        "text": translation.text,
+        "score": round(translation.score, 6),
+        "tokens": translation.tokens,
+        "chances": rounded(list(translation.chances)),
+        "finished": translation.finished,
+    }
+
+
+def rounded(values: Any) -> Any:
+    """Numbers in lists in lists, with six decimals: a sixth of the digits says it all."""
+    return [rounded(value) for value in values] if isinstance(values, list) else round(values, 6)
+
+
+def print_scores(runs: list[Path], source: Path, target: Path, json_lines: bool) -> None:
+    """log p and perplexity of each line of `target` as a translation of the same line of `source`."""
+    sources, targets = read(source), read(target)
+    if len(sources) != len(targets):
+        raise UserError(f"{source} has {len(sources):,} lines and {target} has {len(targets):,}: they must be as many")
+    translator = load(*runs)
+    pairs = list(zip(sources, targets, strict=True))
+    check(sources, translator)
+    for line, other in pairs:
+        with told_at(other.origin):
+            if line.text or other.text:
+                translator.check_pair(line.text, other.text)
+    with Counter(len(pairs), shown=not sys.stdout.isatty()) as counter:
+        for begin in range(0, len(pairs), AT_ONCE):
+            some = [(line.text, other.text) for line, other in pairs[begin : begin + AT_ONCE]]
+            for score in translator.score(some, counter.advance):
+                if json_lines:
+                    values = {"log_probability": score.log_probability, "perplexity": score.perplexity}
+                    print(json.dumps(values | {"chances": rounded(list(score.chances))}))
+                else:
+                    print(f"{score.log_probability:.4f}\t{score.perplexity:.4f}")
+            sys.stdout.flush()
