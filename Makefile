@@ -41,6 +41,7 @@ test: install
 
 bench: install
 	$(BIN)/python benchmarks/teacher_forcing.py
+	$(BIN)/python benchmarks/search.py
 
 clean:
 	rm -rf .venv runs
