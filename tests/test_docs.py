@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from typer.main import get_command
 
 from regard import experiments, nn, recipes
 from regard.cli.app import app
+from regard.search import Question
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -93,3 +95,27 @@ def test_the_modules_in_the_readme_work_on_their_own() -> None:
 def test_every_recipe_is_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert [name for name in recipes.names() if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_option_in_the_docs_exists(page: Path) -> None:
+    commands = get_command(app).commands.values()  # type: ignore[attr-defined]
+    options = {option for command in commands for parameter in command.params for option in parameter.opts}
+    text = re.sub(r"(python|pytest|make) .*", "", page.read_text(encoding="utf-8"))  # these have options of their own
+    assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text)) <= options
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_test_in_the_docs_exists(page: Path) -> None:
+    for path in re.findall(r"`(tests/[\w/]*(?:\.py)?)`", page.read_text(encoding="utf-8")):
+        assert (ROOT / path).exists()
+
+
+def test_the_worked_example_of_the_stopping_rule_is_right() -> None:
+    text = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
+    one = torch.ones(1, 1, dtype=torch.long)
+    question = Question(one, one > 0, one[0], one[0], length_penalty=1.0)
+    ranks = question.rank(torch.tensor([-1.0, -1.2, -1.2]), torch.tensor([2, 2, 8])).tolist()
+    assert ranks[1] < ranks[0] < ranks[2], "worse now, and better in the end"
+    for rank in ranks:
+        assert f"= {rank:.3f}" in text

@@ -61,10 +61,10 @@ class Translator:
     def check(self, text: str) -> tuple[int, ...]:
         """The numbers of the source tokens; a text that this model cannot read is a `UserError`."""
         numbers = self.codec.source(text)
-        for run, codec in zip(self.runs, self.codecs, strict=True):
+        for run, codec in zip(self.runs[1:], self.codecs[1:], strict=True):
             if (codec.source(text), codec.start(text)) != (numbers, self.codec.start(text)):
                 raise UserError(f"{run.path} reads this text in another way than {self.runs[0].path}: they cannot vote")
-        longest = min((m.encoder.longest for m in self.ensemble.models if m.encoder.longest is not None), default=None)
+        longest = self.ensemble.longest_source
         if longest is not None and len(numbers) > longest:
             raise UserError(
                 f"this text has {len(numbers)} tokens, its end included, and this model has {longest} positions"
@@ -96,7 +96,7 @@ class Translator:
         )
 
     def _check_room(self, what: str, tokens: int) -> None:
-        longest = self.ensemble.longest
+        longest = self.ensemble.longest_target
         if longest is not None and tokens > longest:
             raise UserError(f"{what} has {tokens} tokens, its end included, and this model has {longest} positions")
 
@@ -153,7 +153,7 @@ class Translator:
         first = torch.tensor([self.codec.start(text) for text in texts])
         limits = self.experiment.decoding
         longest = len(rules.prefix) + (valid.sum(1) * limits.length_factor).long() + limits.length_extra
-        longest = longest.clamp(min=rules.min_length + 1, max=self.ensemble.longest)
+        longest = longest.clamp(min=rules.min_length + 1, max=self.ensemble.longest_target)
         # Several hypotheses may be the same text, so more are asked for than are wanted.
         n_best = 1 if search.n_best == 1 else max(search.n_best, search.beam)
         return Question(source, valid, first, longest, rules, n_best, search.length_penalty)

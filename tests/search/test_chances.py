@@ -161,7 +161,7 @@ def test_several_models_look_where_they_look_on_average() -> None:
     ids=["one", "no-limit", "the-second", "the-first", "one-without"],
 )
 def test_the_longest_target_is_the_longest_that_all_can_say(team: list[nn.Seq2Seq], longest: int | None) -> None:
-    assert Ensemble(team).longest == longest
+    assert Ensemble(team).longest_target == longest
 
 
 # Scores

@@ -96,7 +96,7 @@ def train(
 def translate(
     runs_and_texts: Annotated[
         list[str],
-        typer.Argument(metavar="RUN... [TEXT]...", help="A run, or several that vote; texts, or else standard input."),
+        typer.Argument(metavar="RUN|TEXT", help="A run, or several that vote; then texts, or else standard input."),
     ],
     beam: options.Width = 1,
     n_best: options.NBest = 1,
@@ -142,7 +142,7 @@ def translate(
 
 @app.command()
 def score(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="A run directory, or several that vote.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="A run directory, or several that vote.")],
     source: Annotated[Path, typer.Option(help="What is translated, a text a line.")],
     target: Annotated[Path, typer.Option(help="Its translations, a text a line.")],
     as_json: options.Json = False,
@@ -155,7 +155,7 @@ def score(
 
 @app.command()
 def evaluate(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run directory, or several to compare.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="One run directory, or several to compare.")],
     split: Annotated[options.SplitName, typer.Option(help="Which sentences.")] = options.SplitName.test,
     beam: Annotated[str, typer.Option(metavar="WIDTH[,WIDTH]...", help="Widths of beams; 1 is greedy.")] = "1",
     length_penalty: options.LengthPenalty = 0.0,

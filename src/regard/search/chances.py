@@ -8,7 +8,7 @@ made a probability. Shapes: [rows, vocabulary] for logits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -60,8 +60,9 @@ class Ensemble:
 
     def __init__(self, models: Sequence[Seq2Seq]) -> None:
         self.models = tuple(models)
-        limits = [model.decoder.longest for model in models if model.decoder.longest is not None]
-        self.longest = min(limits, default=None)  # the longest target that all can produce; None: no limit
+        # The longest source that all can read, and the longest target that all can produce; None: no limit.
+        self.longest_source = _least(model.encoder.longest for model in models)
+        self.longest_target = _least(model.decoder.longest for model in models)
 
     def start(self, source: Tensor, valid: Tensor) -> EnsembleState:
         return EnsembleState(tuple(model.start(source, valid) for model in self.models))
@@ -80,3 +81,7 @@ class Ensemble:
         truth = batch.outputs[batch.valid]
         chances = Chances.mean(logits).of(truth, torch.arange(len(truth))).double()
         return [row.tolist() for row in chances.split(batch.valid.sum(1).tolist())]
+
+
+def _least(limits: Iterable[int | None]) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
