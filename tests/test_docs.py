@@ -100,7 +100,8 @@ def test_every_recipe_is_in_the_readme() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_option_in_the_docs_exists(page: Path) -> None:
     commands = get_command(app).commands.values()  # type: ignore[attr-defined]
-    options = {option for command in commands for parameter in command.params for option in parameter.opts}
+    options = {"--help", "--version"}
+    options |= {option for command in commands for parameter in command.params for option in parameter.opts}
     text = re.sub(r"(python|pytest|make) .*", "", page.read_text(encoding="utf-8"))  # these have options of their own
     assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text)) <= options
 
