@@ -313,6 +313,19 @@ def test_a_beam_is_drawn_as_a_tree(regard: Regard, trained: Path, tmp_path: Path
     assert out.exists()
 
 
+def test_what_is_drawn_can_be_had_as_json(regard: Regard, trained: Path, tmp_path: Path):
+    answer = regard("show", trained, "abc", "--beam", 3, "--tree", tmp_path / "tree.png", "--json")
+    assert answer.code == 0, answer.err
+    assert (tmp_path / "tree.png").exists()
+    result = json.loads(answer.out)
+    assert result["text"] == "abc"
+    assert len(result["attention"]) == len(result["tokens"]) == 4
+    assert [node["token"] for node in result["tree"] if node["rank"] == 1] == ["<end>"]
+    assert {node["fate"] for node in result["tree"]} == {"kept", "finished", "pruned"}
+    assert json.loads(regard("show", trained, "abc", "--json").out)["text"] == "abc"
+    refused(regard("show", trained, "--json"), "needs both: a text")
+
+
 @pytest.fixture(scope="module")
 def transformer(trained_brief: Callable[..., Path]) -> Path:
     return trained_brief(

@@ -182,14 +182,15 @@ def show(
     beam: options.Width = 1,
     length_penalty: options.LengthPenalty = 0.0,
     prefix: options.Prefix = "",
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: what is drawn of the text, as JSON.")] = False,
 ) -> None:
     """Draw where the model looked, how its beam went, or how it learned."""
     from regard.cli import pictures
     from regard.inspection.figures import check_suffix
 
-    if out is None and curves is None and tree is None:
+    if out is None and curves is None and tree is None and not as_json:
         raise UserError("nothing to draw: give --out FILE or --tree FILE with a text, or --curves FILE")
-    if (out is None and tree is None) != (text is None):
+    if (out is None and tree is None and not as_json) != (text is None):
         raise UserError("a map or a tree needs both: a text, and --out FILE or --tree FILE to draw it to")
     numbers = {name: number for name, number in (("layer", layer), ("head", head)) if number is not None}
     if out is None and (numbers or rank != 1):
@@ -201,6 +202,6 @@ def show(
         from regard.search import Search
 
         search = Search(beam=beam, n_best=rank, length_penalty=length_penalty, prefix=prefix)
-        pictures.draw_text(run, text, search, numbers, out=out, tree=tree)
+        pictures.draw_text(run, text, search, numbers, out=out, tree=tree, as_json=as_json)
     if curves is not None:
         pictures.draw_curves(run, curves)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,23 +21,34 @@ if TYPE_CHECKING:
 
 
 def draw_text(
-    run: Path, text: str, search: Search, numbers: Mapping[str, int], *, out: Path | None, tree: Path | None
+    run: Path,
+    text: str,
+    search: Search,
+    numbers: Mapping[str, int],
+    *,
+    out: Path | None,
+    tree: Path | None,
+    as_json: bool,
 ) -> None:
     """What the model makes of a text: the last of its n best hypotheses, its attention, its beam."""
     from regard.cli.loading import load
+    from regard.cli.translating import details
 
     translator = load(run)
     (best,) = translator.translate([text], search)
     found = len(best.n_best)
     if text and found < search.n_best:
         raise UserError(f"there is no hypothesis of rank {search.n_best}: the search found {found} different ones")
-    translation = best.n_best[-1]
-    print(translation.text)
+    translation, nodes = best.n_best[-1], translator.tree(text, search)
+    told = [translation.text]
     if out is not None:
         draw_attention(translator, translation, numbers, out)
+        told.append(f"{out}: where the model looked, {translator.experiment.model.attention.kind} attention")
     if tree is not None:
-        figures.save(beam_tree.draw(translator.tree(text, search), title=text), tree)
-        print(f"{tree}: how a beam of width {search.beam} went")
+        figures.save(beam_tree.draw(nodes, title=text), tree)
+        told.append(f"{tree}: how a beam of width {search.beam} went")
+    data = details(translation) | {"tree": [asdict(node) for node in nodes]}
+    print(json.dumps(data, ensure_ascii=False) if as_json else "\n".join(told))
 
 
 def draw_attention(translator: Translator, translation: Translation, numbers: Mapping[str, int], out: Path) -> None:
@@ -53,7 +66,6 @@ def draw_attention(translator: Translator, translation: Translation, numbers: Ma
         axes=[axis for axis in axes if axis not in numbers] if translation.tokens else (),
     )
     figures.save(figure, out)
-    print(f"{out}: where the model looked, {kind} attention")
 
 
 def choose(weights: Tensor, axes: Sequence[str], numbers: Mapping[str, int]) -> Tensor:

@@ -61,16 +61,16 @@ def moses(translation: Translation) -> str:
 
 
 def as_json(number: int, translation: Translation) -> Iterator[str]:
-    yield json.dumps(
-        brief(translation)
-        | {
-            "source_tokens": translation.source_tokens,
-            "n_best": [brief(each) for each in translation.n_best],
-            "attention": rounded(translation.attention.tolist()),
-            "alignment": translation.alignment,
-        },
-        ensure_ascii=False,
-    )
+    yield json.dumps(details(translation), ensure_ascii=False)
+
+
+def details(translation: Translation) -> dict[str, Any]:
+    return brief(translation) | {
+        "source_tokens": translation.source_tokens,
+        "n_best": [brief(each) for each in translation.n_best],
+        "attention": rounded(translation.attention.tolist()),
+        "alignment": translation.alignment,
+    }
 
 
 def brief(translation: Translation) -> dict[str, Any]:
