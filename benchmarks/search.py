@@ -47,6 +47,7 @@ from regard.runs import copy_weights, weights_of
 from regard.search import Beam, Chances, Ensemble, Hypothesis, Question, find
 from regard.search.chances import EnsembleState
 from regard.text import Vocabulary
+from regard.translator import FULL_WIDTH
 
 SOURCES, TARGETS = 2_500, 4_000  # the sizes of the vocabularies
 SPECIAL = 4  # of them
@@ -84,8 +85,8 @@ WAYS = {
     "beam 5": Way(5),
     "beam 5, α 0.6": Way(5, 0.6),
     "beam 10": Way(10),
-    "beam 20": Way(20, every=4, batch_size=51),  # as many as `regard translate` takes
-    "beam 50": Way(50, every=4, batch_size=20),
+    "beam 20": Way(20, every=4, batch_size=LIMITS.batch_size * FULL_WIDTH // 20),  # as `regard translate` does
+    "beam 50": Way(50, every=4, batch_size=LIMITS.batch_size * FULL_WIDTH // 50),
 }
 
 

@@ -25,7 +25,7 @@ def same(one: Translation, other: Translation) -> bool:
     return (
         (one.text, one.tokens, one.source_tokens, one.finished)
         == (other.text, other.tokens, other.source_tokens, other.finished)
-        and one.score == pytest.approx(other.score, abs=1e-4)
+        and one.score == pytest.approx(other.score, abs=1e-5)
         and one.attention.shape == other.attention.shape
         and torch.allclose(one.attention, other.attention, atol=1e-5)
     )
@@ -38,6 +38,20 @@ def test_the_order_is_kept_and_an_empty_text_has_an_empty_translation(translator
     assert (empty.text, empty.tokens, empty.source_tokens, empty.score) == ("", (), (), 0.0)
     assert empty.attention.shape == (0, 0)
     assert empty.finished
+
+
+def test_a_text_without_tokens_is_empty_too(tmp_path: Path, watcher: Callable[..., object]):
+    from regard import experiments
+    from regard.training import train
+
+    few = ["data.train=2000", "data.validation=5", "data.test=5", "training.validate_every=1"]
+    train(experiments.load("clauses", few), tmp_path / "run", watcher(stop_after=1))
+    translator = regard.load(tmp_path / "run")
+    assert [each.tokens for each in translator.translate(["  ", "", "\u3000"])] == [(), (), ()]
+    assert [each.chances for each in translator.score([("  ", ""), ("", "")])] == [(), ()]
+    assert translator.tree(" ", Search(beam=2)) == []
+    with pytest.raises(UserError, match="its source is empty"):
+        translator.score([("  ", "the dog")])
 
 
 def test_a_translation_tells_its_tokens_and_where_each_looked(translator: Translator):
@@ -309,9 +323,9 @@ def test_an_ensemble_averages_log_probabilities(voters: list[Path], search: Sear
         if not translation.finished or not text:
             continue
         scores = [each.score([(text, translation.text)])[0].log_probability for each in alone]
-        assert translation.score == pytest.approx(sum(scores) / 3, abs=1e-4)
+        assert translation.score == pytest.approx(sum(scores) / 3, abs=1e-5)
         assert translation.score == pytest.approx(
-            together.score([(text, translation.text)])[0].log_probability, abs=1e-4
+            together.score([(text, translation.text)])[0].log_probability, abs=1e-5
         )
         assert translation.attention.shape == (len(translation.tokens), len(translation.source_tokens))
         assert torch.allclose(translation.attention.sum(-1), torch.ones(len(translation.tokens)), atol=1e-5)

@@ -51,7 +51,7 @@ class Translator:
         self.codec = self.codecs[0]
         for other, codec in zip(others, self.codecs[1:], strict=True):
             _check_vocabularies(run, self.codec, other, codec)
-        self.ensemble = Ensemble([load_model(each) for each in self.runs])
+        self.ensemble = Ensemble([load_model(*each) for each in zip(self.runs, self.codecs, strict=True)])
 
     @property
     def model(self) -> Seq2Seq:
@@ -59,8 +59,13 @@ class Translator:
         return self.ensemble.models[0]
 
     def check(self, text: str) -> tuple[int, ...]:
-        """The numbers of the source tokens; a text that this model cannot read is a `UserError`."""
-        numbers = self.codec.source(text)
+        """The numbers of the source tokens, its end included; none if there is nothing to read.
+
+        A text that this model cannot read is a `UserError`.
+        """
+        numbers = self.codec.source(text) if text else ()
+        if len(numbers) < 2:
+            return ()
         for run, codec in zip(self.runs[1:], self.codecs[1:], strict=True):
             if (codec.source(text), codec.start(text)) != (numbers, self.codec.start(text)):
                 raise UserError(f"{run.path} reads this text in another way than {self.runs[0].path}: they cannot vote")
@@ -71,11 +76,15 @@ class Translator:
             )
         return numbers
 
-    def check_pair(self, source: str, target: str) -> Example:
-        """Both texts in numbers; a `UserError` if the model cannot read the one or say the other."""
-        if not source:
-            raise UserError("its source is empty, and an empty text has an empty translation")
-        self.check(source)
+    def check_pair(self, source: str, target: str) -> Example | None:
+        """Both texts in numbers; None if there is nothing to read and nothing to say.
+
+        What this model cannot read, or cannot say, is a `UserError`.
+        """
+        if not self.check(source):
+            if target:
+                raise UserError("its source is empty, and an empty text has an empty translation")
+            return None
         example = self.codec.example(Pair(source, target))
         self._check_room("this target", len(example.target) - 1)
         return example
@@ -105,13 +114,13 @@ class Translator:
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts; for one text, write [text]")
         rules = self.rules(search)
-        sources = {place: self.check(text) for place, text in enumerate(texts) if text}
+        sources = {place: source for place, text in enumerate(texts) if (source := self.check(text))}
         translations = [NOTHING] * len(texts)
         advance(len(texts) - len(sources))
         width = search.n_best if search.sample else search.beam
         for places in self._batches({place: len(source) for place, source in sources.items()}, width):
             some = [texts[place] for place in places]
-            question = self._question(some, search, rules)
+            question = self._question(some, [sources[place] for place in places], search, rules)
             found = find(self.ensemble, question, _chooser(search, some, question))
             for place, hypotheses in zip(places, found.hypotheses(), strict=True):
                 translations[place] = self._translation(sources[place], hypotheses, search.n_best)
@@ -120,7 +129,7 @@ class Translator:
 
     def score(self, pairs: Sequence[tuple[str, str]], advance: Advance = ignore) -> list[Score]:
         """What the model thinks of each (source, target), in order. An empty text has an empty translation, surely."""
-        examples = {place: self.check_pair(*pair) for place, pair in enumerate(pairs) if any(pair)}
+        examples = {place: e for place, pair in enumerate(pairs) if (e := self.check_pair(*pair))}
         scores = [Score(())] * len(pairs)
         advance(len(pairs) - len(examples))
         for places in self._batches({place: len(e.source) + len(e.target) for place, e in examples.items()}):
@@ -134,11 +143,11 @@ class Translator:
         """The beam of a text, step by step; that of an empty text is empty."""
         if search.sample:
             raise UserError("sampling has no tree: each hypothesis has one extension; choose a beam")
-        if not text:
+        rules, source = self.rules(search), self.check(text)
+        if not source:
             return []
-        self.check(text)
         beam = WatchedBeam(search.beam)
-        found = find(self.ensemble, self._question([text], search, self.rules(search)), beam)
+        found = find(self.ensemble, self._question([text], [source], search, rules), beam)
         return grow(found, beam, self.codec.target_vocabulary)
 
     def _batches(self, lengths: dict[int, int], width: int = 1) -> Iterator[list[int]]:
@@ -148,8 +157,10 @@ class Translator:
         size = max(1, min(wanted, wanted * FULL_WIDTH // width))
         return (by_length[begin : begin + size] for begin in range(0, len(by_length), size))
 
-    def _question(self, texts: Sequence[str], search: Search, rules: Rules) -> Question:
-        source, valid = pad([self.codec.source(text) for text in texts])
+    def _question(
+        self, texts: Sequence[str], sources: Sequence[tuple[int, ...]], search: Search, rules: Rules
+    ) -> Question:
+        source, valid = pad(sources)
         first = torch.tensor([self.codec.start(text) for text in texts])
         limits = self.experiment.decoding
         longest = len(rules.prefix) + (valid.sum(1) * limits.length_factor).long() + limits.length_extra
@@ -200,9 +211,8 @@ def _check_vocabularies(run: Run, codec: Codec, other_run: Run, other: Codec) ->
                 )
 
 
-def load_model(run: Run) -> Seq2Seq:
+def load_model(run: Run, codec: Codec) -> Seq2Seq:
     """The best model of a run."""
-    codec = run.codec()
     # Weights are about to be replaced: drawing them must not disturb the caller's random numbers.
     with torch.random.fork_rng(devices=[]):
         model = build_model(run.experiment.model, len(codec.source_vocabulary), len(codec.target_vocabulary)).eval()

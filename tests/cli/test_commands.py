@@ -374,8 +374,8 @@ def test_the_chosen_layer_and_head_are_those_of_the_weights(
         (["--layer", 4], "layer 4: this model has layers 1 to 3"),
         (["--layer", 0], "layer 0: this model has layers 1 to 3"),
         (["--head", 3], "head 3: this model has heads 1 to 2"),
-        (["--rank", 2], "n-best 2: a beam of width 1"),
-        (["--rank", 0], "n-best 0"),
+        (["--rank", 2], "--rank 2: a beam of width 1 has hypotheses of rank 1 to 1"),
+        (["--rank", 0], "--rank 0: a beam of width 1"),
         (["--beam", 0], "beam 0"),
     ],
 )
@@ -422,6 +422,17 @@ def test_nothing_to_draw_is_refused(regard: Regard, trained: Path, tmp_path: Pat
 def test_a_text_that_cannot_be_read_draws_nothing(regard: Regard, trained: Path, tmp_path: Path):
     refused(regard("show", trained, "xyz", "--out", tmp_path / "map.png"), "not trained on the character 'x'")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_doubtful_is_noted_with_a_picture_too(
+    regard: Regard, trained_brief: Callable[..., Path], tmp_path: Path
+):
+    run = trained_brief("decoding.length_factor=0", "decoding.length_extra=1")
+    answer = regard("show", run, "abcdeab", "--out", tmp_path / "map.png")
+    assert answer.err.splitlines() == [
+        "regard: note: this text: 8 tokens, but the longest in training had 6; expect mistakes",
+        "regard: note: this text: cut off after 1 tokens, the most that is allowed",
+    ]
 
 
 def test_a_model_that_looks_nowhere_has_no_map(regard: Regard, trained_brief: Callable[..., Path], tmp_path: Path):

@@ -41,15 +41,8 @@ def test_a_mistake_ends_with_exit_code_2_and_a_line(start_regard: Start, trained
     assert err.count(b"\n") == 1
 
 
-@pytest.mark.slow
-def test_on_a_terminal_a_bar_appears_and_goes(
-    start_regard: Start, tiny_file: Path, brief_settings: tuple[str, ...], tmp_path: Path
-):
-    terminal, inner = pty.openpty()
-    options = [part for setting in brief_settings for part in ("--set", setting)]
-    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
-    process = start_regard("train", tiny_file, *options, "--out", tmp_path / "run", stderr=inner, env=environment)
-    os.close(inner)
+def read_terminal(terminal: int) -> str:
+    """All that a process writes to a terminal before it ends."""
     seen = b""
     while True:
         try:
@@ -60,9 +53,44 @@ def test_on_a_terminal_a_bar_appears_and_goes(
             break
         seen += piece
     os.close(terminal)
+    return seen.decode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["translate", "score", "evaluate"])
+def test_a_bar_on_the_terminal_leaves_the_answers_to_the_file(
+    start_regard: Start, trained: Path, tmp_path: Path, command: str
+):
+    terminal, inner = pty.openpty()
+    lines = tmp_path / "lines"
+    lines.write_text("abc\n\nde\n" * 50)
+    options = {"translate": [], "score": ["--source", lines, "--target", lines], "evaluate": ["--json"]}[command]
+    with lines.open() as source, (tmp_path / "out").open("wb") as out:
+        environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+        process = start_regard(command, trained, *options, stdin=source, stdout=out, stderr=inner, env=environment)
+        os.close(inner)
+        shown = read_terminal(terminal)
+        assert process.wait() == 0, shown
+    written = (tmp_path / "out").read_text()
+    assert "sentences/s" in shown
+    assert "━" in shown
+    if command == "translate":
+        assert written == lines.read_text()
+    assert written.count("\n") == (1 if command == "evaluate" else 150)
+
+
+@pytest.mark.slow
+def test_on_a_terminal_a_bar_appears_and_goes(
+    start_regard: Start, tiny_file: Path, brief_settings: tuple[str, ...], tmp_path: Path
+):
+    terminal, inner = pty.openpty()
+    options = [part for setting in brief_settings for part in ("--set", setting)]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    process = start_regard("train", tiny_file, *options, "--out", tmp_path / "run", stderr=inner, env=environment)
+    os.close(inner)
+    shown = read_terminal(terminal)
     out, _ = process.communicate()
-    assert process.returncode == 0, seen.decode()
-    shown = seen.decode()
+    assert process.returncode == 0, shown
     assert "━" in shown
     assert "12/12" in shown
     assert "steps/s" in shown

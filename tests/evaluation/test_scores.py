@@ -102,6 +102,12 @@ def test_words_have_a_bleu_with_its_signature(tmp_path: Path, watcher: Callable[
     assert "version:" in result["bleu_signature"]
 
 
+def test_runs_that_vote_are_not_examined(translator: regard.Translator):
+    path = translator.runs[0].path
+    with pytest.raises(ValueError, match="an examination is of one run"):
+        Examination(regard.load(path, path), "test")
+
+
 def test_a_search_is_measured_by_what_it_finds(translator: regard.Translator):
     examination = Examination(translator, "test")
     search = regard.Search(beam=4, length_penalty=0.6)

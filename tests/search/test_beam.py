@@ -6,7 +6,7 @@ import math
 from itertools import product
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from regard.search import Rules
@@ -134,6 +134,7 @@ def questions(draw: st.DrawFn):
     return draw(st.integers(0, 2**32)), tokens, options, wishes, limits
 
 
+@settings(derandomize=True)
 @given(questions())
 def test_a_beam_is_the_naive_one_whatever_is_asked(table, naive, manner_of, question) -> None:
     seed, tokens, options, wishes, limits = question

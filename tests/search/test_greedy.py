@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.search import GREEDY, Rules
+from regard.search import Rules
 from regard.text import Vocabulary
 
 LONGEST = 6
@@ -13,10 +13,6 @@ LONGEST = 6
 @pytest.fixture(scope="module")
 def found(bench, manner_of) -> list:
     return [best for (best,) in bench.found(manner_of())]
-
-
-def test_greedy_search_is_a_beam_of_width_1(manner_of) -> None:
-    assert GREEDY.beam == manner_of().width == 1
 
 
 def test_it_always_says_the_likeliest_token_that_it_may_say(bench, found) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -32,7 +33,7 @@ def main() -> None:
     except RuntimeError as error:
         if "can't allocate memory" not in str(error):  # torch has no class of its own for this
             raise
-        fail("not enough memory; make the model, training.batch_tokens or the text smaller")
+        fail("not enough memory; make the model, training.batch_tokens, the beam or the text smaller")
 
 
 def fail(message: str) -> NoReturn:
@@ -201,7 +202,10 @@ def show(
     if text is not None:
         from regard.search import Search
 
-        search = Search(beam=beam, n_best=rank, length_penalty=length_penalty, prefix=prefix)
+        search = Search(beam=beam, length_penalty=length_penalty, prefix=prefix)
+        if not 1 <= rank <= beam:
+            raise UserError(f"--rank {rank}: a beam of width {beam} has hypotheses of rank 1 to {beam}")
+        search = replace(search, n_best=rank)
         pictures.draw_text(run, text, search, numbers, out=out, tree=tree, as_json=as_json)
     if curves is not None:
         pictures.draw_curves(run, curves)

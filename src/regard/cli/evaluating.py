@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[Sea
     results = []
     translators = [load(run) for run in runs]
     sentences = sum(getattr(translator.experiment.data, split) for translator in translators)
-    with Counter(sentences * len(searches)) as counter:
+    with Counter(sentences * len(searches), shown=not (json_lines and sys.stdout.isatty())) as counter:
         for translator in translators:
             use_threads_of(translator)
             examination = Examination(translator, split)

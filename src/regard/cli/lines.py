@@ -54,7 +54,7 @@ def check(lines: Sequence[Line], translator: Translator) -> None:
     """Check all these lines before any is worked on; a mistake or a doubt is told with its place."""
     for line in lines:
         with told_at(line.origin):
-            length = len(translator.check(line.text)) if line.text else 0
+            length = len(translator.check(line.text))
         longest = translator.codec.longest_source
         if length > longest:
             note(f"{line.origin}: {length} tokens, but the longest in training had {longest}; expect mistakes")

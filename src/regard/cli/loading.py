@@ -27,6 +27,7 @@ def use_threads_of(translator: Translator) -> None:
 def split_runs(arguments: Sequence[str]) -> tuple[list[Path], list[str]]:
     """Runs, then texts. The first argument is a run, and so is each one behind it that has a run.json."""
     count = 1
-    while count < len(arguments) and os.path.isfile(os.path.join(arguments[count], "run.json")):  # noqa: PTH
+    # Not `Path.is_file`, which raises if a text is too long to be a name.
+    while count < len(arguments) and os.path.isfile(os.path.join(arguments[count], "run.json")):
         count += 1
     return [Path(argument) for argument in arguments[:count]], list(arguments[count:])

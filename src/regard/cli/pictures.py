@@ -31,15 +31,18 @@ def draw_text(
     as_json: bool,
 ) -> None:
     """What the model makes of a text: the last of its n best hypotheses, its attention, its beam."""
+    from regard.cli.lines import Line, check
     from regard.cli.loading import load
-    from regard.cli.translating import details
+    from regard.cli.translating import details, note_cut_off
 
     translator = load(run)
+    check([Line(text, "this text")], translator)
     (best,) = translator.translate([text], search)
     found = len(best.n_best)
-    if text and found < search.n_best:
+    if best.tokens and found < search.n_best:
         raise UserError(f"there is no hypothesis of rank {search.n_best}: the search found {found} different ones")
     translation, nodes = best.n_best[-1], translator.tree(text, search)
+    note_cut_off("this text", translation)
     told = [translation.text]
     if out is not None:
         draw_attention(translator, translation, numbers, out)

@@ -122,6 +122,7 @@ def new_bar(what: str) -> Bar:
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
         console=Console(stderr=True),
+        redirect_stdout=False,  # answers go where the user has sent them, not to the bar
         transient=True,
     )
 

@@ -33,10 +33,14 @@ def print_translations(runs: list[Path], texts: list[str], search: Search, form:
             for line, translation in zip(chunk, translations, strict=True):
                 for answer in form(number, translation):
                     print(answer)
-                if not translation.finished:
-                    note(f"{line.origin}: cut off after {len(translation.tokens)} tokens, the most that is allowed")
+                note_cut_off(line.origin, translation)
                 number += 1
             sys.stdout.flush()
+
+
+def note_cut_off(origin: str, translation: Translation) -> None:
+    if not translation.finished:
+        note(f"{origin}: cut off after {len(translation.tokens)} tokens, the most that is allowed")
 
 
 def text_form(*, listed: bool, aligned: bool) -> Form:
@@ -84,7 +88,7 @@ def brief(translation: Translation) -> dict[str, Any]:
 
 
 def rounded(values: Any) -> Any:
-    """Numbers in lists in lists, with six decimals: a sixth of the digits says it all."""
+    """Numbers in lists in lists, with six decimals, which are enough."""
     return [rounded(value) for value in values] if isinstance(values, list) else round(values, 6)
 
 
@@ -98,8 +102,7 @@ def print_scores(runs: list[Path], source: Path, target: Path, json_lines: bool)
     check(sources, translator)
     for line, other in pairs:
         with told_at(other.origin):
-            if line.text or other.text:
-                translator.check_pair(line.text, other.text)
+            translator.check_pair(line.text, other.text)
     with Counter(len(pairs), shown=not sys.stdout.isatty()) as counter:
         for begin in range(0, len(pairs), AT_ONCE):
             some = [(line.text, other.text) for line, other in pairs[begin : begin + AT_ONCE]]

@@ -43,6 +43,8 @@ class Examination:
     """A run and one of its splits. What does not depend on the search is measured once."""
 
     def __init__(self, translator: Translator, split: Split) -> None:
+        if len(translator.runs) > 1:
+            raise ValueError("an examination is of one run; of several that vote, there is no one model to measure")
         self.translator, self.split = translator, split
         task, training = translator.experiment.data, translator.experiment.training
         self.pairs = task.splits()[split]

@@ -26,14 +26,15 @@ class Record:
 
 
 def record(choice: Choice, chances: Chances, parents: Tensor, state: EnsembleState) -> Record:
-    assert state.weights is not None, "a decoder knows where it looked once it has taken a step"
+    weights = state.weights
+    assert weights is not None, "a decoder knows where it looked once it has taken a step"
     return Record(
         tokens=choice.tokens.flatten(),
         chances=chances.of(choice.tokens, choice.rows).flatten(),
         totals=choice.totals.flatten(),
         origins=choice.rows.flatten(),
         parents=parents,
-        weights=state.weights,
+        weights=weights,
     )
 
 
@@ -51,11 +52,11 @@ def trace(history: list[Record], steps: Tensor, places: Tensor) -> Traced:
     place = torch.zeros_like(places)
     tokens, chances, weights = [], [], []
     for step in reversed(range(len(history))):
-        record = history[step]
+        own = history[step]
         place = torch.where(steps == step, places, place)
-        origin = record.origins[place]
-        tokens.append(record.tokens[place])
-        chances.append(record.chances[place])
-        weights.append(record.weights[origin])
-        place = record.parents[origin]
+        origin = own.origins[place]
+        tokens.append(own.tokens[place])
+        chances.append(own.chances[place])
+        weights.append(own.weights[origin])
+        place = own.parents[origin]
     return Traced(torch.stack(tokens[::-1], -1), torch.stack(chances[::-1], -1), torch.stack(weights[::-1], -2))
