@@ -155,7 +155,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path):
         ("run.json", b"{", "run.json: this file is damaged"),
         ("run.json", b"\xff", "run.json: this file is damaged"),
         ("run.json", b"[" * 100_000, "run.json: this file is damaged"),
-        ("run.json", b'{"format": 2}', "run.json: this run has format 2; Regard 0.1.0 reads format 1"),
+        ("run.json", b'{"format": 2}', f"this run has format 2; Regard {regard.__version__} reads format 1"),
         ("run.json", b"{}", "run.json: this run has format None"),
         ("run.json", b"[1]", "run.json: this run has format"),
         ("config.yaml", b"", "config.yaml"),

@@ -48,7 +48,7 @@ def test_a_text_without_tokens_is_empty_too(tmp_path: Path, watcher: Callable[..
     train(experiments.load("clauses", few), tmp_path / "run", watcher(stop_after=1))
     translator = regard.load(tmp_path / "run")
     assert [each.tokens for each in translator.translate(["  ", "", "\u3000"])] == [(), (), ()]
-    assert [each.chances for each in translator.score([("  ", ""), ("", "")])] == [(), ()]
+    assert [each.log_probabilities for each in translator.score([("  ", ""), ("", "")])] == [(), ()]
     assert translator.tree(" ", Search(beam=2)) == []
     with pytest.raises(UserError, match="its source is empty"):
         translator.score([("  ", "the dog")])
@@ -202,10 +202,10 @@ def test_a_score_is_found_again(unsure: Translator, search: Search):
         for each in translation.n_best:
             (again,) = unsure.score([(text, each.text)])
             if each.finished:
-                assert again.chances == pytest.approx(each.chances, abs=1e-5)
+                assert again.log_probabilities == pytest.approx(each.log_probabilities, abs=1e-5)
                 assert again.log_probability == pytest.approx(each.score, abs=1e-5)
             else:  # cut off: the end is missing
-                assert again.chances[:-1] == pytest.approx(each.chances, abs=1e-5)
+                assert again.log_probabilities[:-1] == pytest.approx(each.log_probabilities, abs=1e-5)
 
 
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES.keys())
@@ -286,17 +286,17 @@ def test_a_prefix_that_the_model_does_not_know_is_refused(translator: Translator
 
 def test_a_given_text_has_a_score(translator: Translator):
     right, wrong, nothing = translator.score([("abc", "abc"), ("abc", "abd"), ("", "")])
-    assert len(right.chances) == 4
-    assert right.perplexity == pytest.approx(torch.tensor(right.chances).mean().neg().exp().item(), abs=1e-5)
+    assert len(right.log_probabilities) == 4
+    assert right.perplexity == pytest.approx(torch.tensor(right.log_probabilities).mean().neg().exp().item(), abs=1e-5)
     assert wrong.log_probability < right.log_probability - 3
-    assert (nothing.chances, nothing.log_probability, nothing.perplexity) == ((), 0.0, 1.0)
+    assert (nothing.log_probabilities, nothing.log_probability, nothing.perplexity) == ((), 0.0, 1.0)
 
 
 def test_scores_do_not_depend_on_company(unsure: Translator):
     pairs = [("abc", "cba"), ("e", "abcdeabcde"), ("abcde", ""), ("", ""), ("abcde", "a"), ("ba", "ba")] * 20
     together = unsure.score(pairs)
     for pair, score in zip(pairs, together, strict=True):
-        assert unsure.score([pair])[0].chances == pytest.approx(score.chances, abs=1e-5)
+        assert unsure.score([pair])[0].log_probabilities == pytest.approx(score.log_probabilities, abs=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ class Translation:
     text: str
     tokens: tuple[str, ...]  # `<end>` included, if it was reached
     source_tokens: tuple[str, ...]  # `<end>` included
-    chances: tuple[float, ...]  # the log-probability of each token
+    log_probabilities: tuple[float, ...]  # the log-probability of each token
     attention: Tensor  # [output, source], with axes for layers and heads before them where the decoder has any
     finished: bool  # False: cut off at the maximum length
     others: tuple[Translation, ...] = ()  # the next best
@@ -24,7 +24,7 @@ class Translation:
     @property
     def score(self) -> float:
         """The log-probability of the whole."""
-        return math.fsum(self.chances)
+        return math.fsum(self.log_probabilities)
 
     @property
     def n_best(self) -> tuple[Translation, ...]:
@@ -50,13 +50,13 @@ NOTHING = Translation("", (), (), (), torch.zeros(0, 0), finished=True)
 class Score:
     """What a model thinks of a text that it was given."""
 
-    chances: tuple[float, ...]  # the log-probability of each of its tokens, `<end>` included
+    log_probabilities: tuple[float, ...]  # the log-probability of each of its tokens, `<end>` included
 
     @property
     def log_probability(self) -> float:
-        return math.fsum(self.chances)
+        return math.fsum(self.log_probabilities)
 
     @property
     def perplexity(self) -> float:
         """e to the mean surprise of a token; 1 where there is none."""
-        return math.exp(min(-self.log_probability / max(len(self.chances), 1), 700.0))
+        return math.exp(min(-self.log_probability / max(len(self.log_probabilities), 1), 700.0))

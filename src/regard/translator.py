@@ -177,7 +177,7 @@ class Translator:
                 text=self.codec.text(hypothesis.tokens),
                 tokens=tuple(self.codec.target_vocabulary.spell(hypothesis.tokens)),
                 source_tokens=tuple(self.codec.source_vocabulary.spell(source)),
-                chances=tuple(hypothesis.chances),
+                log_probabilities=tuple(hypothesis.log_probabilities),
                 attention=hypothesis.attention,
                 finished=hypothesis.finished,
             )

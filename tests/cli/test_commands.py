@@ -323,6 +323,8 @@ def test_what_is_drawn_can_be_had_as_json(regard: Regard, trained: Path, tmp_pat
     assert [node["token"] for node in result["tree"] if node["rank"] == 1] == ["<end>"]
     assert {node["fate"] for node in result["tree"]} == {"kept", "finished", "pruned"}
     assert json.loads(regard("show", trained, "abc", "--json").out)["text"] == "abc"
+    second = json.loads(regard("show", trained, "abc", "--beam", 3, "--rank", 2, "--json").out)
+    assert [second["text"] == each["text"] for each in second["n_best"]] == [False, True]
     refused(regard("show", trained, "--json"), "needs both: a text")
 
 
@@ -390,6 +392,7 @@ def test_a_model_without_layers_has_none_to_choose(regard: Regard, trained: Path
     path = tmp_path / "map.png"
     refused(regard("show", trained, "abc", "--layer", 1, "--out", path), "this model's attention has no layers")
     refused(regard("show", trained, "abc", "--head", 1, "--tree", path), "are about the attention map: give --out FILE")
+    refused(regard("show", trained, "abc", "--beam", 2, "--rank", 2, "--tree", path), "give --out FILE, or --json")
     assert not path.exists()
 
 

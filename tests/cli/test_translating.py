@@ -87,15 +87,16 @@ def test_json_has_everything(regard: Regard, run: Path):
     results = [json.loads(line) for line in answer.out.splitlines()]
     assert [bool(result["tokens"]) for result in results] == [bool(line) for line in LINES]
     for line, result in zip(LINES, results, strict=True):
-        known = {"text", "score", "tokens", "chances", "finished", "source_tokens", "n_best", "attention", "alignment"}
-        assert set(result) == known
+        known = {"text", "score", "tokens", "log_probabilities", "finished"}
+        assert set(result) == known | {"source_tokens", "n_best", "attention", "alignment"}
+        assert all(set(each) == known for each in result["n_best"])
         if not line:
             assert (result["text"], result["score"], result["attention"], result["alignment"]) == ("", 0.0, [], [])
             continue
         assert result["source_tokens"] == [*line, "<end>"]
         assert (len(result["attention"]), len(result["attention"][0])) == (len(result["tokens"]), len(line) + 1)
         assert sum(result["attention"][0]) == pytest.approx(1, abs=1e-4)
-        assert result["score"] == pytest.approx(sum(result["chances"]), abs=1e-5)
+        assert result["score"] == pytest.approx(sum(result["log_probabilities"]), abs=1e-5)
         assert result["n_best"][0]["text"] == result["text"]
         scores = [each["score"] for each in result["n_best"]]
         assert len(scores) == 3
@@ -172,7 +173,7 @@ def test_runs_that_cannot_vote_are_refused(regard: Regard, run: Path, trained: P
 
 def test_a_model_that_looks_nowhere_has_no_alignments(regard: Regard, trained_brief: Callable[..., Path]):
     run = trained_brief("model.attention.kind=none")
-    refused(regard("translate", run, "--alignments", "moses", "abc"), "this model looks nowhere")
+    refused(regard("translate", run, "--alignments", "moses", stdin=b"\nabc\n"), "this model looks nowhere")
     assert json.loads(regard("translate", run, "--json", "abc").out)["alignment"] == []
 
 
@@ -221,7 +222,7 @@ def test_scores_come_a_line_each(regard: Regard, run: Path, files: tuple[Path, P
         result = json.loads(line)
         assert result["log_probability"] == pytest.approx(log_probability, abs=1e-4)
         assert result["perplexity"] == pytest.approx(perplexity, rel=1e-4)
-        assert math.fsum(result["chances"]) == pytest.approx(log_probability, abs=1e-4)
+        assert math.fsum(result["log_probabilities"]) == pytest.approx(log_probability, abs=1e-4)
 
 
 def test_a_translation_is_scored_as_it_was_reported(regard: Regard, run: Path, other: Path, tmp_path: Path):

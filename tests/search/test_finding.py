@@ -32,7 +32,7 @@ def same(found: Sequence[list[Hypothesis]], expected: Sequence[list[Hypothesis]]
     assert [each.tokens for each in one] == [each.tokens for each in other]
     assert [each.finished for each in one] == [each.finished for each in other]
     assert [each.attention.shape for each in one] == [each.attention.shape for each in other]
-    for part in ("chances", "score", "attention"):
+    for part in ("log_probabilities", "score", "attention"):
         numbers = [[torch.as_tensor(getattr(each, part)).flatten() for each in side] for side in (one, other)]
         torch.testing.assert_close(*map(torch.cat, numbers), **CLOSE)
 
@@ -68,7 +68,7 @@ def test_a_score_is_that_of_the_output_read_again(bench, manner) -> None:
     chances, _ = bench.read(rows, [each.tokens[:-1] for each in found], manner.voters)
     for each, own in zip(found, chances, strict=True):
         again = [float(own[step, token]) for step, token in enumerate(each.tokens)]
-        assert each.chances == pytest.approx(again, abs=1e-5, rel=1e-5)
+        assert each.log_probabilities == pytest.approx(again, abs=1e-5, rel=1e-5)
         assert each.score == pytest.approx(sum(again), abs=1e-5, rel=1e-5)
 
 
@@ -77,7 +77,7 @@ def test_a_score_is_that_of_the_ensemble(bench, manner) -> None:
     targets = [(bench.firsts[row], *each.tokens) for row, each in zip(rows, found, strict=True)]
     examples = [Example(tuple(bench.sources[row]), target) for row, target in zip(rows, targets, strict=True)]
     for each, chances in zip(found, bench.ensemble(manner).score(collate(examples)), strict=True):
-        assert each.chances == pytest.approx(chances, abs=1e-5, rel=1e-5)
+        assert each.log_probabilities == pytest.approx(chances, abs=1e-5, rel=1e-5)
 
 
 def test_a_sample_is_drawn_by_its_own_numbers(bench, naive, sampling) -> None:
@@ -125,7 +125,7 @@ def test_each_sentence_stops_at_its_own_longest(bench, manner) -> None:
     limits = [1, 2, 3, 4, 5, 6, 3, 1]
     for limit, found in zip(limits, bench.search(bench.rows, manner, longest=limits), strict=True):
         for each in found:
-            assert len(each.tokens) == len(each.chances) == each.attention.shape[-2] <= limit
+            assert len(each.tokens) == len(each.log_probabilities) == each.attention.shape[-2] <= limit
             assert END not in each.tokens[:-1]
             assert each.finished == (each.tokens[-1] == END)
             assert each.finished or len(each.tokens) == limit

@@ -63,5 +63,5 @@ def test_a_trace_goes_from_chosen_to_row_to_chosen() -> None:
     traced = trace(history, steps, places)
     said = [[traced.tokens[row, place, : steps[row, place] + 1].tolist() for place in (0, 1)] for row in (0, 1, 2)]
     assert said == [[[12, 21], [11, 22]], [[14, 23, 31], [14, 24, 32]], [[13], [14, 24, 32]]]
-    assert traced.chances[1].tolist() == [[-3.0, -2.0, 0.0], [-3.0, -3.0, -1.0]]
+    assert traced.log_probabilities[1].tolist() == [[-3.0, -2.0, 0.0], [-3.0, -3.0, -1.0]]
     assert traced.weights[1].tolist() == [[[1.0], [3.0], [1.0]], [[1.0], [3.0], [0.0]]]

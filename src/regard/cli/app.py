@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -137,8 +136,9 @@ def translate(
         block_ngrams=block_ngrams,
         repetition_penalty=repetition_penalty,
     )
-    form = translating.as_json if as_json else translating.text_form(listed=n_best > 1, aligned=alignments is not None)
-    translating.print_translations(*split_runs(runs_and_texts), search, form)
+    aligned = alignments is not None
+    form = translating.as_json if as_json else translating.text_form(listed=n_best > 1, aligned=aligned)
+    translating.print_translations(*split_runs(runs_and_texts), search, form, aligned=aligned)
 
 
 @app.command()
@@ -179,7 +179,7 @@ def show(
     curves: Annotated[Path | None, typer.Option(help="The learning curves: .png, .svg or .pdf.")] = None,
     layer: Annotated[int | None, typer.Option(help="Of the map: only this layer, from 1.")] = None,
     head: Annotated[int | None, typer.Option(help="Of the map: only this head, from 1.")] = None,
-    rank: Annotated[int, typer.Option(help="Of the map: which of the best hypotheses, from 1.")] = 1,
+    rank: Annotated[int, typer.Option(help="Which of the best hypotheses, from 1.")] = 1,
     beam: options.Width = 1,
     length_penalty: options.LengthPenalty = 0.0,
     prefix: options.Prefix = "",
@@ -192,20 +192,21 @@ def show(
     if out is None and curves is None and tree is None and not as_json:
         raise UserError("nothing to draw: give --out FILE or --tree FILE with a text, or --curves FILE")
     if (out is None and tree is None and not as_json) != (text is None):
-        raise UserError("a map or a tree needs both: a text, and --out FILE or --tree FILE to draw it to")
+        raise UserError("a map or a tree needs both: a text, and --out FILE, --tree FILE or --json for it to go to")
     numbers = {name: number for name, number in (("layer", layer), ("head", head)) if number is not None}
-    if out is None and (numbers or rank != 1):
-        raise UserError("--layer, --head and --rank are about the attention map: give --out FILE")
+    if out is None and numbers:
+        raise UserError("--layer and --head are about the attention map: give --out FILE")
+    if out is None and rank != 1 and not as_json:
+        raise UserError("--rank is about the attention map: give --out FILE, or --json")
     for path in (out, tree, curves):
         if path is not None:
             check_suffix(path)
     if text is not None:
         from regard.search import Search
 
-        search = Search(beam=beam, length_penalty=length_penalty, prefix=prefix)
-        if not 1 <= rank <= beam:
+        if not 1 <= rank <= max(beam, 1):
             raise UserError(f"--rank {rank}: a beam of width {beam} has hypotheses of rank 1 to {beam}")
-        search = replace(search, n_best=rank)
+        search = Search(beam=beam, n_best=rank, length_penalty=length_penalty, prefix=prefix)
         pictures.draw_text(run, text, search, numbers, out=out, tree=tree, as_json=as_json)
     if curves is not None:
         pictures.draw_curves(run, curves)

@@ -1,4 +1,4 @@
-"""The arguments and options that several commands share."""
+"""The arguments and options of commands, and what they are called in the help."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def draw_text(
     """What the model makes of a text: the last of its n best hypotheses, its attention, its beam."""
     from regard.cli.lines import Line, check
     from regard.cli.loading import load
-    from regard.cli.translating import details, note_cut_off
+    from regard.cli.translating import brief, details, note_cut_off
 
     translator = load(run)
     check([Line(text, "this text")], translator)
@@ -41,7 +41,8 @@ def draw_text(
     found = len(best.n_best)
     if best.tokens and found < search.n_best:
         raise UserError(f"there is no hypothesis of rank {search.n_best}: the search found {found} different ones")
-    translation, nodes = best.n_best[-1], translator.tree(text, search)
+    translation = best.n_best[-1]
+    nodes = translator.tree(text, search) if tree is not None or as_json else []
     note_cut_off("this text", translation)
     told = [translation.text]
     if out is not None:
@@ -50,8 +51,10 @@ def draw_text(
     if tree is not None:
         figures.save(beam_tree.draw(nodes, title=text), tree)
         told.append(f"{tree}: how a beam of width {search.beam} went")
-    data = details(translation) | {"tree": [asdict(node) for node in nodes]}
-    print(json.dumps(data, ensure_ascii=False) if as_json else "\n".join(told))
+    if as_json:
+        others = {"n_best": [brief(each) for each in best.n_best], "tree": [asdict(node) for node in nodes]}
+        told = [json.dumps(details(translation) | others, ensure_ascii=False)]
+    print("\n".join(told))
 
 
 def draw_attention(translator: Translator, translation: Translation, numbers: Mapping[str, int], out: Path) -> None:

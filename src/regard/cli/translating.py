@@ -18,7 +18,7 @@ from regard.translation import Translation
 Form = Callable[[int, Translation], Iterator[str]]  # the number of an input line from 0, and its translation
 
 
-def print_translations(runs: list[Path], texts: list[str], search: Search, form: Form) -> None:
+def print_translations(runs: list[Path], texts: list[str], search: Search, form: Form, *, aligned: bool) -> None:
     """Answer line by line, in order. Progress is shown where the answers are not: when they go to a file."""
     for text in texts:
         if "/" in text and not any(map(str.isspace, text)):
@@ -30,6 +30,8 @@ def print_translations(runs: list[Path], texts: list[str], search: Search, form:
         for chunk in chunks(texts):
             check(chunk, translator)
             translations = translator.translate([line.text for line in chunk], search, counter.advance)
+            if aligned and any(each.tokens and not each.attention.any() for each in translations):
+                raise UserError("--alignments: this model looks nowhere, it has no attention")
             for line, translation in zip(chunk, translations, strict=True):
                 for answer in form(number, translation):
                     print(answer)
@@ -59,8 +61,6 @@ def text_form(*, listed: bool, aligned: bool) -> Form:
 
 def moses(translation: Translation) -> str:
     """Pairs of source and output token."""
-    if translation.tokens and not translation.attention.any():
-        raise UserError("this model looks nowhere, so there are no alignments: it has no attention")
     return " ".join(f"{source}-{output}" for source, output in translation.alignment)
 
 
@@ -82,7 +82,7 @@ def brief(translation: Translation) -> dict[str, Any]:
         "text": translation.text,
         "score": round(translation.score, 6),
         "tokens": translation.tokens,
-        "chances": rounded(list(translation.chances)),
+        "log_probabilities": rounded(list(translation.log_probabilities)),
         "finished": translation.finished,
     }
 
@@ -109,7 +109,7 @@ def print_scores(runs: list[Path], source: Path, target: Path, json_lines: bool)
             for score in translator.score(some, counter.advance):
                 if json_lines:
                     values = {"log_probability": score.log_probability, "perplexity": score.perplexity}
-                    print(json.dumps(values | {"chances": rounded(list(score.chances))}))
+                    print(json.dumps(values | {"log_probabilities": rounded(list(score.log_probabilities))}))
                 else:
                     print(f"{score.log_probability:.4f}\t{score.perplexity:.4f}")
             sys.stdout.flush()

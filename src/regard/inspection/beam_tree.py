@@ -47,7 +47,7 @@ class Node(Protocol):
     @property
     def fate(self) -> str: ...  # one of `FATES`
     @property
-    def rank(self) -> int | None: ...  # its place among the results, from 1; None: it is none of them
+    def rank(self) -> int | None: ...  # its place among the best hypotheses, from 1; None: not among them
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How likely a model, or several together, think each token: the one place where probabilities are computed.
+"""How likely a model, or several together, think each token: here all searches and scores get their log p.
 
     log p(y_t | y_<t, x) = z_t[y_t] − log Σ exp z_t        z: logits
 

@@ -106,14 +106,14 @@ class Found:
         """For each sentence its best, the very best first; fewer than `n_best` if there are no more."""
         steps = self.best.steps
         traced = trace(self.history, steps, self.best.places)
-        tokens, chances = traced.tokens.tolist(), traced.chances.double().tolist()
+        tokens, log_probabilities = traced.tokens.tolist(), traced.log_probabilities.double().tolist()
         found = (self.best.ranks > -math.inf).tolist()
         sources = self.question.valid.sum(1).tolist()
         return [
             [
                 Hypothesis(
                     tokens=tokens[row][place][:length],
-                    chances=chances[row][place][:length],
+                    log_probabilities=log_probabilities[row][place][:length],
                     attention=traced.weights[row, place, ..., :length, : sources[row]].clone(),
                     finished=tokens[row][place][length - 1] == Vocabulary.end,
                 )

@@ -18,7 +18,7 @@ from regard.search.choosing import Choice
 @dataclass(frozen=True)
 class Record:
     tokens: Tensor  # [chosen]
-    chances: Tensor  # [chosen]: log p of these tokens
+    log_probabilities: Tensor  # [chosen]: log p of these tokens
     totals: Tensor  # [chosen]: by what hypotheses are compared
     origins: Tensor  # [chosen] → rows
     parents: Tensor  # [rows] → chosen, in the record before
@@ -30,7 +30,7 @@ def record(choice: Choice, chances: Chances, parents: Tensor, state: EnsembleSta
     assert weights is not None, "a decoder knows where it looked once it has taken a step"
     return Record(
         tokens=choice.tokens.flatten(),
-        chances=chances.of(choice.tokens, choice.rows).flatten(),
+        log_probabilities=chances.of(choice.tokens, choice.rows).flatten(),
         totals=choice.totals.flatten(),
         origins=choice.rows.flatten(),
         parents=parents,
@@ -43,20 +43,24 @@ class Traced:
     """Whole hypotheses, [hypotheses, steps, …] each; behind the end of a hypothesis they mean nothing."""
 
     tokens: Tensor
-    chances: Tensor
+    log_probabilities: Tensor
     weights: Tensor  # [hypotheses, …, steps, positions]
 
 
 def trace(history: list[Record], steps: Tensor, places: Tensor) -> Traced:
     """Follow the back-pointers of hypotheses that end at the records numbered `steps`, at `places` in them."""
     place = torch.zeros_like(places)
-    tokens, chances, weights = [], [], []
+    tokens, log_probabilities, weights = [], [], []
     for step in reversed(range(len(history))):
         own = history[step]
         place = torch.where(steps == step, places, place)
         origin = own.origins[place]
         tokens.append(own.tokens[place])
-        chances.append(own.chances[place])
+        log_probabilities.append(own.log_probabilities[place])
         weights.append(own.weights[origin])
         place = own.parents[origin]
-    return Traced(torch.stack(tokens[::-1], -1), torch.stack(chances[::-1], -1), torch.stack(weights[::-1], -2))
+    return Traced(
+        tokens=torch.stack(tokens[::-1], -1),
+        log_probabilities=torch.stack(log_probabilities[::-1], -1),
+        weights=torch.stack(weights[::-1], -2),
+    )

@@ -13,11 +13,11 @@ class Hypothesis:
     """One output for one source."""
 
     tokens: list[int]  # `<end>` included, if it was reached
-    chances: list[float]  # log p of each token, given those before it and the source
+    log_probabilities: list[float]  # log p of each token, given those before it and the source
     attention: Tensor  # [output, source], with axes for layers and heads before them where the decoder has any
     finished: bool  # False: cut off at the maximum length
 
     @property
     def score(self) -> float:
         """log p(tokens | source)."""
-        return math.fsum(self.chances)
+        return math.fsum(self.log_probabilities)

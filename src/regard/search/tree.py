@@ -27,7 +27,7 @@ class Node:
     token: str
     score: float  # by which the beam compares: Σ log p, less penalties
     fate: Fate
-    rank: int | None  # its place among the results, from 1; None: it is none of them
+    rank: int | None  # its place among the best hypotheses, from 1; two of them may be one text; None: not among them
 
 
 @dataclass(frozen=True)
