@@ -230,6 +230,8 @@ def test_texts_that_differ_only_in_blanks_are_one(tmp_path: Path, watcher: Calla
     texts = [each.text for each in translation.n_best]
     assert len(set(texts)) == len(texts)
     assert any("<blank>" in each.tokens for each in translation.n_best)
+    nodes = translator.tree("a b", Search(beam=8, n_best=8, length_penalty=3.0))
+    assert sorted(node.rank for node in nodes if node.rank) == list(range(1, len(texts) + 1))  # texts are ranked
 
 
 def test_a_better_hypothesis_comes_first_and_beams_find_better_ones(unsure: Translator):

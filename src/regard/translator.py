@@ -148,7 +148,12 @@ class Translator:
             return []
         beam = WatchedBeam(search.beam)
         found = find(self.ensemble, self._question([text], [source], search, rules), beam)
-        return grow(found, beam, self.codec.target_vocabulary)
+        (hypotheses,) = found.hypotheses()
+        texts = [self.codec.text(hypothesis.tokens) for hypothesis in hypotheses]
+        best = list(dict.fromkeys(texts))[: search.n_best]  # as in `translate`, a text counts once
+        first = [text in best and text not in texts[:place] for place, text in enumerate(texts)]
+        ranks = [best.index(text) + 1 if counts else None for text, counts in zip(texts, first, strict=True)]
+        return grow(found, beam, self.codec.target_vocabulary, ranks)
 
     def _batches(self, lengths: dict[int, int], width: int = 1) -> Iterator[list[int]]:
         """The keys of `lengths`, those of like length together; the wider the beam, the fewer at once."""
@@ -206,8 +211,8 @@ def _check_vocabularies(run: Run, codec: Codec, other_run: Run, other: Codec) ->
         for number, (token, other_token) in enumerate(zip_longest(own.tokens, others.tokens)):
             if token != other_token:
                 raise UserError(
-                    f"{other_run.path} and {run.path} cannot vote: their {side} vocabularies differ, token {number} is "
-                    f"{other_token!r} in the first and {token!r} in the second; train both on the same data"
+                    f"{run.path} and {other_run.path} cannot vote: their {side} vocabularies differ, token {number} is "
+                    f"{token!r} in the first and {other_token!r} in the second; train both on the same data"
                 )
 
 

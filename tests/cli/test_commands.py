@@ -253,7 +253,7 @@ def test_widths_of_a_beam_stand_below_each_other(regard: Regard, trained: Path, 
     assert [(json.loads(line)["beam"], json.loads(line)["length_penalty"]) for line in lines] == [(1, 1.0), (5, 1.0)]
 
 
-@pytest.mark.parametrize("widths", ["0", "1,0", "1,", "", "five", "1;5", "-1", "1.5"])
+@pytest.mark.parametrize("widths", ["0", "1,0", "1,", "", "five", "1;5", "-1", "1.5", "9" * 5000])
 def test_a_wrong_width_is_refused(regard: Regard, trained: Path, widths: str):
     answer = regard("evaluate", trained, "--beam", widths)
     refused(answer, "beam")
@@ -414,6 +414,12 @@ def test_a_wrong_suffix_is_refused_before_anything_is_loaded(regard: Regard, tmp
 def test_one_wrong_suffix_of_two_is_refused_before_anything_is_drawn(regard: Regard, trained: Path, tmp_path: Path):
     refused(regard("show", trained, "abc", "--out", tmp_path / "map.jpg", "--curves", tmp_path / "curves.png"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_pictures_do_not_go_to_one_file(regard: Regard, trained: Path, tmp_path: Path):
+    path = tmp_path / "x.png"
+    refused(regard("show", trained, "abc", "--out", path, "--tree", path), f"{path}: only one picture")
+    assert not path.exists()
 
 
 def test_nothing_to_draw_is_refused(regard: Regard, trained: Path, tmp_path: Path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pty
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +41,14 @@ def test_a_mistake_ends_with_exit_code_2_and_a_line(start_regard: Start, trained
     assert out == b""
     assert err.startswith(b"regard: text 1: ")
     assert err.count(b"\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("closed", "out"), [("2>&-", b"abc\n"), (">&-", b""), ("<&-", b"abc\n")])
+def test_a_closed_stream_is_no_trouble(trained: Path, closed: str, out: bytes):
+    command = f'"{sys.executable}" -m regard translate "{trained}" abc {closed}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, out, b"")
 
 
 def read_terminal(terminal: int) -> str:

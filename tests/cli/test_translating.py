@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 import regard as package
 from regard import Search
@@ -128,7 +131,7 @@ def test_the_same_lines_in_another_order_get_the_same_answers(regard: Regard, ru
 def test_a_name_that_may_have_been_meant_as_a_run_is_noted(regard: Regard, trained: Path, tmp_path: Path):
     answer = regard("translate", trained, tmp_path / "none")
     assert answer.code == 2  # no such characters
-    assert f"note: '{tmp_path}/none' is taken as a text: no run directory has this name" in answer.err
+    assert f"note: '{tmp_path}/none' is taken as a text: runs come before texts, and have a run.json" in answer.err
 
 
 def test_a_long_text_is_no_run(regard: Regard, trained: Path):
@@ -255,6 +258,20 @@ def test_what_cannot_be_scored_is_told_with_its_line(
     (tmp_path / "a.in").write_bytes(source)
     (tmp_path / "a.out").write_bytes(target)
     refused(regard("score", trained, "--source", tmp_path / "a.in", "--target", tmp_path / "a.out"), part)
+
+
+def test_a_model_that_has_diverged_scores_nothing(
+    regard: Regard, trained: Path, files: tuple[Path, Path], tmp_path: Path
+):
+    run = Path(shutil.copytree(trained, tmp_path / "run"))
+    weights = load_file(run / "model.safetensors")
+    with safe_open(run / "model.safetensors", framework="pt") as file:
+        save_file(
+            {name: weight * math.nan for name, weight in weights.items()}, run / "model.safetensors", file.metadata()
+        )
+    source, target = files
+    refused(regard("score", run, "--source", source, "--target", target), "a model gives no probabilities")
+    refused(regard("translate", run, "abc"), "a model gives no probabilities")
 
 
 def test_files_that_are_not_there_are_refused(regard: Regard, trained: Path, tmp_path: Path):

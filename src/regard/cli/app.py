@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -23,6 +24,9 @@ app = typer.Typer(
 
 def main() -> None:
     """Run a command; what a user has done wrong ends with exit code 2 and without a traceback."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # whoever started us has closed it
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     try:
         app()
     except UserError as error:
@@ -198,9 +202,11 @@ def show(
         raise UserError("--layer and --head are about the attention map: give --out FILE")
     if out is None and rank != 1 and not as_json:
         raise UserError("--rank is about the attention map: give --out FILE, or --json")
-    for path in (out, tree, curves):
-        if path is not None:
-            check_suffix(path)
+    paths = [path for path in (out, tree, curves) if path is not None]
+    for path in paths:
+        check_suffix(path)
+        if paths.count(path) > 1:
+            raise UserError(f"{path}: only one picture can be drawn to one file")
     if text is not None:
         from regard.search import Search
 

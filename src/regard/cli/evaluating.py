@@ -19,7 +19,7 @@ from regard.tasks import Split
 def widths(text: str) -> list[int]:
     """`1,5,10` as numbers."""
     parts = text.split(",")
-    if not all(part.strip().isdecimal() for part in parts):
+    if not all(part.strip().isdecimal() and len(part) < 10 for part in parts):
         raise UserError(f"--beam {text}: give a width, or several with commas between them, such as 1,5,10")
     return [int(part) for part in parts]
 

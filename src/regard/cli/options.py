@@ -16,7 +16,7 @@ Width = Annotated[int, typer.Option("--beam", help="The width of the beam; 1 is 
 LengthPenalty = Annotated[
     float, typer.Option(help="α in score / ((5 + length) / 6)^α; 0 is none.", rich_help_panel=SEARCH)
 ]
-NBest = Annotated[int, typer.Option(help="How many answers to each text.", rich_help_panel=SEARCH)]
+NBest = Annotated[int, typer.Option(help="Up to so many different answers to a text.", rich_help_panel=SEARCH)]
 Sample = Annotated[bool, typer.Option("--sample", help="Draw by chance.", rich_help_panel=SAMPLING)]
 Temperature = Annotated[float, typer.Option(help="Below 1, likely tokens become likelier.", rich_help_panel=SAMPLING)]
 TopK = Annotated[int | None, typer.Option(help="Only so many likeliest tokens.", rich_help_panel=SAMPLING)]

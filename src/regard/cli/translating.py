@@ -22,7 +22,7 @@ def print_translations(runs: list[Path], texts: list[str], search: Search, form:
     """Answer line by line, in order. Progress is shown where the answers are not: when they go to a file."""
     for text in texts:
         if "/" in text and not any(map(str.isspace, text)):
-            note(f"'{text}' is taken as a text: no run directory has this name")
+            note(f"'{text}' is taken as a text: runs come before texts, and have a run.json")
     translator = load(*runs)
     translator.rules(search)  # refuses what this model cannot do before it reads anything
     number = 0

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from regard.data import Batch
+from regard.errors import UserError
 from regard.nn import Seq2Seq, State
 
 
@@ -27,6 +28,8 @@ class Chances:
     def mean(cls, logits: Sequence[Tensor]) -> Chances:
         """Several models vote: the mean of log p is that of z minus that of log Σ exp z."""
         totals = [each.logsumexp(-1) for each in logits]
+        if not all(total.isfinite().all() for total in totals):
+            raise UserError("a model gives no probabilities: its weights are not finite, or far too large")
         if len(logits) == 1:
             return cls(logits[0], totals[0])
         return cls(torch.stack(list(logits)).mean(0), torch.stack(totals).mean(0))

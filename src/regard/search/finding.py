@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.errors import UserError
 from regard.search.chances import Chances, Ensemble, EnsembleState
 from regard.search.choosing import Choice, Chooser
 from regard.search.history import Record, record, trace
@@ -62,8 +61,6 @@ class Front:
         return cls(sentences, torch.zeros(len(sentences), 1), question.first.unsqueeze(1), sentences, state)
 
     def choose(self, chances: Chances, rules: Rules, choose: Chooser) -> Choice:
-        if not chances.total.isfinite().all():
-            raise UserError("this model gives no probabilities: its weights are not finite, or far too large")
         shape, said = self.totals.shape, self.read[:, 1:]
         logits = rules.apply(chances.logits, said).unflatten(0, shape)
         return choose(logits, self.totals - chances.total.view(shape), self.sentences, said.shape[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Literal
@@ -27,7 +27,7 @@ class Node:
     token: str
     score: float  # by which the beam compares: Σ log p, less penalties
     fate: Fate
-    rank: int | None  # its place among the best hypotheses, from 1; two of them may be one text; None: not among them
+    rank: int | None  # its place among the best hypotheses, from 1; None: it is not among them
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,16 @@ class WatchedBeam(Beam):
         return kept
 
 
-def grow(found: Found, beam: WatchedBeam, vocabulary: Vocabulary) -> list[Node]:
-    """The tree of a search for one sentence: parents before their children, and the better before the worse."""
-    ends = zip(found.best.steps[0].tolist(), found.best.places[0].tolist(), strict=True)
-    ranks = {end: rank for rank, end in enumerate(ends, start=1) if found.best.ranks[0, rank - 1] > -math.inf}
+def grow(
+    found: Found, beam: WatchedBeam, vocabulary: Vocabulary, ranks: Sequence[int | None] | None = None
+) -> list[Node]:
+    """The tree of a search for one sentence: parents before their children, and the better before the worse.
+
+    `ranks` are those of its hypotheses, where they are not simply counted.
+    """
+    count = int((found.best.ranks[0] > -math.inf).sum())
+    ends = list(zip(found.best.steps[0].tolist(), found.best.places[0].tolist(), strict=True))[:count]
+    rank_of = dict(zip(ends, range(1, count + 1) if ranks is None else ranks, strict=True))
     longest = int(found.question.longest[0])
     nodes: list[Node] = []
     before: dict[int, int] = {}  # from places in the record before to nodes
@@ -59,7 +65,7 @@ def grow(found: Found, beam: WatchedBeam, vocabulary: Vocabulary) -> list[Node]:
         nodes_of: dict[int, int] = {}
         for place, (row, token, score) in enumerate(_entries(record.origins, record.tokens, record.totals)):
             fate: Fate = "finished" if token == Vocabulary.end else "cut off" if step + 1 == longest else "kept"
-            rank = ranks.get((step, place))
+            rank = rank_of.get((step, place))
             nodes_of[place] = len(nodes)
             nodes.append(Node(step + 1, parents[row], vocabulary.tokens[token], score, fate, rank))
         for row, token, score in _entries(pruned.rows[0], pruned.tokens[0], pruned.totals[0]):
