@@ -134,8 +134,8 @@ class Translator:
         advance(len(pairs) - len(examples))
         for places in self._batches({place: len(e.source) + len(e.target) for place, e in examples.items()}):
             batch = collate([examples[place] for place in places])
-            for place, chances in zip(places, self.ensemble.score(batch), strict=True):
-                scores[place] = Score(tuple(chances))
+            for place, log_probabilities in zip(places, self.ensemble.score(batch), strict=True):
+                scores[place] = Score(tuple(log_probabilities))
             advance(len(places))
         return scores
 
@@ -151,8 +151,10 @@ class Translator:
         (hypotheses,) = found.hypotheses()
         texts = [self.codec.text(hypothesis.tokens) for hypothesis in hypotheses]
         best = list(dict.fromkeys(texts))[: search.n_best]  # as in `translate`, a text counts once
-        first = [text in best and text not in texts[:place] for place, text in enumerate(texts)]
-        ranks = [best.index(text) + 1 if counts else None for text, counts in zip(texts, first, strict=True)]
+        ranks = [
+            best.index(text) + 1 if text in best and texts.index(text) == place else None
+            for place, text in enumerate(texts)
+        ]
         return grow(found, beam, self.codec.target_vocabulary, ranks)
 
     def _batches(self, lengths: dict[int, int], width: int = 1) -> Iterator[list[int]]:
