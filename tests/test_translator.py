@@ -12,6 +12,7 @@ import regard
 from regard import Search, Translation, Translator
 from regard.errors import UserError
 from regard.search import find
+from regard.text import Vocabulary
 
 TEXTS = ["abc", "e", "", "ddddd", "abcde", "ba", "", "e", "cabba"]
 
@@ -223,15 +224,17 @@ def test_texts_that_differ_only_in_blanks_are_one(tmp_path: Path, watcher: Calla
     few = ["data.train=2000", "data.validation=5", "data.test=5", "training.epochs=1", "training.validate_every=1"]
     train(experiments.load("spaces", few), tmp_path / "run", watcher(stop_after=1))
     translator = regard.load(tmp_path / "run")
-    blank = translator.codec.target_vocabulary.numbers(["<blank>"])[0]
+    blank, letter = translator.codec.target_vocabulary.numbers(["<blank>", "a"])
     with torch.no_grad():
-        translator.model.decoder.readout.output_layer.bias[blank] += 9  # it says little else
-    (translation,) = translator.translate(["a b"], Search(beam=8, n_best=8, length_penalty=3.0))
-    texts = [each.text for each in translation.n_best]
-    assert len(set(texts)) == len(texts)
-    assert any("<blank>" in each.tokens for each in translation.n_best)
-    nodes = translator.tree("a b", Search(beam=8, n_best=8, length_penalty=3.0))
-    assert sorted(node.rank for node in nodes if node.rank) == list(range(1, len(texts) + 1))  # texts are ranked
+        for token, more in ((blank, 9), (letter, 8), (Vocabulary.end, 9)):  # it says little else
+            translator.model.decoder.readout.output_layer.bias[token] += more
+    search = Search(beam=8, n_best=8)
+    (translation,) = translator.translate(["a b"], search)
+    assert [(each.text, each.tokens) for each in translation.n_best] == [("", ("<end>",)), ("a", ("a", "<end>"))]
+    finished = [node for node in translator.tree("a b", search) if node.fate == "finished"]
+    ranks = [node.rank for node in sorted(finished, key=lambda node: -node.score)]
+    assert [rank for rank in ranks if rank] == [1, 2]
+    assert ranks[1] is None  # `<blank> <end>` is the second best, and the first text again
 
 
 def test_a_better_hypothesis_comes_first_and_beams_find_better_ones(unsure: Translator):

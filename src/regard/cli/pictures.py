@@ -79,13 +79,10 @@ def choose(weights: Tensor, axes: Sequence[str], numbers: Mapping[str, int]) -> 
     for axis, number in numbers.items():
         if axis not in axes:
             raise UserError(f"this model's attention has no {axis}s to choose from")
-        place = list(axes).index(axis)
-        if not 1 <= number <= weights.shape[place]:
-            raise UserError(f"{axis} {number}: this model has {axis}s 1 to {weights.shape[place]}")
-        # A slice, so that the axes behind it stay in their places until all are chosen.
-        weights = weights.narrow(place, number - 1, 1)
-    kept = [size for axis, size in zip(axes, weights.shape, strict=False) if axis not in numbers]
-    return weights.reshape(*kept, *weights.shape[-2:])
+        count = weights.shape[list(axes).index(axis)]
+        if not 1 <= number <= count:
+            raise UserError(f"{axis} {number}: this model has {axis}s 1 to {count}")
+    return weights[tuple(numbers[axis] - 1 if axis in numbers else slice(None) for axis in axes)]
 
 
 def draw_curves(run: Path, out: Path) -> None:
