@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,13 @@ from hypothesis import settings
 
 from regard import cli, experiments
 from regard.config import Experiment
+from regard.data import Codec
+from regard.runs import Run
+from regard.tasks import Split
+from regard.tasks.clauses import Clauses
 from regard.training import Progress, train
+from regard.training.loop import Trainer
+from regard.training.material import gathered
 
 # One thread here and in every process that a test starts: results are then the same, bit by bit.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -53,10 +61,14 @@ class Watcher:
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.stop_after = stop_after
+        self.read: dict[Split, int] = {}
         self.began_with: list[tuple[int, int, int]] = []
         self.losses: list[float] = []
         self.rows: list[dict[str, Any]] = []
         self.best: list[bool] = []
+
+    def reading(self, split: Split, pairs: int) -> None:
+        self.read[split] = pairs
 
     def began(self, progress: Progress, steps: int, parameters: int) -> None:
         self.began_with.append((progress.step, steps, parameters))
@@ -75,6 +87,43 @@ class Watcher:
 @pytest.fixture(scope="session")
 def watcher() -> type[Watcher]:
     return Watcher
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.de, train.en, validation.de, …: sentences with capitals and full stops."""
+    folder = tmp_path_factory.mktemp("corpus")
+    for split, pairs in Clauses(train=400, validation=20, test=30).splits().items():
+        for language, side in (("de", "source"), ("en", "target")):
+            texts = [getattr(pair, side).replace(" ,", ",").capitalize() + "." for pair in pairs]
+            (folder / f"{split}.{language}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def dictionary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pronouncing dictionary in the format of the CMU's, of a language that is easy to pronounce."""
+    path = tmp_path_factory.mktemp("dictionary") / "easy.dict"
+    sounds = {"a": "AA1", "e": "EH0", "k": "K", "s": "S", "t": "T"}
+    words = ["".join(letters) for size in (2, 3, 4) for letters in product(sounds, repeat=size)]
+    lines = [f"{word} {' '.join(sounds[letter] for letter in word)}" for word in words]
+    lines.insert(1, "aa(2) AA0 # said twice")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def new_trainer(tmp_path: Path) -> Iterator[Callable[..., Trainer]]:
+    """A trainer before its first step, in a new run directory `run`."""
+    with ExitStack() as stack:
+
+        def make(experiment: Experiment, watching: Watcher | None = None) -> Trainer:
+            pairs = experiment.data.splits()
+            codec = Codec.build(experiment.data, pairs["train"])
+            material = stack.enter_context(gathered(codec, pairs, tmp_path))
+            return Trainer(Run.create(tmp_path / "run", experiment, codec), material, watching or Watcher())
+
+        yield make
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ ROWS: list[set[str]] = [
     {"settings"},
     {"randomness", "files"},
     {"text"},
+    {"corpora"},
     {"tasks"},
     {"config"},
     {"recipes"},
@@ -33,6 +34,7 @@ ROWS: list[set[str]] = [
     {"evaluation"},
     {"training"},
     {"inspection"},
+    {"conclusion"},
     {"cli"},
 ]
 ONLY = {"nn": {"errors"}, "inspection": {"errors", "files"}}

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from regard import experiments, recipes
-from regard.data import Codec
-from regard.runs import Run
-from regard.tasks import TASKS
+from regard.tasks import SPLITS, TASKS
+from regard.tasks.g2p import G2P
+from regard.tasks.generated import Generated
 from regard.training.loop import Trainer
 
 
-def test_there_is_one_for_every_task():
-    assert {experiments.load(name).data.task for name in recipes.names()} == set(TASKS)
+def test_there_is_one_for_every_task_but_that_of_own_files():
+    assert {experiments.load(name).data.task for name in recipes.names()} == set(TASKS) - {"files"}
 
 
 def test_names_are_sorted_words():
@@ -39,14 +39,28 @@ def test_the_bottleneck_differs_from_case_in_attention_alone():
     assert bottleneck == case.model_copy(update={"model": model, "description": bottleneck.description})
 
 
+@pytest.fixture(scope="module")
+def smaller(corpus: Path, dictionary: Path) -> Callable[[str], list[str]]:
+    """Settings that let a recipe learn from little."""
+
+    def settings(name: str) -> list[str]:
+        match experiments.load(name).data:
+            case Generated():
+                return ["data.train=1500", "data.validation=5", "data.test=5"]
+            case G2P():
+                return [f"data.file={dictionary}"]
+            case _:
+                files = [f"data.{split}={corpus / split}" for split in SPLITS]
+                return ["data.task=files", *files, "data.text.size=300"]
+
+    return settings
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", recipes.names())
-def test_a_recipe_takes_its_first_step(name: str, tmp_path: Path, watcher: Callable[..., Any]):
-    experiment = experiments.load(
-        name, ["data.train=1500", "data.validation=5", "data.test=5", "training.batch_tokens=100"]
-    )
-    pairs = experiment.data.splits()
-    run = Run.create(tmp_path / "run", experiment, Codec.build(experiment.data, pairs["train"]))
+def test_a_recipe_takes_its_first_step(
+    name: str, smaller: Callable[[str], list[str]], new_trainer: Callable[..., Trainer], watcher: Callable[..., Any]
+):
     watching = watcher()
-    Trainer(run, pairs, watching).step()
+    new_trainer(experiments.load(name, [*smaller(name), "training.batch_tokens=100"]), watching).step()
     assert 0 < watching.losses[0] < 20

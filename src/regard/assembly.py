@@ -13,6 +13,8 @@ def build_model(model: ModelSection, source_tokens: int, target_tokens: int) -> 
     """The model, with weights drawn from torch's current random state."""
     encoder = ENCODERS[model.encoder.kind](model.encoder, source_tokens, model.dropout)
     decoder = DECODERS[model.decoder.kind](model, encoder.size, target_tokens)
+    if model.share_embeddings:
+        encoder.embedding.tokens = decoder.embedding.tokens
     return nn.Seq2Seq(encoder, decoder)
 
 

@@ -74,6 +74,16 @@ class ModelSection(Section):
     decoder: DecoderSection = DecoderSection()
     attention: AttentionSection = AttentionSection()
     dropout: float = Field(0.0, ge=0, lt=1)
+    share_embeddings: bool = False  # one for both sides, which need a joint vocabulary
+
+    @model_validator(mode="after")
+    def _embeddings_fit(self) -> Self:
+        sizes = self.encoder.embedding, self.decoder.embedding
+        if self.share_embeddings and sizes[0] != sizes[1]:
+            raise impossible(
+                "share_embeddings", f"the encoder's have size {sizes[0]} and the decoder's {sizes[1]}; make them equal"
+            )
+        return self
 
     @model_validator(mode="after")
     def _heads_share_the_size(self) -> Self:
@@ -172,6 +182,7 @@ class DecodingSection(Section):
     length_factor: float = Field(2.0, ge=0, le=1_000)
     length_extra: int = Field(10, ge=1, le=1_000_000)
     batch_size: int = Field(64, ge=1, le=1_000_000)  # sentences
+    copy_unknown: bool = False  # say `<unknown>`, and put the most attended source word in its place
 
 
 class Experiment(Section):
@@ -180,3 +191,11 @@ class Experiment(Section):
     model: ModelSection = ModelSection()
     training: TrainingSection = TrainingSection()
     decoding: DecodingSection = DecodingSection()
+
+    @model_validator(mode="after")
+    def _embeddings_have_one_vocabulary(self) -> Self:
+        if self.model.share_embeddings and not self.data.has_joint_vocabulary:
+            raise impossible(
+                "model.share_embeddings", "needs the same tokens on both sides, which data.text.joint: true gives"
+            )
+        return self

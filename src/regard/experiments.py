@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from regard import recipes, settings
 from regard.config import Experiment
 from regard.errors import UserError, suggest
-from regard.tasks import TASKS
+from regard.tasks import TASKS, Task
 
 KeyPath = tuple[str, ...]
 
@@ -36,15 +36,20 @@ class Draft:
         self.name = name
         self.values: dict[KeyPath, Any] = {}
         self.origins: dict[KeyPath, str] = {}
+        self.folders: dict[KeyPath, Path] = {}
 
-    def set(self, path: KeyPath, value: Any, origin: str) -> None:
-        """A later value takes the place of an earlier one, and of all below or above it; `{}` changes nothing."""
+    def set(self, path: KeyPath, value: Any, origin: str, folder: Path = Path()) -> None:
+        """A later value takes the place of an earlier one, and of all below or above it; `{}` changes nothing.
+
+        `origin` is what to call the place where it was set, and `folder` where that lies.
+        """
         if value == {} and any(key[: len(path)] == path for key in self.values):
             return
         for known in [key for key in self.values if key[: len(path)] == path or path[: len(key)] == key]:
             del self.values[known]
         self.values[path] = value
         self.origins[path] = origin
+        self.folders[path] = folder
 
     def origin(self, path: KeyPath) -> str:
         """Where `path` was set; failing that, something below it, or the nearest thing above."""
@@ -108,7 +113,7 @@ def _read_into(draft: Draft, name: str, folder: Path, chain: tuple[str, ...]) ->
             _read_into(draft, value, folder, (*chain, where))
     for path, value, line in leaves:
         if path != ("extends",):
-            draft.set(path, value, f"{where}, line {line}")
+            draft.set(path, value, f"{where}, line {line}", folder)
 
 
 def _find(name: str, folder: Path) -> tuple[str, str, Path]:
@@ -190,10 +195,10 @@ def _validate(draft: Draft) -> Experiment:
         raise UserError(f"{draft.origin(('data', 'task'))}: data.task: {problem}; {suggest(task, TASKS)}")
     problems = []
     try:
-        values["data"] = TASKS[task].model_validate(data)
+        values["data"] = TASKS[task].model_validate(_with_whole_paths(draft, TASKS[task]))
     except ValidationError as error:
         problems.append(settings.explain(error, TASKS[task], ("data",), draft.origin))
-        values["data"] = TASKS[task]()  # so that mistakes elsewhere are told in the same breath
+        values["data"] = TASKS[task].model_construct()  # so that mistakes elsewhere are told in the same breath
     try:
         experiment = Experiment.model_validate(values)
     except ValidationError as error:
@@ -201,3 +206,12 @@ def _validate(draft: Draft) -> Experiment:
     if problems:
         raise UserError("\n".join(problems))
     return experiment
+
+
+def _with_whole_paths(draft: Draft, task: type[Task]) -> dict[str, Any]:
+    """The section `data`. A run is used from anywhere, so a path that is relative to its own file is written out."""
+    data: dict[str, Any] = draft.nested()["data"]
+    for key in task.paths & data.keys():
+        if isinstance(data[key], str) and data[key]:
+            data[key] = os.path.abspath(draft.folders["data", key] / data[key])
+    return data

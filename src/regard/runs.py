@@ -3,9 +3,12 @@
 - `run.json`: what wrote it, format and version
 - `config.yaml`: all settings, as used
 - `vocabulary.json`: the tokens of both sides, in the order of their numbers, and the length of the longest source
+- `subwords.model`, or `source.model` and `target.model`: how SentencePiece splits words, where it does
 - `model.safetensors`: the best weights so far
 - `state.safetensors`: weights, optimizer and progress, to go on from
 - `metrics.jsonl`: a line for each validation
+- `scores.json`: how it did on the test set, after training on real text
+- `examples/`: attention maps of test sentences, after training on real text
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from regard.text import Vocabulary
 
 FORMAT = 1
 MODEL, STATE, METRICS = "model.safetensors", "state.safetensors", "metrics.jsonl"
+SCORES, EXAMPLES = "scores.json", "examples"
 Value = TypeVar("Value")
 
 
@@ -81,6 +85,8 @@ class Run:
                 draft.mkdir()
                 files.write(draft / "config.yaml", experiments.dump(experiment).encode())
                 files.write(draft / "vocabulary.json", json.dumps(vocabulary, ensure_ascii=False).encode())
+                for name, content in codec.notation.files().items():
+                    files.write(draft / name, content)
                 files.write(draft / "run.json", json.dumps(about).encode())
                 draft.rename(path)
         except OSError as error:
@@ -91,8 +97,9 @@ class Run:
         def parse(text: str) -> Codec:
             known = json.loads(text)
             source, target = Vocabulary(known["source"]), Vocabulary(known["target"])
-            return Codec(self.experiment.data, source, target, int(known["longest_source"]))
+            return Codec(notation, source, target, int(known["longest_source"]))
 
+        notation = self.experiment.data.learned(lambda name: self._read_bytes(name, lambda content: content))
         return self._read("vocabulary.json", parse)
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
@@ -157,9 +164,12 @@ class Run:
         files.write(self.path / METRICS, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
     def _read(self, name: str, parse: Callable[[str], Value]) -> Value:
+        return self._read_bytes(name, lambda content: parse(content.decode()))
+
+    def _read_bytes(self, name: str, parse: Callable[[bytes], Value]) -> Value:
         path = self.path / name
         try:
-            return parse(path.read_text(encoding="utf-8"))
+            return parse(path.read_bytes())
         except FileNotFoundError:
             raise UserError(f"{path}: this file is missing; the run directory is incomplete") from None
         except OSError as error:

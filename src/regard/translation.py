@@ -19,6 +19,8 @@ class Translation:
     log_probabilities: tuple[float, ...]  # the log-probability of each token
     attention: Tensor  # [output, source], with axes for layers and heads before them where the decoder has any
     finished: bool  # False: cut off at the maximum length
+    starts: tuple[bool, ...] = ()  # does a word begin with this token? Where nothing is said, each token is one
+    source_starts: tuple[bool, ...] = ()
     others: tuple[Translation, ...] = ()  # the next best
 
     @property
@@ -37,10 +39,15 @@ class Translation:
 
         Ends do not count, and what looked most at the source's end, or nowhere, is aligned to nothing.
         """
-        weights = self.attention.flatten(0, -3).mean(0) if self.attention.dim() > 2 else self.attention
+        weights = mean_map(self.attention)
         words = len(self.tokens) - (self.finished and bool(self.tokens))
         looked = [int(row.argmax()) if row.any() else len(row) for row in weights[:words]]
         return [(source, output) for output, source in enumerate(looked) if source < len(self.source_tokens) - 1]
+
+
+def mean_map(attention: Tensor) -> Tensor:
+    """[output, source]: the mean over layers and heads, where there are any."""
+    return attention.flatten(0, -3).mean(0) if attention.dim() > 2 else attention
 
 
 NOTHING = Translation("", (), (), (), torch.zeros(0, 0), finished=True)

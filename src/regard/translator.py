@@ -31,7 +31,8 @@ from regard.search import (
     grow,
 )
 from regard.tasks import Pair
-from regard.translation import NOTHING, Score, Translation
+from regard.text import END, Vocabulary
+from regard.translation import NOTHING, Score, Translation, mean_map
 
 Advance = Callable[[int], None]  # is told how many texts are done, batch by batch
 FULL_WIDTH = 16  # up to this width a batch is a full one; more hypotheses at once are slower, and need more memory
@@ -97,7 +98,9 @@ class Translator:
             raise UserError(f"the prefix {search.prefix!r}: {error}") from None
         self._check_room("an output that begins with the prefix", len(prefix) + 1)
         self._check_room(f"an output of min-length {search.min_length}", search.min_length + 1)
+        never = (Vocabulary.pad, Vocabulary.begin)
         return Rules(
+            never=never if self.experiment.decoding.copy_unknown else (*never, Vocabulary.unknown),
             prefix=prefix,
             min_length=search.min_length,
             block_ngrams=search.block_ngrams,
@@ -123,7 +126,7 @@ class Translator:
             question = self._question(some, [sources[place] for place in places], search, rules)
             found = find(self.ensemble, question, _chooser(search, some, question))
             for place, hypotheses in zip(places, found.hypotheses(), strict=True):
-                translations[place] = self._translation(sources[place], hypotheses, search.n_best)
+                translations[place] = self._translation(texts[place], hypotheses, search.n_best)
             advance(len(places))
         return translations
 
@@ -149,7 +152,7 @@ class Translator:
         beam = WatchedBeam(search.beam)
         found = find(self.ensemble, self._question([text], [source], search, rules), beam)
         (hypotheses,) = found.hypotheses()
-        texts = [self.codec.text(hypothesis.tokens) for hypothesis in hypotheses]
+        texts = [one.text for hypothesis in hypotheses for one in [self._translation(text, [hypothesis], 1)]]
         best = list(dict.fromkeys(texts))[: search.n_best]  # as in `translate`, a text counts once
         ranks = [
             best.index(text) + 1 if text in best and texts.index(text) == place else None
@@ -176,21 +179,36 @@ class Translator:
         n_best = 1 if search.n_best == 1 else max(search.n_best, search.beam)
         return Question(source, valid, first, longest, rules, n_best, search.length_penalty)
 
-    def _translation(self, source: tuple[int, ...], hypotheses: Sequence[Hypothesis], n_best: int) -> Translation:
+    def _translation(self, text: str, hypotheses: Sequence[Hypothesis], n_best: int) -> Translation:
         """The first of the best, with the others that are different texts."""
+        notation = self.codec.notation
+        source_tokens = (*notation.source_tokens(text), END)  # an unknown one as it is spelled
         best: dict[str, Translation] = {}
         for hypothesis in hypotheses:
+            tokens = tuple(self.codec.target_vocabulary.spell(hypothesis.tokens))
             translation = Translation(
-                text=self.codec.text(hypothesis.tokens),
-                tokens=tuple(self.codec.target_vocabulary.spell(hypothesis.tokens)),
-                source_tokens=tuple(self.codec.source_vocabulary.spell(source)),
+                text=self.codec.text(hypothesis.tokens, copied_words(hypothesis, source_tokens)),
+                tokens=tokens,
+                source_tokens=source_tokens,
                 log_probabilities=tuple(hypothesis.log_probabilities),
                 attention=hypothesis.attention,
                 finished=hypothesis.finished,
+                starts=tuple(notation.target_starts(tokens)),
+                source_starts=tuple(notation.source_starts(source_tokens)),
             )
             best.setdefault(translation.text, translation)
         first, *others = list(best.values())[:n_best]
         return replace(first, others=tuple(others))
+
+
+def copied_words(hypothesis: Hypothesis, source_tokens: Sequence[str]) -> dict[int, str]:
+    """For each `<unknown>` in the output, by its place, the source word that was looked at most."""
+    weights = mean_map(hypothesis.attention)[:, :-1]  # the end is no word
+    return {
+        place: source_tokens[int(weights[place].argmax())]
+        for place, number in enumerate(hypothesis.tokens)
+        if number == Vocabulary.unknown and weights[place].any()
+    }
 
 
 def _chooser(search: Search, texts: Sequence[str], question: Question) -> Chooser:
@@ -222,7 +240,7 @@ def load_model(run: Run, codec: Codec) -> Seq2Seq:
     """The best model of a run."""
     # Weights are about to be replaced: drawing them must not disturb the caller's random numbers.
     with torch.random.fork_rng(devices=[]):
-        model = build_model(run.experiment.model, len(codec.source_vocabulary), len(codec.target_vocabulary)).eval()
+        model = build_model(run.experiment.model, *codec.sizes).eval()
     run.load_weights(model)
     return model
 

@@ -15,14 +15,15 @@ from regard.data import Example
 from regard.evaluation import alignment
 from regard.evaluation.alignment import forced_attention, share_aligned
 from regard.nn import Seq2Seq
-from regard.tasks import Pair, Task
-from regard.text import Tokenizer, Words
+from regard.tasks import Pair
+from regard.tasks.generated import Generated
+from regard.text import Spaced, Tokenizer
 
 
-class Telling(Task):
+class Telling(Generated):
     """Words in, words out; `the` carries no meaning."""
 
-    tokenizer: ClassVar[Tokenizer] = Words()
+    tokenizer: ClassVar[Tokenizer] = Spaced()
     function_words: ClassVar[frozenset[str]] = frozenset({"the"})
 
     def generate(self, random: Random) -> Pair:

@@ -200,3 +200,72 @@ def test_weights_that_do_not_fit_are_refused(shape: tuple[int, ...], axes: tuple
 def test_weights_without_target_tokens_are_refused() -> None:
     with pytest.raises(ValueError, match=r"do not end in \[0 target tokens"):
         draw(np.ones((5, 7)), SOURCE, [])
+
+
+PIECES = ["▁Ein", "▁spiel", "ende", "s", "▁Kind", "<end>"]
+BEGINS = [True, True, False, False, True, True]
+
+
+def lines_of(panel: Axes, inside: bool) -> list[list[tuple[float, float]]]:
+    """The ends of the lines on the map, between words, or outside it: brackets."""
+    rows, columns = panel.images[0].get_array().shape
+    segments = [segment for lines in panel.collections for segment in lines.get_segments()]
+    within = [bool(((s >= -0.5) & (s <= [columns - 0.5, rows - 0.5])).all()) for s in segments]
+    return [[tuple(end) for end in s] for s, is_within in zip(segments, within, strict=True) if is_within == inside]
+
+
+def test_pieces_are_labelled_as_parts_of_words() -> None:
+    (panel,) = maps_of(draw(some_weights(6, 6), PIECES, PIECES, starts=BEGINS, source_starts=BEGINS))
+    shown = ["Ein", "spiel", "‑ende", "‑s", "Kind", "<end>"]
+    assert texts(panel.get_xticklabels()) == shown
+    assert texts(panel.get_yticklabels()) == shown
+    (panel,) = maps_of(draw(some_weights(6, 6), PIECES, PIECES, source_starts=BEGINS))
+    assert texts(panel.get_xticklabels()) == shown
+    assert texts(panel.get_yticklabels()) == PIECES, "nobody said that these are pieces"
+
+
+def test_words_are_parted_by_lines_and_pieces_joined_by_brackets() -> None:
+    weights = some_weights(2, 6)
+    figure = draw(weights, PIECES, ["a", "b"], source_starts=BEGINS)
+    (panel,) = maps_of(figure)
+    np.testing.assert_array_equal(panel.images[0].get_array(), weights, "pieces are drawn as they are")
+    assert panel.get_xlim() == (-0.5, 5.5), "the lines have not moved the map"
+    assert panel.get_ylim() == (1.5, -0.5)
+    parting = lines_of(panel, inside=True)
+    assert sorted({x for (x, _), (other, _) in parting if x == other}) == [0.5, 3.5, 4.5]
+    assert sorted({y for (_, y), (_, other) in parting if y == other}) == [0.5]
+    ((left, above), (right, also_above)) = lines_of(panel, inside=False)[0]
+    assert len(lines_of(panel, inside=False)) == 1, "only a word of several pieces has a bracket"
+    assert above == also_above < -0.5
+    assert 0.5 < left < 1
+    assert 3 < right < 3.5
+
+
+def test_labels_stay_clear_of_the_brackets() -> None:
+    figure = draw(some_weights(6, 6), PIECES, PIECES, starts=BEGINS, source_starts=BEGINS)
+    figure.draw_without_rendering()
+    (panel,) = maps_of(figure)
+    brackets = [panel.transData.transform(ends) for ends in lines_of(panel, inside=False)]
+    above, beside = sorted(brackets, key=lambda ends: -abs(ends[0][0] - ends[1][0]))
+    for text in panel.get_yticklabels():
+        assert text.get_window_extent().x1 < beside[0][0]
+    for text in panel.get_xticklabels():
+        assert text.get_window_extent().y0 > above[0][1] - 1
+
+
+def test_only_the_outer_maps_have_brackets() -> None:
+    weights = some_weights(2, 3, 6, 6)
+    panels = maps_of(draw(weights, PIECES, PIECES, axes=("layer", "head"), starts=BEGINS, source_starts=BEGINS))
+    assert [len(lines_of(panel, inside=False)) for panel in panels] == [2, 1, 1, 1, 0, 0]
+    assert all(len(lines_of(panel, inside=True)) == 6 for panel in panels)
+
+
+def test_where_every_token_is_a_word_there_are_no_lines() -> None:
+    for starts in (None, (), [True] * 7):
+        (panel,) = maps_of(draw(some_weights(5, 7), SOURCE, TARGET, source_starts=starts))
+        assert not panel.collections
+
+
+def test_starts_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 starts do not fit 5 tokens"):
+        draw(some_weights(5, 7), SOURCE, TARGET, starts=[True, False])

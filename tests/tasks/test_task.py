@@ -12,6 +12,7 @@ from regard.errors import UserError
 from regard.tasks.addition import Addition
 from regard.tasks.case import Case
 from regard.tasks.copy import Copy
+from regard.tasks.generated import Generated
 from regard.tasks.reverse import Reverse
 from regard.tasks.spaces import Spaces
 from regard.tasks.task import Pair, Task
@@ -29,7 +30,7 @@ ALL_TASKS = [
 ]
 
 
-class Square(Task):
+class Square(Generated):
     """`7` → `49`, for the numbers below `below`: a task that can run out."""
 
     below: int = 1_000

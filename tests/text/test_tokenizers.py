@@ -1,7 +1,12 @@
+import unicodedata
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.text import Characters, Words
+from regard.text import Characters, Spaced, Words
+
+words_without_spaces = st.lists(st.text(st.characters(codec="ascii", exclude_categories=["Z", "C"]), min_size=1))
 
 
 @given(text=st.text())
@@ -9,14 +14,57 @@ def test_characters_make_up_the_text(text: str):
     tokens = Characters().split(text)
     assert all(len(token) == 1 for token in tokens)
     assert Characters().join(tokens) == text
+    assert Characters().starts(tokens) == [True] * len(text)
 
 
-@given(words=st.lists(st.text(st.characters(codec="ascii", exclude_categories=["Z", "C"]), min_size=1)))
-def test_words_come_back_with_single_spaces(words: list[str]):
-    assert Words().split(" ".join(words)) == words
-    assert Words().join(Words().split("  ".join(words) + "\t\n")) == " ".join(words)
+@given(words=words_without_spaces)
+def test_what_is_spaced_comes_back_with_single_spaces(words: list[str]):
+    assert Spaced().split(" ".join(words)) == words
+    assert Spaced().join(Spaced().split("  ".join(words) + "\t\n")) == " ".join(words)
 
 
-def test_words_keep_their_punctuation():
-    assert Words().split("er las , nicht .") == ["er", "las", ",", "nicht", "."]
-    assert Words().split(" \t ") == []
+def test_what_is_spaced_keeps_its_punctuation():
+    assert Spaced().split("er las , nicht .") == ["er", "las", ",", "nicht", "."]
+    assert Spaced().split("ja.") == ["ja."]
+    assert Spaced().split(" \t ") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Ein Mann schläft.", ["Ein", "Mann", "schläft", "￭."]),
+        ('"Ja", sagt er.', ['"￭', "Ja", '￭"', "￭,", "sagt", "er", "￭."]),
+        ("(Don't!) well-known", ["(￭", "Don't", "￭!", "￭)", "well-known"]),
+        ("3,5 km/h – 20 %", ["3", "￭,￭", "5", "km", "￭/￭", "h", "–", "20", "%"]),
+        ("- 'tis dogs'", ["-", "'￭", "tis", "dogs", "￭'"]),
+        ("er las , nicht .", ["er", "las", ",", "nicht", "."]),
+        ("wait...what", ["wait", "￭.", "￭.", "￭.￭", "what"]),
+        ("हिन्दी भाषा।", ["हिन्दी", "भाषा", "￭।"]),  # vowel signs are marks that belong to their letters
+        ("cafe\N{COMBINING ACUTE ACCENT} Ångström", ["cafe\N{COMBINING ACUTE ACCENT}", "Ångström"]),
+        ("مرحبا، يا عالم", ["مرحبا", "￭،", "يا", "عالم"]),
+        ("snake_case <end>", ["snake_case", "<￭", "end", "￭>"]),
+        ("a\u2028b\u00a0c", ["a", "b", "c"]),
+        (" \t ", []),
+    ],
+)
+def test_words_and_marks_are_tokens(text: str, tokens: list[str]):
+    assert Words().split(text) == tokens
+    assert Words().join(tokens) == " ".join(text.split())
+    assert Words().starts(tokens) == [True] * len(tokens)
+
+
+@given(text=st.text() | st.text(alphabet="ab '’-.,()\t\"é_1"))
+def test_words_give_back_the_text_but_for_its_kinds_of_spaces(text: str):
+    tokens = Words().split(text)
+    assert Words().join(tokens) == " ".join(text.replace("￭", "■").split())
+    assert all(token.strip("￭") and not any(sign.isspace() for sign in token) for token in tokens)
+
+
+def test_a_joiner_in_a_text_cannot_glue_words():
+    assert Words().join(Words().split("a ￭ b ￭c")) == "a ■ b ■c"
+
+
+@given(text=st.text(alphabet=st.characters(categories=["L", "M", "N"]), min_size=1))
+def test_letters_of_no_script_are_torn_apart(text: str):
+    assert Words().split(text) == [text]
+    assert not any(unicodedata.category(sign) in ("Zs", "Cc") for sign in text)

@@ -25,6 +25,7 @@ from regard.training import loop, train
 
 Make = Callable[..., Experiment]
 TrainIn = Callable[..., Any]
+NewTrainer = Callable[..., loop.Trainer]
 
 
 # --- Loss ------------------------------------------------------------------------------------------------
@@ -82,10 +83,8 @@ def test_training_learns_with_fewer_true_tokens(tiny: Make, train_in: TrainIn, k
     assert (ratios[-1] < 0.6) == (kind != "constant")
 
 
-def test_a_coin_falls_for_each_token_as_often_as_the_ratio_says(brief: Make, tmp_path: Path, watcher: Any):
-    experiment = brief("training.teacher_forcing.ratio=0.7")
-    run = Run.create(tmp_path / "run", experiment, Codec.build(experiment.data, experiment.data.splits()["train"]))
-    trainer = loop.Trainer(run, experiment.data.splits(), watcher())
+def test_a_coin_falls_for_each_token_as_often_as_the_ratio_says(brief: Make, new_trainer: NewTrainer):
+    trainer = new_trainer(brief("training.teacher_forcing.ratio=0.7"))
     coins = trainer.coins(torch.zeros(200, 101, dtype=torch.long))
     assert coins is not None
     assert coins.shape == (200, 101)
@@ -113,12 +112,9 @@ def test_gradients_are_clipped(brief: Make, tmp_path: Path, watcher: Any, monkey
     assert [float(norm) for norm in norms] == pytest.approx([0.01, 0.01], rel=1e-3)
 
 
-def test_each_setting_of_the_optimizer_arrives(brief: Make, tmp_path: Path, watcher: Any):
+def test_each_setting_of_the_optimizer_arrives(brief: Make, new_trainer: NewTrainer):
     options = ("kind=adamw", "weight_decay=0.25", "beta1=0.5", "beta2=0.75", "epsilon=0.125")
-    experiment = brief(*(f"training.optimizer.{option}" for option in options))
-    splits = experiment.data.splits()
-    run = Run.create(tmp_path / "run", experiment, Codec.build(experiment.data, splits["train"]))
-    trainer = loop.Trainer(run, splits, watcher())
+    trainer = new_trainer(brief(*(f"training.optimizer.{option}" for option in options)))
     assert isinstance(trainer.optimizer, torch.optim.AdamW)
     group = trainer.optimizer.param_groups[0]
     assert (group["weight_decay"], group["betas"], group["eps"]) == (0.25, (0.5, 0.75), 0.125)
@@ -365,11 +361,8 @@ def test_what_was_saved_before_a_breakdown_stays(
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_state_with_a_broken_weight_is_not_saved(brief: Make, tmp_path: Path, watcher: Any, value: float):
-    experiment = brief()
-    splits = experiment.data.splits()
-    run = Run.create(tmp_path / "run", experiment, Codec.build(experiment.data, splits["train"]))
-    trainer = loop.Trainer(run, splits, watcher())
+def test_a_state_with_a_broken_weight_is_not_saved(brief: Make, new_trainer: NewTrainer, tmp_path: Path, value: float):
+    trainer = new_trainer(brief())
     trainer.step()
     trainer.save()
     before = contents(tmp_path / "run")

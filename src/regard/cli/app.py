@@ -21,6 +21,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+data = typer.Typer(help="Parallel text: get known data sets, check your own.", no_args_is_help=True)
+app.add_typer(data, name="data")
+
 
 def main() -> None:
     """Run a command; what a user has done wrong ends with exit code 2 and without a traceback."""
@@ -83,10 +86,15 @@ def train(
     settings = experiments.load(experiment, set_ or [])
     path = out or Path("runs") / Path(experiment).stem
     with Interruptions() as interruptions:
+        from regard.training import Stopped
         from regard.training import train as run_training
 
         with observer(interruptions) as watching:
-            progress = run_training(settings, path, watching)
+            try:
+                progress = run_training(settings, path, watching)
+            except Stopped:
+                print(f"{path}: stopped before the first step", file=sys.stderr)
+                sys.exit(interruptions.exit_code)
     if not progress.finished:
         print(f"{path}: stopped after step {progress.step:,}; the same command goes on from there", file=sys.stderr)
         sys.exit(interruptions.exit_code)
@@ -94,6 +102,38 @@ def train(
         f"{path}: done ({progress.finished}), {progress.step:,} steps in {progress.seconds:.0f} s; "
         f"best validation loss {progress.best_loss:.4f}, after step {progress.best_step:,}"
     )
+    from regard.cli.evaluating import print_conclusion
+
+    print_conclusion(path)
+
+
+@data.command("get")
+def data_get(
+    name: Annotated[str, typer.Argument(help="Which: multi30k.")],
+    origin: Annotated[
+        str | None, typer.Option("--from", metavar="FOLDER|URL", help="Where it lies already, in place of the net.")
+    ] = None,
+) -> None:
+    """Get a known data set, and check that it is what it should be."""
+    from regard.cli.getting import print_get
+
+    print_get(name, origin)
+
+
+@data.command("check")
+def data_check(
+    source: Annotated[Path, typer.Option(help="A text a line; or a .tsv file with source and target.")],
+    target: Annotated[Path | None, typer.Option(help="Their translations, a text a line.")] = None,
+    test_source: Annotated[
+        Path | None, typer.Option(help="The sources of a test set, to be held against these.")
+    ] = None,
+    test_target: Annotated[Path | None, typer.Option(help="Its targets.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Report on parallel text before training: lengths, words, repetitions, all that is wrong."""
+    from regard.cli.checking import print_check
+
+    print_check(source, target, (test_source, test_target) if test_source else None, as_json)
 
 
 @app.command()

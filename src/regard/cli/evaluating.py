@@ -10,8 +10,10 @@ from pathlib import Path
 from regard.cli.loading import load, use_threads_of
 from regard.cli.progress import Counter
 from regard.cli.tables import by_width, side_by_side
+from regard.conclusion import conclude, is_due
 from regard.errors import UserError
 from regard.evaluation.scores import Examination, as_json
+from regard.runs import EXAMPLES, Run
 from regard.search import Search
 from regard.tasks import Split
 
@@ -27,14 +29,28 @@ def widths(text: str) -> list[int]:
 def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[Search], json_lines: bool) -> None:
     results = []
     translators = [load(run) for run in runs]
-    sentences = sum(getattr(translator.experiment.data, split) for translator in translators)
+    examinations = []
+    for translator in translators:
+        use_threads_of(translator)
+        examinations.append(Examination(translator, split))
+    sentences = sum(len(examination.pairs) for examination in examinations)
     with Counter(sentences * len(searches), shown=not (json_lines and sys.stdout.isatty())) as counter:
-        for translator in translators:
-            use_threads_of(translator)
-            examination = Examination(translator, split)
+        for examination in examinations:
+            use_threads_of(examination.translator)
             for search in searches:
                 results.append(as_json(examination.evaluate(search, counter.advance)))
                 if json_lines:
                     print(json.dumps(results[-1]), flush=True)
     if not json_lines:
         print(by_width(results) if len(searches) > 1 else side_by_side(results))
+
+
+def print_conclusion(path: Path) -> None:
+    """After a training on real text: the scores of the test set, and where the examples are."""
+    run = Run(path)
+    if not is_due(run):
+        return
+    with Counter(None) as counter:
+        results = [as_json(evaluation) for evaluation in conclude(run, counter.advance)]
+    print(by_width(results))
+    print(f"{path / EXAMPLES / 'index.html'}: where it looked, in sentences that show something")

@@ -70,6 +70,8 @@ def draw_attention(translator: Translator, translation: Translation, numbers: Ma
         translation.tokens,
         title=" · ".join([translation.text, *(f"{axis} {number}" for axis, number in numbers.items())]),
         axes=[axis for axis in axes if axis not in numbers] if translation.tokens else (),
+        starts=translation.starts,
+        source_starts=translation.source_starts,
     )
     figures.save(figure, out)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
+    from regard.tasks import Split
     from regard.training import Observer, Progress
 
 PLAIN_EVERY = 15.0  # seconds between two plain lines
@@ -53,7 +54,11 @@ class PlainObserver:
         self.steps = 0
         self.first_step = 0
         self.began_at = 0.0
-        self.told_at = 0.0
+        self.told_at = time.monotonic()
+
+    def reading(self, split: Split, pairs: int) -> None:
+        if time.monotonic() - self.told_at >= PLAIN_EVERY:
+            self.tell(f"reading the {split} split: {pairs:,} pairs")
 
     def began(self, progress: Progress, steps: int, parameters: int) -> None:
         self.steps, self.first_step = steps, progress.step
@@ -108,6 +113,7 @@ class BarObserver(PlainObserver):
         self.tell(f"step {row['step']:,}/{self.steps:,}  {validation_line(row)}{'  best' if best else ''}")
 
     def tell(self, line: str) -> None:
+        self.told_at = time.monotonic()
         self.bar.console.print(line, highlight=False, markup=False)
 
 

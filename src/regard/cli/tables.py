@@ -8,7 +8,11 @@ Result = Mapping[str, object]
 MEASURES = {
     "sentences": ("sentences", "{:,}"),
     "exact_match": ("exact matches", "{:.1%}"),
-    "bleu": ("BLEU", "{:.1f}"),
+    "word_error": ("wrong words", "{:.2%}"),
+    "phoneme_error": ("phoneme errors", "{:.2%}"),
+    "bleu": ("BLEU", "{:.2f}"),
+    "bleu_lc": ("BLEU, lowercased", "{:.2f}"),
+    "chrf": ("chrF2", "{:.2f}"),
     "unfinished": ("cut off", "{:,}"),
     "log_probability": ("log-probability", "{:.3f}"),
     "token_accuracy": ("right tokens", "{:.2%}"),
@@ -18,13 +22,23 @@ MEASURES = {
     "sentences_per_second": ("sentences a second", "{:,.0f}"),
 }
 # What the width of a beam changes.
-OF_A_SEARCH = ("exact_match", "bleu", "unfinished", "log_probability", "sentences_per_second")
+OF_A_SEARCH = (
+    "exact_match",
+    "word_error",
+    "phoneme_error",
+    "bleu",
+    "bleu_lc",
+    "chrf",
+    "unfinished",
+    "log_probability",
+    "sentences_per_second",
+)
 
 
 def side_by_side(results: Sequence[Result]) -> str:
     """A column for each run, a row for each measure."""
     known = [key for key in MEASURES if any(key in result for result in results)]
-    return _aligned(
+    return aligned(
         [["", *(str(result["run"]) for result in results)]]
         + [[MEASURES[key][0], *(_cell(result, key) for result in results)] for key in known]
     )
@@ -38,14 +52,14 @@ def by_width(results: Sequence[Result]) -> str:
     if len({result["run"] for result in results}) > 1:
         names = ["run", *(str(result["run"]) for result in results)]
         table = [[name, *row] for name, row in zip(names, table, strict=True)]
-    return _aligned(table)
+    return aligned(table)
 
 
 def _cell(result: Result, key: str) -> str:
     return MEASURES[key][1].format(result[key]) if key in result else "–"
 
 
-def _aligned(table: Sequence[Sequence[str]]) -> str:
+def aligned(table: Sequence[Sequence[str]]) -> str:
     """The first column to the left, all others to the right."""
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     return "\n".join(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from regard.data.codec import Example
+from regard.data.corpus import lengths_of
 from regard.randomness import seed_for
 from regard.text import Vocabulary
 
@@ -52,7 +53,7 @@ class Batches:
     def __init__(self, examples: Sequence[Example], *, batch_tokens: int, seed: int) -> None:
         self.examples = examples
         self.seed = seed
-        self._buckets = torch.tensor([[-(-len(e.target) // BUCKET), -(-len(e.source) // BUCKET)] for e in examples])
+        self._buckets = torch.from_numpy(-(-lengths_of(examples)[:, ::-1] // BUCKET))  # [examples, target and source]
         self._keys = self._buckets[:, 0] * (self._buckets.max() + 1) + self._buckets[:, 1]
         self._cuts = self._cut(batch_tokens)
         self._epoch, self._order = -1, torch.empty(0)
@@ -64,12 +65,16 @@ class Batches:
 
     def at(self, step: int) -> Batch:
         """The batch of a step, counted from 0."""
+        return collate(self.rows(step))
+
+    def rows(self, step: int) -> list[Example]:
+        """The examples of a step."""
         epoch, turn = divmod(step, self.per_epoch)
         if epoch != self._epoch:
             self._shuffle(epoch)
         place = int(self._turns[turn])
         rows = self._order[self._cuts[place] : self._cuts[place + 1]]
-        return collate([self.examples[row] for row in rows.tolist()])
+        return [self.examples[row] for row in rows.tolist()]
 
     def once(self) -> Iterator[Batch]:
         """One epoch's batches, for measuring."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Self
 
 from regard.errors import UserError
-from regard.tasks import Pair, Task
+from regard.tasks import Notation, Pair, Task
 from regard.text import Vocabulary
 
 
@@ -21,25 +23,35 @@ class Example:
 
 @dataclass(frozen=True)
 class Codec:
-    """A task with what was learned of its texts: the vocabularies of both sides, and how long a source may be."""
+    """A notation and what was learned of its texts: the vocabularies of both sides, and how long a source may be."""
 
-    task: Task
+    notation: Notation
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     longest_source: int  # tokens in the longest training source, its end included
 
     @classmethod
-    def build(cls, task: Task, pairs: Sequence[Pair]) -> Self:
-        """The vocabularies are those of `pairs`, the training split."""
-        sources = [task.source_tokens(pair.source) for pair in pairs]
-        targets = [[task.start_token(pair.source), *task.target_tokens(pair)] for pair in pairs]
-        longest = max(len(source) for source in sources) + 1
-        return cls(task, Vocabulary.build(sources), Vocabulary.build(targets), longest)
+    def build(cls, task: Task, pairs: Iterable[Pair]) -> Self:
+        """Notation and vocabularies are those of `pairs`, the training split."""
+        notation = task.learn(pairs)
+        sources: Counter[str] = Counter()
+        targets: Counter[str] = Counter()
+        longest = 0
+        for pair in pairs:
+            source = notation.source_tokens(pair.source)
+            sources.update(source)
+            targets.update([notation.start_token(pair.source), *notation.target_tokens(pair)])
+            longest = max(longest, len(source) + 1)
+        return cls(notation, *notation.vocabularies(sources, targets), longest)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many tokens are numbered on each side."""
+        return len(self.source_vocabulary), len(self.target_vocabulary)
 
     def source(self, text: str) -> tuple[int, ...]:
-        tokens = self.task.source_tokens(text)
-        _check_known(tokens, self.source_vocabulary)
-        return (*self.source_vocabulary.numbers(tokens), Vocabulary.end)
+        tokens = self.notation.source_tokens(text)
+        return (*self._numbers(tokens, self.source_vocabulary), Vocabulary.end)
 
     def source_tokens(self, text: str) -> list[str]:
         """What the encoder reads, spelled out, `<end>` included."""
@@ -47,28 +59,46 @@ class Codec:
 
     def start(self, text: str) -> int:
         """What the decoder reads first."""
-        token = self.task.start_token(text)
+        token = self.notation.start_token(text)
         return self.target_vocabulary.numbers([token])[0] if token in self.target_vocabulary else Vocabulary.begin
 
     def prefix(self, text: str) -> tuple[int, ...]:
         """What the decoder has said once its output begins with `text`."""
-        tokens = self.task.tokenizer.split(text)
+        tokens = self.notation.prefix_tokens(text)
         _check_known(tokens, self.target_vocabulary)
         return tuple(self.target_vocabulary.numbers(tokens))
 
     def example(self, pair: Pair) -> Example:
-        tokens = self.task.target_tokens(pair)
-        _check_known(tokens, self.target_vocabulary)
-        target = (self.start(pair.source), *self.target_vocabulary.numbers(tokens), Vocabulary.end)
-        return Example(self.source(pair.source), target)
+        said = self._numbers(self.notation.target_tokens(pair), self.target_vocabulary)
+        return Example(self.source(pair.source), (self.start(pair.source), *said, Vocabulary.end))
 
     def examples(self, pairs: Iterable[Pair]) -> list[Example]:
         return [self.example(pair) for pair in pairs]
 
-    def text(self, numbers: Iterable[int]) -> str:
-        """The text of what a decoder has said; special tokens say nothing."""
-        special = (Vocabulary.pad, Vocabulary.begin, Vocabulary.end)
-        return self.task.target_text(self.target_vocabulary.spell(n for n in numbers if n not in special))
+    def text(self, numbers: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
+        """The text of what a decoder has said, special tokens left out; `instead` has other words for some places."""
+        silent = (Vocabulary.pad, Vocabulary.begin, Vocabulary.end)
+        said = [place for place, number in enumerate(numbers) if number not in silent]
+        words = {place: self.target_vocabulary.tokens[numbers[place]] for place in said} | dict(instead or {})
+        return self.notation.target_text(list(words.values()))
+
+    def vary(self, example: Example, random: Random) -> Example:
+        """The same pair in other tokens, where the notation knows several ways to write it."""
+        source, target = example.source[:-1], example.target[1:-1]
+        if Vocabulary.unknown in (*source, *target):
+            return example  # how it was spelled is forgotten
+        tokens = self.notation.resplit(
+            self.source_vocabulary.spell(source), self.target_vocabulary.spell(target), random
+        )
+        return Example(
+            (*self.source_vocabulary.numbers(tokens[0]), Vocabulary.end),
+            (example.target[0], *self.target_vocabulary.numbers(tokens[1]), Vocabulary.end),
+        )
+
+    def _numbers(self, tokens: Sequence[str], vocabulary: Vocabulary) -> list[int]:
+        if not self.notation.is_open:
+            _check_known(tokens, vocabulary)
+        return vocabulary.numbers(tokens)
 
 
 def _check_known(tokens: Sequence[str], vocabulary: Vocabulary) -> None:

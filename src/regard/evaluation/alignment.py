@@ -34,6 +34,8 @@ def forced_attention(model: Seq2Seq, examples: Sequence[Example]) -> list[Tensor
 def share_aligned(model: Seq2Seq, task: Task, pairs: Sequence[Pair], examples: Sequence[Example]) -> float | None:
     """The share of content words whose most attended source token is truly aligned; None where no truth is known."""
     hits: list[bool] = []
+    if not any(pair.alignment for pair in pairs):
+        return None
     for pair, weights in zip(pairs, forced_attention(model, examples), strict=True):
         if not bool(weights.any()):
             return None  # a model without attention looks nowhere

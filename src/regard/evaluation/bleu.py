@@ -1,4 +1,4 @@
-"""BLEU, by sacreBLEU, with the signature that says how it was computed."""
+"""BLEU and chrF, by sacreBLEU, with the signature that says how they were computed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
 
 @dataclass(frozen=True)
@@ -38,3 +39,21 @@ def bleu(
     )
     result = metric.corpus_score(list(texts), [list(truths)])
     return Bleu(result.score, result.precisions, result.bp, str(metric.get_signature()))
+
+
+@dataclass(frozen=True)
+class Chrf:
+    score: float  # 0 to 100
+    signature: str
+
+
+def chrf(texts: Sequence[str], truths: Sequence[str]) -> Chrf:
+    """chrF2: precision and recall of n-grams of up to 6 characters, recall counting twice."""
+    metric = CHRF()
+    result = metric.corpus_score(list(texts), [list(truths)])
+    return Chrf(result.score, str(metric.get_signature()))
+
+
+def sentence_chrf(text: str, truths: Sequence[str]) -> float:
+    """chrF2 of one sentence, 0 to 100, held against the truth that it is nearest to."""
+    return float(CHRF().sentence_score(text, list(truths)).score)

@@ -4,21 +4,38 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from regard import __version__
 from regard.data import Batches
+from regard.errors import UserError
 from regard.evaluation.alignment import share_aligned
-from regard.evaluation.bleu import bleu
+from regard.evaluation.bleu import bleu, chrf
 from regard.evaluation.measures import measure
+from regard.evaluation.phonemes import phoneme_error
 from regard.search import GREEDY, Search
-from regard.tasks import Split
-from regard.text import Words
+from regard.tasks import Pair, Split, Task
+from regard.translation import Translation
 from regard.translator import Advance, Translator, ignore
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, kw_only=True)
+class OwnScores:
+    """What only some kinds of text are scored by; None: not this one."""
+
+    bleu: float | None = None  # 0 to 100; None: not a task of words
+    bleu_lc: float | None = None  # the same without regard to capitals
+    bleu_signature: str | None = None
+    bleu_lc_signature: str | None = None
+    chrf: float | None = None  # chrF2, 0 to 100
+    chrf_signature: str | None = None
+    phoneme_error: float | None = None  # None: not a task of pronunciation
+    word_error: float | None = None  # words that match none of the pronunciations listed for them
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(OwnScores):
     run: str
     split: str
     sentences: int
@@ -31,8 +48,6 @@ class Evaluation:
     log_probability: float  # of a translation, on average
     unfinished: int  # translations cut off at the maximum length
     aligned: float | None  # content words whose most attended source token is a true one; None: no truth known
-    bleu: float | None  # 0 to 100; None: the task is not one of words
-    bleu_signature: str | None
     seconds: float  # for translating
     sentences_per_second: float
     seed: int
@@ -47,7 +62,7 @@ class Examination:
             raise ValueError("an examination is of one run; of several that vote, there is no one model to measure")
         self.translator, self.split = translator, split
         task, training = translator.experiment.data, translator.experiment.training
-        self.pairs = task.splits()[split]
+        self.pairs = pairs_of(task, split)
         examples = translator.codec.examples(self.pairs)
         batches = Batches(examples, batch_tokens=training.batch_tokens, seed=training.seed)
         self.forced = measure(translator.model, batches.once(), teacher=True)
@@ -55,13 +70,18 @@ class Examination:
 
     def evaluate(self, search: Search = GREEDY, advance: Advance = ignore) -> Evaluation:
         """Translate, and score what comes out."""
+        evaluation, _ = self.translate(search, advance)
+        return evaluation
+
+    def translate(self, search: Search, advance: Advance = ignore) -> tuple[Evaluation, list[Translation]]:
+        """The score, and what was scored."""
         began = time.perf_counter()
         translations = self.translator.translate([pair.source for pair in self.pairs], search, advance)
         seconds = time.perf_counter() - began
-        texts, truths = [translation.text for translation in translations], [pair.target for pair in self.pairs]
-        words = isinstance(self.translator.experiment.data.tokenizer, Words)
-        score = bleu(texts, truths) if words else None
-        return Evaluation(
+        texts = [translation.text for translation in translations]
+        truths = [(pair.target, *pair.others) for pair in self.pairs]
+        exact_match = sum(text in known for text, known in zip(texts, truths, strict=True)) / len(texts)
+        evaluation = Evaluation(
             run=str(self.translator.runs[0].path),
             split=self.split,
             sentences=len(texts),
@@ -70,17 +90,43 @@ class Examination:
             loss=self.forced.loss,
             perplexity=math.exp(min(self.forced.loss, 700.0)),
             token_accuracy=self.forced.token_accuracy,
-            exact_match=sum(text == truth for text, truth in zip(texts, truths, strict=True)) / len(texts),
+            exact_match=exact_match,
             log_probability=sum(translation.score for translation in translations) / len(texts),
             unfinished=sum(not translation.finished for translation in translations),
             aligned=self.aligned,
-            bleu=score.score if score else None,
-            bleu_signature=score.signature if score else None,
+            **asdict(self._own_scores(texts, truths, exact_match)),
             seconds=round(seconds, 3),
             sentences_per_second=round(len(texts) / seconds, 1),
             seed=self.translator.experiment.training.seed,
             version=__version__,
         )
+        return evaluation, translations
+
+    def _own_scores(self, texts: Sequence[str], truths: Sequence[Sequence[str]], exact_match: float) -> OwnScores:
+        """What texts of this kind are scored by besides exact matches."""
+        match self.translator.experiment.data.scored_by:
+            case "bleu":
+                first = [known[0] for known in truths]
+                cased, lowercased = bleu(texts, first), bleu(texts, first, lowercase=True)
+                characters = chrf(texts, first)
+                return OwnScores(
+                    bleu=cased.score,
+                    bleu_signature=cased.signature,
+                    bleu_lc=lowercased.score,
+                    bleu_lc_signature=lowercased.signature,
+                    chrf=characters.score,
+                    chrf_signature=characters.signature,
+                )
+            case "phonemes":
+                return OwnScores(phoneme_error=phoneme_error(texts, truths), word_error=1 - exact_match)
+        return OwnScores()
+
+
+def pairs_of(task: Task, split: Split) -> list[Pair]:
+    splits = task.splits()
+    if split not in splits:
+        raise UserError(f"data.{split}: this experiment names no files for it, so there is nothing to be measured on")
+    return list(splits[split])
 
 
 def evaluate(translator: Translator, split: Split) -> Evaluation:

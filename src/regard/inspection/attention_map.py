@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,8 +18,10 @@ from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike, NDArray
 
 from regard.inspection.figures import ems, literal, printable, say
+from regard.inspection.words import bare, spans, word_starts
 
 COLOURS = "inferno"  # black to bright in even steps, also in grey print and to colour-blind eyes
+HYPHEN = "‑"  # before a piece that goes on with a word
 LONGEST_LABEL = 16  # characters
 LARGEST_CELL = 0.36
 SMALLEST_CELL = 0.1  # below this its label could not be read, so only some are labelled
@@ -32,24 +35,33 @@ def draw(
     target_tokens: Sequence[str],
     title: str | None = None,
     axes: Sequence[str] = (),
+    starts: Sequence[bool] | None = None,
+    source_starts: Sequence[bool] | None = None,
 ) -> Figure:
     """A map of `weights` [output, source]: source tokens are columns, produced tokens rows, brighter is more.
 
     `axes` names the leading axes of `weights`: with ("head",) or ("layer", "head") there is one map for each,
     a layer being a row of maps. A single leading axis is broken into rows of four.
+
+    `starts` and `source_starts` say which tokens begin a word, where words are cut into pieces: there are lines between
+    words, and the pieces of one word stand under one bracket.
     """
     maps = _check(weights, len(source_tokens), len(target_tokens), axes)
     if not len(source_tokens) or not len(target_tokens):
         return say("nothing was read" if len(target_tokens) else "nothing was produced", title)
-    source, target = [label(token) for token in source_tokens], [label(token) for token in target_tokens]
+    source, target = piece_labels(source_tokens, source_starts), piece_labels(target_tokens, starts)
+    source_words = spans(word_starts(source_tokens, source_starts), len(source))
+    words = spans(word_starts(target_tokens, starts), len(target))
     sheet = Sheet.fit(source, target, maps.shape[:-2])
     figure = Figure(figsize=(sheet.width, sheet.height))
     for number, index in enumerate(np.ndindex(maps.shape[:-2])):
         row, column = divmod(number, sheet.columns)
         panel = figure.add_axes(sheet.place(row, column))
         image = _draw_cells(panel, maps[index])
+        _part_words(panel, words, source_words)
         _label_source(panel, source if row == 0 else [], sheet)
         _label_target(panel, target if column == 0 else [], sheet)
+        _join_pieces(panel, words if column == 0 else [], source_words if row == 0 else [], sheet)
         name = " · ".join(f"{axis} {i + 1}" for axis, i in zip(axes, index, strict=True))
         name_size = min(sheet.caption, 72 * sheet.map_width / max(ems(name), 1))
         panel.set_title(name, y=0, pad=-5, va="top", fontsize=name_size, **literal())
@@ -63,6 +75,16 @@ def label(token: str) -> str:
     """A token as its label: what cannot be seen is made visible, what is too long is cut."""
     text = printable(token).replace(" ", "␣")
     return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+
+
+def piece_labels(tokens: Sequence[str], starts: Sequence[bool] | None) -> list[str]:
+    """A label for each token; where words are told, without marks of spaces, and with a hyphen if one goes on."""
+    if not starts:
+        return [label(token) for token in tokens]
+    return [
+        label(bare(token) if begins else HYPHEN + token)
+        for token, begins in zip(tokens, word_starts(tokens, starts), strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -149,11 +171,33 @@ def _draw_cells(panel: Axes, weights: NDArray[np.float64]) -> AxesImage:
     outputs, sources = weights.shape
     panel.set_xticks(np.arange(1, sources) - 0.5, minor=True)
     panel.set_yticks(np.arange(1, outputs) - 0.5, minor=True)
-    panel.tick_params(which="both", length=0)
+    panel.tick_params(which="both", length=0, pad=5)
     if max(weights.shape) <= 24:  # among many cells the lines would be all that one sees
         panel.grid(which="minor", color="white", linewidth=0.5, alpha=0.25)
     panel.spines[:].set_visible(False)
+    panel.autoscale(False)  # lines that are drawn later do not move the map
     return image
+
+
+def _part_words(panel: Axes, words: Sequence[range], source_words: Sequence[range]) -> None:
+    """A line between one word and the next, clearer than those between cells."""
+    outputs, sources = words[-1].stop, source_words[-1].stop
+    if len(words) < outputs or len(source_words) < sources:  # else the lines between cells will do
+        style: dict[str, Any] = {"color": "white", "linewidth": 0.8, "alpha": 0.5}
+        panel.hlines([word.start - 0.5 for word in words[1:]], -0.5, sources - 0.5, **style)
+        panel.vlines([word.start - 0.5 for word in source_words[1:]], -0.5, outputs - 0.5, **style)
+
+
+def _join_pieces(panel: Axes, words: Sequence[range], source_words: Sequence[range], sheet: Sheet) -> None:
+    """A bracket between the map and its labels for each word of several pieces."""
+    style: dict[str, Any] = {"color": "dimgrey", "linewidth": 1.2, "clip_on": False}
+    edge = -0.5 - 2.5 / 72 / sheet.cell  # in cells
+    for word in words:
+        if len(word) > 1:
+            panel.vlines(edge, word.start - 0.35, word.stop - 0.65, **style)
+    for word in source_words:
+        if len(word) > 1:
+            panel.hlines(edge, word.start - 0.35, word.stop - 0.65, **style)
 
 
 def _label_source(panel: Axes, labels: Sequence[str], sheet: Sheet) -> None:

@@ -72,10 +72,13 @@ def literal() -> dict[str, Any]:
 
 @cache
 def fonts() -> list[str]:
-    """The font that comes with matplotlib, then those that fill its gaps, where they are installed."""
+    """The font that comes with matplotlib, then those that fill its gaps, where they are installed.
+
+    The last is for those who look at an .svg file without them.
+    """
     # Asking for a font that is not there would log a complaint for each piece of text.
     installed = {font.name for font in fontManager.ttflist}
-    return ["DejaVu Sans", *(name for name in WIDER_FONTS if name in installed)]
+    return ["DejaVu Sans", *(name for name in WIDER_FONTS if name in installed), "sans-serif"]
 
 
 def printable(text: str) -> str:

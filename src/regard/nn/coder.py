@@ -30,6 +30,7 @@ class Encoding:
 class Encoder(nn.Module, ABC):
     """Source tokens in, an `Encoding` out."""
 
+    embedding: Embedding
     size: int  # of a state
     longest: int | None = None  # the longest source it takes; None: no limit
 
@@ -69,6 +70,7 @@ class Decoder(nn.Module, ABC, Generic[StateType]):
 
     longest: int | None = None  # the longest target it can produce; None: no limit
     weight_axes: tuple[str, ...] = ()  # the axes of the weights between batch and steps, e.g. ("layer", "head")
+    embedding: Embedding
     readout: Readout
 
     @abstractmethod

@@ -1,14 +1,16 @@
-"""Generated tasks: deterministic from their seed, with splits that share no pair."""
+"""What can be learned: generated tasks, deterministic from their seed, and texts from files."""
 
 from regard.tasks.addition import Addition
 from regard.tasks.case import Case
 from regard.tasks.clauses import Clauses
 from regard.tasks.copy import Copy
+from regard.tasks.g2p import G2P
+from regard.tasks.parallel import Files, Multi30k
 from regard.tasks.reverse import Reverse
 from regard.tasks.spaces import Spaces
-from regard.tasks.task import SPLITS, Pair, Split, Task
+from regard.tasks.task import SPLITS, Notation, Pair, Split, Task
 
-__all__ = ["SPLITS", "TASKS", "Pair", "Split", "Task"]
+__all__ = ["SPLITS", "TASKS", "Notation", "Pair", "Split", "Task"]
 
 TASKS: dict[str, type[Task]] = {
     "case": Case,
@@ -17,4 +19,7 @@ TASKS: dict[str, type[Task]] = {
     "reverse": Reverse,
     "copy": Copy,
     "clauses": Clauses,
+    "files": Files,
+    "multi30k": Multi30k,
+    "g2p": G2P,
 }

@@ -9,13 +9,14 @@ from typing import Literal
 from pydantic import Field
 
 from regard.errors import UserError
-from regard.tasks.task import Pair, Task
+from regard.tasks.generated import Generated
+from regard.tasks.task import Pair
 
 NUMBER = "(0|[1-9][0-9]*)"
 SUM = re.compile(rf"{NUMBER}\+{NUMBER}")
 
 
-class Addition(Task):
+class Addition(Generated):
     """`27+58` → `85`, numbers of up to `digits` digits.
 
     Shows characters in, characters out, with carries: the first digit that is written may depend on the last

@@ -14,8 +14,9 @@ from pydantic import Field
 from regard.tasks import clauses_lexicon as lexicon
 from regard.tasks.clauses_grammar import Clause, NounPhrase, Phrase, Setting, Tense, sentence
 from regard.tasks.clauses_lexicon import Noun, Pronoun, Verb
-from regard.tasks.task import Pair, Task
-from regard.text import Tokenizer, Words
+from regard.tasks.generated import Generated
+from regard.tasks.task import Pair, ScoredBy
+from regard.text import Spaced, Tokenizer
 
 
 def draw_noun_phrase(random: Random, nouns: Sequence[Noun]) -> NounPhrase:
@@ -83,7 +84,7 @@ def draw_sentence(random: Random, length: int) -> Phrase:
     return sentence(clauses, conjunctions, swapped=may_swap and random.random() < 0.4)
 
 
-class Clauses(Task):
+class Clauses(Generated):
     """German sentences into English ones, with the order of words that makes German German.
 
     Verbs stand second in main clauses and last in subordinate ones, some fall into two pieces far apart, and
@@ -96,7 +97,8 @@ class Clauses(Task):
     train: int = Field(12_000, ge=1)
     max_clauses: int = Field(2, ge=1, le=3)
 
-    tokenizer: ClassVar[Tokenizer] = Words()
+    tokenizer: ClassVar[Tokenizer] = Spaced()
+    scored_by: ClassVar[ScoredBy] = "bleu"
     # Grammar, and the words that the one before them gives away: `up` after `get`, `front of` after `in`.
     function_words: ClassVar[frozenset[str]] = frozenset(
         {"the", "a", "an", "any", "that", "to", "do", "does", "did", ",", "."}

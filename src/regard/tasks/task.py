@@ -1,23 +1,20 @@
-"""What a generated task is: settings, a way to make one pair, and how its texts are read and written."""
+"""What a task is: pairs of texts to learn from, and how these texts are written as tokens."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import ClassVar, Literal
 
-from pydantic import Field
-
-from regard.errors import UserError
 from regard.settings import Section
-from regard.text import BEGIN, Characters, Tokenizer
+from regard.text import BEGIN, Characters, Tokenizer, Vocabulary
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
-# How often in a row a task may repeat itself before we conclude that it has nothing new to say.
-PATIENCE = 1000
+ScoredBy = Literal["exact match", "bleu", "phonemes"]
 
 
 @dataclass(frozen=True)
@@ -27,23 +24,14 @@ class Pair:
     source: str
     target: str
     alignment: frozenset[tuple[int, int]] = frozenset()  # (target token, source token), counted from 0
+    others: tuple[str, ...] = ()  # targets that would be right as well
 
 
-class Task(Section, ABC):
-    """The settings that all tasks share; a task adds its own and says how to make one pair."""
+class Notation:
+    """How texts are written as tokens, and tokens as texts. A task has one, or learns it from its training texts."""
 
-    train: int = Field(20_000, ge=1)
-    validation: int = Field(500, ge=1)
-    test: int = Field(1_000, ge=1)
-    seed: int = Field(1, ge=0)
-
-    tokenizer: ClassVar[Tokenizer] = Characters()
-    # Target tokens that carry grammar more than meaning: not counted when attention is held against the truth.
-    function_words: ClassVar[frozenset[str]] = frozenset()
-
-    @abstractmethod
-    def generate(self, random: Random) -> Pair:
-        """One pair, drawn with nothing but `random`."""
+    tokenizer: ClassVar[Tokenizer] = Characters()  # of the targets, and of the sources unless they are read otherwise
+    is_open: ClassVar[bool] = False  # may texts have tokens that were never seen? If not, they are refused
 
     def source_tokens(self, text: str) -> list[str]:
         """What the encoder reads; a text that this task cannot serve is a `UserError`."""
@@ -55,34 +43,67 @@ class Task(Section, ABC):
 
     def target_tokens(self, pair: Pair) -> list[str]:
         """What the decoder has to say."""
-        return self.tokenizer.split(pair.target)
+        return self.prefix_tokens(pair.target)
+
+    def prefix_tokens(self, text: str) -> list[str]:
+        """What the decoder says when its output begins with `text`."""
+        return self.tokenizer.split(text)
 
     def target_text(self, tokens: Sequence[str]) -> str:
         return self.tokenizer.join(tokens)
 
-    def splits(self) -> dict[Split, list[Pair]]:
-        """All pairs. No source stands twice, be it in one split or in two.
+    def source_starts(self, tokens: Sequence[str]) -> list[bool]:
+        """Where words begin."""
+        return [True] * len(tokens)
 
-        The test set is drawn first and each split has its own random numbers, so a larger training set leaves
-        the sentences on which results are compared as they were.
-        """
-        seen: set[str] = set()
-        return {split: self._draw(split, seen) for split in reversed(SPLITS)}
+    def target_starts(self, tokens: Sequence[str]) -> list[bool]:
+        return [True] * len(tokens)
 
-    def _draw(self, split: Split, seen: set[str]) -> list[Pair]:
-        random = Random(f"{self.seed}/{split}")
-        pairs: list[Pair] = []
-        wanted: int = getattr(self, split)
-        failures = 0
-        while len(pairs) < wanted:
-            pair = self.generate(random)
-            if pair.source not in seen:
-                seen.add(pair.source)
-                pairs.append(pair)
-                failures = 0
-            elif (failures := failures + 1) == PATIENCE:
-                raise UserError(
-                    f"data.{split}: {wanted} pairs were asked for, but this task ran out of new ones after "
-                    f"{len(seen)} in all splits; ask for fewer, or make the task larger"
-                )
-        return pairs
+    def vocabularies(self, sources: Counter[str], targets: Counter[str]) -> tuple[Vocabulary, Vocabulary]:
+        """What is numbered on both sides, given how often each token stands in the training texts."""
+        return Vocabulary.counted(sources), Vocabulary.counted(targets)
+
+    @property
+    def varies(self) -> bool:
+        """Does `resplit` ever give other tokens?"""
+        return False
+
+    def resplit(self, source: Sequence[str], target: Sequence[str], random: Random) -> tuple[list[str], list[str]]:
+        """The same two texts, perhaps in other tokens, for a model that shall not get used to one way."""
+        return list(source), list(target)
+
+    def files(self) -> dict[str, bytes]:
+        """What a run has to keep of it besides the vocabularies: file names and contents."""
+        return {}
+
+
+class Task(Section, Notation, ABC):
+    """The section `data` of an experiment."""
+
+    scored_by: ClassVar[ScoredBy] = "exact match"
+    # Target tokens that carry grammar more than meaning: not counted when attention is held against the truth.
+    function_words: ClassVar[frozenset[str]] = frozenset()
+    # Settings that name files; relative ones are meant from where the experiment file lies.
+    paths: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def splits(self) -> Mapping[Split, Iterable[Pair]]:
+        """All pairs; a split can be gone through any number of times, and may be too large to be held in memory."""
+
+    @property
+    def has_joint_vocabulary(self) -> bool:
+        """Are tokens numbered alike on both sides?"""
+        return False
+
+    @property
+    def has_real_test(self) -> bool:
+        """Is there a test set of real text, on which a finished training is to be scored?"""
+        return False
+
+    def learn(self, pairs: Iterable[Pair]) -> Notation:
+        """How texts like those of `pairs`, the training split, are written as tokens."""
+        return self
+
+    def learned(self, read: Callable[[str], bytes]) -> Notation:
+        """What `learn` gave, from its `files`."""
+        return self

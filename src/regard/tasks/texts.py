@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from regard.errors import UserError
 from regard.settings import impossible
-from regard.tasks.task import Task
+from regard.tasks.generated import Generated
 
 Length = Annotated[int, Field(ge=1, le=1000)]
 
@@ -39,7 +39,7 @@ PATTERNS = (
 )
 
 
-class TextTask(Task):
+class TextTask(Generated):
     """A task whose source is a random text with a least and a greatest length, counted in characters."""
 
     min_length: Length = 1

@@ -1,6 +1,6 @@
 """Between text and numbers: tokenizers and vocabularies."""
 
-from regard.text.tokenizers import Characters, Tokenizer, Words
+from regard.text.tokenizers import Characters, Spaced, Tokenizer, Words
 from regard.text.vocabulary import BEGIN, END, PAD, UNKNOWN, Vocabulary
 
-__all__ = ["BEGIN", "END", "PAD", "UNKNOWN", "Characters", "Tokenizer", "Vocabulary", "Words"]
+__all__ = ["BEGIN", "END", "PAD", "UNKNOWN", "Characters", "Spaced", "Tokenizer", "Vocabulary", "Words"]

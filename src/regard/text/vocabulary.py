@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 PAD, BEGIN, END, UNKNOWN = "<pad>", "<begin>", "<end>", "<unknown>"
 SPECIAL = (PAD, BEGIN, END, UNKNOWN)
@@ -26,9 +26,19 @@ class Vocabulary:
 
     @classmethod
     def build(cls, sentences: Iterable[Iterable[str]]) -> Vocabulary:
-        """All tokens of `sentences`, the most frequent first, equals in the order of their spelling."""
-        counts = Counter(token for sentence in sentences for token in sentence if token not in SPECIAL)
-        return cls([*SPECIAL, *sorted(counts, key=lambda token: (-counts[token], token))])
+        """All tokens of `sentences`."""
+        return cls.counted(Counter(token for sentence in sentences for token in sentence))
+
+    @classmethod
+    def counted(cls, counts: Mapping[str, int], *, min_frequency: int = 1, size: int | None = None) -> Vocabulary:
+        """The most frequent first, equals in the order of their spelling; `size` of them at most."""
+        tokens = sorted((-count, token) for token, count in counts.items() if count >= min_frequency)
+        return cls.listed([token for _, token in tokens][:size])
+
+    @classmethod
+    def listed(cls, tokens: Iterable[str]) -> Vocabulary:
+        """These tokens, behind the special ones; what is only spelled like a special one is left out."""
+        return cls([*SPECIAL, *(token for token in tokens if token not in SPECIAL)])
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from random import Random
 from typing import Any, Protocol
 
 import torch
@@ -16,14 +17,14 @@ from torch.nn.utils import clip_grad_norm_
 
 from regard.assembly import build_model
 from regard.config import Experiment
-from regard.data import Batches, Codec, Example
+from regard.data import Batches, Codec, Example, collate
 from regard.errors import UserError
 from regard.evaluation.measures import measure
 from regard.files import locked
-from regard.nn import Seq2Seq
 from regard.randomness import seed_for
 from regard.runs import MODEL, Run, weights_of
-from regard.tasks import Pair, Split
+from regard.tasks import Split
+from regard.training.material import Material, Watched, check_lengths, gathered
 from regard.training.progress import Progress, load_state, save_state
 from regard.training.schedules import learning_rate, teacher_forcing
 
@@ -33,6 +34,8 @@ class Observer(Protocol):
 
     def began(self, progress: Progress, steps: int, parameters: int) -> None: ...
 
+    def reading(self, split: Split, pairs: int) -> None: ...
+
     def stepped(self, progress: Progress, loss: float) -> None: ...
 
     def validated(self, row: dict[str, Any], best: bool) -> None: ...
@@ -41,17 +44,24 @@ class Observer(Protocol):
 
 
 def train(experiment: Experiment, path: Path, observer: Observer) -> Progress:
-    """Train, or go on with training, in the run directory `path`, until the end or until asked to stop."""
+    """Train, or go on with training, in the run directory `path`, until the end or until asked to stop.
+
+    A new run directory is made once all is known to be in order.
+    """
     is_new = not path.exists() or (path.is_dir() and not any(path.iterdir()))
     if not is_new:
         _same_experiment(Run(path), experiment)
-    pairs = experiment.data.splits()
-    if is_new:
-        Run.create(path, experiment, Codec.build(experiment.data, pairs["train"]))
-    with locked(path) as alone:
-        if not alone:
-            raise UserError(f"{path}: another process is training here")
-        return Trainer(Run(path), pairs, observer).run()
+    splits = experiment.data.splits()
+    pairs = {split: Watched(those, split, observer) for split, those in splits.items()}
+    codec = Codec.build(experiment.data, pairs["train"]) if is_new else Run(path).codec()
+    with gathered(codec, pairs, path.absolute().parent) as material:
+        check_lengths(experiment, material)
+        if is_new:
+            Run.create(path, experiment, codec)
+        with locked(path) as alone:
+            if not alone:
+                raise UserError(f"{path}: another process is training here")
+            return Trainer(Run(path), material, observer).run()
 
 
 def _same_experiment(run: Run, experiment: Experiment) -> None:
@@ -73,37 +83,17 @@ def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _examples(codec: Codec, split: Split, pairs: list[Pair]) -> list[Example]:
-    try:
-        return codec.examples(pairs)
-    except UserError as error:
-        raise UserError(f"data.train: too few pairs to know all that the {split} split is made of: {error}") from None
-
-
-def _check_lengths(model: Seq2Seq, examples: list[Example]) -> None:
-    longest = {
-        "encoder": (model.encoder.longest, max(len(example.source) for example in examples)),
-        "decoder": (model.decoder.longest, max(len(example.target) for example in examples) - 1),
-    }
-    for side, (limit, needed) in longest.items():
-        if limit is not None and needed > limit:
-            raise UserError(
-                f"model.{side}.positions.longest: {limit} positions are too few; the data has sequences of {needed} "
-                "tokens, their end included"
-            )
-
-
 class Trainer:
     """One run's model, optimizer and batches; what happens at a step depends on the seed and the step alone."""
 
-    def __init__(self, run: Run, pairs: Mapping[Split, list[Pair]], observer: Observer) -> None:
+    def __init__(self, run: Run, material: Material, observer: Observer) -> None:
         self.run_directory = run
         self.observer = observer
         self.settings = settings = run.experiment.training
-        codec = run.codec()
+        self.codec = codec = material.codec
         torch.set_num_threads(settings.threads)
         torch.manual_seed(seed_for(settings.seed, "weights"))
-        self.model = build_model(run.experiment.model, len(codec.source_vocabulary), len(codec.target_vocabulary))
+        self.model = build_model(run.experiment.model, *codec.sizes)
         options = settings.optimizer
         self.optimizer = OPTIMIZERS[options.kind](
             self.model.parameters(),
@@ -114,16 +104,15 @@ class Trainer:
             fused=True,
         )
 
-        def batches(examples: list[Example]) -> Batches:
+        def batches(examples: Sequence[Example]) -> Batches:
             return Batches(examples, batch_tokens=settings.batch_tokens, seed=settings.seed)
 
-        examples = {split: _examples(codec, split, pairs[split]) for split in pairs}
-        _check_lengths(self.model, [example for split in examples.values() for example in split])
-        self.batches = batches(examples["train"])
-        self.validation = batches(examples["validation"])
+        self.batches = batches(material.train)
+        self.validation = batches(material.validation)
         self.steps = settings.epochs * self.batches.per_epoch
         self.validate_every = settings.validate_every or self.batches.per_epoch
         self.progress = load_state(run, self.model, self.optimizer)
+        self.progress.check_corpus(material.train.digest, run.path)
 
     def run(self) -> Progress:
         """Step by step to the end, or until the observer wants to stop; the state is saved in both cases."""
@@ -154,7 +143,7 @@ class Trainer:
     def step(self) -> None:
         progress, began = self.progress, time.monotonic()
         torch.manual_seed(seed_for(self.settings.seed, "step", progress.step))  # for dropout and for the coins
-        batch = self.batches.at(progress.step)
+        batch = collate(self.read_anew(self.batches.rows(progress.step)))
         given = self.coins(batch.inputs)
         rate = learning_rate(self.settings.rate, progress.step, self.steps, progress.validation_losses)
         for group in self.optimizer.param_groups:
@@ -174,6 +163,11 @@ class Trainer:
         progress.tokens += len(truth)
         progress.seconds += time.monotonic() - began
         self.observer.stepped(progress, loss.item())
+
+    def read_anew(self, examples: list[Example]) -> list[Example]:
+        """The same texts in other tokens, where their notation has several ways to write them."""
+        random = Random(seed_for(self.settings.seed, "tokens", self.progress.step))
+        return [self.codec.vary(example, random) for example in examples] if self.codec.notation.varies else examples
 
     def coins(self, inputs: Tensor) -> Tensor | None:
         """For each token, does the decoder read the true one? None: always."""

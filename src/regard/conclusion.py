@@ -1,0 +1,66 @@
+"""What is done once a training on real text is over: the test set is scored, and a page of examples is made."""
+
+from __future__ import annotations
+
+import json
+
+from regard import files
+from regard.evaluation.bleu import sentence_chrf
+from regard.evaluation.scores import Evaluation, Examination, as_json
+from regard.inspection.choosing import Shown
+from regard.inspection.examples import write_examples
+from regard.runs import EXAMPLES, SCORES, Run
+from regard.search import GREEDY, Search
+from regard.tasks import Pair
+from regard.translation import Translation, mean_map
+from regard.translator import Advance, Translator, ignore
+
+BEAM = Search(beam=5)
+
+
+def is_due(run: Run) -> bool:
+    """Has this run a test set of real text that it was not yet held against?"""
+    return run.experiment.data.has_real_test and not run.has(SCORES)
+
+
+def conclude(run: Run, advance: Advance = ignore) -> list[Evaluation]:
+    """Score the test set, greedily and with a beam, and show examples of the latter."""
+    examination = Examination(Translator(run), "test")
+    greedy = examination.evaluate(GREEDY, advance)
+    beam, translations = examination.translate(BEAM, advance)
+    shown = [
+        _shown(number, pair, translation)
+        for number, (pair, translation) in enumerate(zip(examination.pairs, translations, strict=True), start=1)
+    ]
+    write_examples(run.path / EXAMPLES, shown, f"Where {run.path.name} looks", _facts(run, beam))
+    scores = [as_json(greedy), as_json(beam)]
+    files.write(run.path / SCORES, json.dumps(scores, indent=2).encode())  # last: it says that all is done
+    return [greedy, beam]
+
+
+def _shown(number: int, pair: Pair, translation: Translation) -> Shown:
+    return Shown(
+        number=number,
+        source=pair.source,
+        output=translation.text,
+        reference=pair.target,
+        tokens=translation.tokens,
+        source_tokens=translation.source_tokens,
+        starts=translation.starts,
+        source_starts=translation.source_starts,
+        weights=mean_map(translation.attention),
+        score=sentence_chrf(translation.text, [pair.target, *pair.others]),
+    )
+
+
+def _facts(run: Run, beam: Evaluation) -> dict[str, str]:
+    """What stands at the head of the page."""
+    facts = {
+        "experiment": run.experiment.description,
+        "sentences": f"{beam.sentences:,}, translated with a beam of {beam.beam}",
+    }
+    if beam.bleu is not None and beam.bleu_lc is not None:
+        facts["BLEU"] = f"{beam.bleu:.2f}, lowercased {beam.bleu_lc:.2f} ({beam.bleu_signature})"
+    if beam.word_error is not None:
+        facts["wrong words"] = f"{beam.word_error:.2%}"
+    return facts | {"score of a sentence": "chrF2, 0 to 100"}

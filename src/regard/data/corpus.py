@@ -1,0 +1,67 @@
+"""Examples that need not fit into memory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from array import array
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import overload
+
+import numpy as np
+
+from regard.data.codec import Example
+
+
+class Corpus(Sequence[Example]):
+    """Token numbers in a file without a name, from which each example is read when it is asked for.
+
+    In memory are only the lengths and the places of the examples: 16 bytes each. The file is gone when the process
+    ends, however it ends.
+    """
+
+    def __init__(self, examples: Iterable[Example], folder: Path) -> None:
+        """Write down `examples`, in a file on the disk that has `folder`."""
+        lengths = array("i")
+        digest = hashlib.sha256()
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (open as long as this object lives)
+        for example in examples:
+            numbers = array("i", (*example.source, *example.target)).tobytes()
+            lengths.extend((len(example.source), len(example.target)))
+            digest.update(numbers)
+            self._file.write(numbers)
+        self._file.flush()
+        self.lengths = np.array(lengths, dtype=np.int32).reshape(-1, 2)  # of sources and targets
+        self.digest = digest.hexdigest()  # tells whether two corpora are the same
+        self._places = np.concatenate([[0], self.lengths.sum(1, dtype=np.int64).cumsum()])
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Example]: ...
+
+    def __getitem__(self, index: int | slice) -> Example | list[Example]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        index = range(len(self))[index]  # a wrong one is an IndexError
+        begin, end = self._places[index : index + 2].tolist()
+        numbers = array("i")
+        numbers.frombytes(os.pread(self._file.fileno(), (end - begin) * numbers.itemsize, begin * numbers.itemsize))
+        source = int(self.lengths[index, 0])
+        return Example(tuple(numbers[:source]), tuple(numbers[source:]))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def lengths_of(examples: Sequence[Example]) -> np.ndarray:
+    """[examples, 2]: how many tokens the sources and the targets have."""
+    if isinstance(examples, Corpus):
+        return examples.lengths
+    return np.array([(len(example.source), len(example.target)) for example in examples], dtype=np.int32)

@@ -1,0 +1,149 @@
+"""A page of examples: the sentences that show something, why they were chosen, and where the model looked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from string import Template
+from tempfile import TemporaryDirectory
+
+from regard import files
+from regard.errors import UserError
+from regard.inspection import attention_map, figures
+from regard.inspection.choosing import Chosen, Reason, Shown, choose
+
+PAGE = "index.html"
+TEMPLATE = Path(__file__).with_name("examples.html")
+GUIDE = (
+    "Each picture is a map of attention: an output word is a row, a source word a column, and the brighter a cell, the "
+    "more the model looked at that source word when it wrote that output word. A word that was read or written in "
+    "pieces has a bracket. Measures go by words, and leave out ends and punctuation."
+)
+NO_ATTENTION = "This model has no attention: it looks nowhere, so there are no maps, only translations."
+NO_SENTENCES = "There are no sentences to show."
+
+
+def write_examples(folder: Path, shown: Sequence[Shown], title: str, facts: Mapping[str, str]) -> None:
+    """Write `index.html` and its pictures, in place of an older folder of examples.
+
+    The folder appears whole: it is made beside its place, under another name, and then renamed.
+    """
+    if folder.exists() and not (folder / PAGE).exists():
+        raise UserError(f"{folder}: this is no folder of examples, so it is not replaced")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as workshop:
+            draft = Path(workshop) / "new"
+            draft.mkdir()
+            _fill(draft, shown, title, facts)
+            if folder.exists():
+                folder.rename(Path(workshop) / "old")
+            draft.rename(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot write the examples: {error.strerror or error}") from error
+
+
+def _fill(folder: Path, shown: Sequence[Shown], title: str, facts: Mapping[str, str]) -> None:
+    chosen = choose(shown)
+    pictures: dict[int, bytes] = {each.shown.number: _draw(each.shown) for each in chosen if each.shown.looks}
+    for number, picture in pictures.items():
+        files.write(folder / _file_name(number), picture)
+    page = _page(chosen, pictures, _guide(shown), title, facts)
+    # A lone half of a surrogate pair cannot be encoded; it becomes a reference, which browsers show as �.
+    files.write(folder / PAGE, page.encode("utf-8", "xmlcharrefreplace"))
+
+
+def _guide(shown: Sequence[Shown]) -> str:
+    if not shown:
+        return NO_SENTENCES
+    return GUIDE if any(each.looks for each in shown) else NO_ATTENTION
+
+
+def _draw(shown: Shown) -> bytes:
+    figure = attention_map.draw(
+        shown.weights,
+        shown.source_tokens,
+        shown.tokens,
+        starts=shown.starts,
+        source_starts=shown.source_starts,
+    )
+    return figures.render(figure, ".svg")
+
+
+def _file_name(number: int) -> str:
+    return f"sentence-{number}.svg"
+
+
+def _page(
+    chosen: Sequence[Chosen], pictures: Mapping[int, bytes], guide: str, title: str, facts: Mapping[str, str]
+) -> str:
+    """The whole page. Whatever comes from outside is escaped where it is put in."""
+    numbers = [each.shown.number for each in chosen]
+    articles = [
+        (each.reason, _article(each, pictures.get(each.shown.number), previous, following))
+        for each, previous, following in zip(chosen, [None, *numbers], [*numbers[1:], None], strict=False)
+    ]
+    groups = [
+        (f"group-{place}", reason, [article for _, article in group])
+        for place, (reason, group) in enumerate(groupby(articles, lambda pair: pair[0]), start=1)
+    ]
+    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        title=escape(title),
+        facts=_described(facts),
+        guide=escape(guide),
+        contents="\n".join(
+            f'<li><a href="#{place}">{escape(reason.title)}</a> ({len(group)})</li>' for place, reason, group in groups
+        ),
+        sections="\n".join(_section(place, reason, group) for place, reason, group in groups),
+    )
+
+
+def _section(place: str, reason: Reason, articles: Sequence[str]) -> str:
+    head = f'<section id="{place}">\n<h2>{escape(reason.title)}</h2>\n<p>{escape(reason.explanation)}</p>'
+    return "\n".join([head, *articles, "</section>"])
+
+
+def _article(chosen: Chosen, picture: bytes | None, previous: int | None, following: int | None) -> str:
+    """One example. The links to its neighbours are for those who do not leaf by keyboard."""
+    shown = chosen.shown
+    links = [(previous, "←", "previous"), (following, "→", "next")]
+    score = f"score {shown.score:.1f}"
+    told = chosen.told if chosen.told == score else f"{chosen.told} · {score}"
+    return f"""<article id="sentence-{shown.number}">
+<header><h3>Sentence {shown.number}</h3><span>{escape(told)}</span>
+<nav>{" ".join(f'<a href="#sentence-{to}" aria-label="{name}">{arrow}</a>' for to, arrow, name in links if to)}</nav>
+</header>
+<dl>
+{_text("source", shown.source)}
+{_text("output", shown.output, note="(cut off at the largest length)" if shown.cut_off else "")}
+{_text("reference", shown.reference)}
+</dl>
+{_image(shown, picture) if picture else ""}
+</article>"""
+
+
+def _text(name: str, text: str, note: str = "") -> str:
+    """A text in a language that nobody told, in whichever direction it is written."""
+    if not text.strip():
+        note = f"(nothing) {note}".strip()
+    noted = f' <span class="note" lang="en" dir="ltr">{escape(note)}</span>' if note else ""
+    return f'<dt>{name}</dt><dd class="{name}" lang="" dir="auto" translate="no">{escape(text)}{noted}</dd>'
+
+
+def _image(shown: Shown, picture: bytes) -> str:
+    """The picture on a white card. Its size is told so that nothing moves when it is loaded."""
+    name = _file_name(shown.number)
+    size = re.search(rb'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', picture)
+    width, height = (round(float(side)) for side in size.groups()) if size else (0, 0)
+    alt = f"attention of {len(shown.tokens)} output tokens to {len(shown.source_tokens)} source tokens"
+    image = f'<img src="{name}" alt="{alt}" width="{width}" height="{height}" loading="lazy">'
+    return f'<a class="picture" href="{name}">{image}</a>'
+
+
+def _described(facts: Mapping[str, str]) -> str:
+    return "\n".join(
+        f'<dt dir="auto">{escape(name)}</dt><dd dir="auto">{escape(fact)}</dd>' for name, fact in facts.items()
+    )

@@ -1,0 +1,150 @@
+"""What `regard data check` prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.cli import progress
+from regard.cli.checking import print_check
+from regard.errors import UserError
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Short names in what is printed."""
+    monkeypatch.chdir(tmp_path)
+    return Path()
+
+
+SOUND = """\
+train.de, train.en: 3 pairs
+
+length              mean  median  95 %  99 %  longest  in line
+source, words        2.0       2     2     2        2        1
+source, characters   8.7       8    10    10       10        2
+target, words        2.0       2     2     2        2        1
+target, characters   5.3       5     6     6        6        2
+
+words   running  different  once only
+source        6          4          2
+target        6          4          3
+
+1  source again, with another target: line 3 (as 1)
+
+Ready for training.
+"""
+
+
+def test_a_sound_corpus(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+    source = write(in_folder / "train.de", ["ein Hund", "eine Katze", "ein Hund"])
+    target = write(in_folder / "train.en", ["a dog", "a  cat", "a hut"])
+    print_check(source, target, None, as_json=False)
+    out, err = capsys.readouterr()
+    assert out == SOUND
+    assert err == ""
+
+
+UNSOUND = """\
+s, t: 2 pairs
+
+length              mean  median  95 %  99 %  longest  in line
+source, words        1.0       1     1     1        1        1
+source, characters   1.0       1     1     1        1        1
+target, words        1.0       1     1     1        1        1
+target, characters   1.0       1     1     1        1        1
+
+words   running  different  once only
+source        1          1          1
+target        1          1          1
+
+1  source and target the same: line 1
+
+test: 2 pairs; training knows 50.0% of source words and 50.0% of target words
+1  pair is in training: line 2 (as 1)
+1  source is in training: line 2 (as 1)
+
+handled while reading: Windows line end (2)
+
+refused: empty text (1)
+  t, line 2: the target text is empty
+refused: line counts differ (1)
+  s, line 3: t ends after line 2, this file only after line 3; each pair needs a line in both
+
+Not ready, training would refuse it: empty text (1), line counts differ (1). To do: put this right.
+"""
+
+
+def test_an_unsound_corpus_is_shown_whole_and_then_refused(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+    source, target = write(in_folder / "s", ["a", "b", "c"]), in_folder / "t"
+    target.write_bytes(b"a\r\n\r\n")
+    test = write(in_folder / "test", ["n", "a"])
+    with pytest.raises(UserError) as caught:
+        print_check(source, target, (test, test), as_json=False)
+    assert capsys.readouterr().out == UNSOUND
+    assert str(caught.value) == "s, t: not ready for training: empty text (1), line counts differ (1)"
+
+
+def test_pairs_that_can_be_left_out_are_said_to_be(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+    path = write(in_folder / "s.tsv", ["a\tA", *["a\t"] * 1200])
+    with pytest.raises(UserError, match=r"^s\.tsv: not ready for training: empty text \(1,200\)$"):
+        print_check(path, None, None, as_json=False)
+    *_, last_place, more, _, verdict = capsys.readouterr().out.splitlines()
+    assert last_place == "  s.tsv, line 6: the target text is empty"
+    assert more == "  …"
+    assert verdict.endswith("put this right, or leave these pairs out of training with data.skip: true.")
+
+
+def test_problems_of_the_test_are_told_apart(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+    sound, holey = write(in_folder / "s", ["a"]), write(in_folder / "t", [""])
+    with pytest.raises(UserError, match=r"^s, s: not ready for training: in the test: empty text \(1\)$"):
+        print_check(sound, sound, (sound, holey), as_json=False)
+    assert "data.skip" not in capsys.readouterr().out
+
+
+def test_files_without_a_pair(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+    empty = write(in_folder / "s", [])
+    with pytest.raises(UserError, match=r"^s, s: not ready for training: no pair of texts is in there$"):
+        print_check(empty, empty, None, as_json=False)
+    verdict = "Not ready, training would refuse it: no pair of texts is in there. To do: put this right."
+    assert capsys.readouterr().out == f"s, s: 0 pairs\n\n{verdict}\n"
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_one_object_for_programs(in_folder: Path, capsys: pytest.CaptureFixture[str], sound: bool):
+    source, target = write(in_folder / "s", ["ä", "b"]), write(in_folder / "t", ["A", "B" if sound else " "])
+    if sound:
+        print_check(source, target, (source, target), as_json=True)
+    else:
+        with pytest.raises(UserError, match="empty text"):
+            print_check(source, target, (source, target), as_json=True)
+    out = capsys.readouterr().out
+    report = json.loads(out)
+    assert out.count("\n") == 1
+    assert report["ready"] is sound
+    assert report["pairs"] == 2
+    assert report["test"]["known_source_words"] == 1.0
+
+
+def test_a_missing_file_is_told(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(UserError, match=r"^missing: cannot be read"):
+        print_check(in_folder / "missing", None, None, as_json=True)
+    assert capsys.readouterr().out == ""
+
+
+def test_long_work_is_told_of_on_standard_error(
+    in_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(progress, "PLAIN_EVERY", 0.0)
+    path = write(in_folder / "s", ["a"] * 2500)
+    print_check(path, path, None, as_json=True)
+    out, err = capsys.readouterr()
+    assert [line.split(" sentences")[0] for line in err.splitlines()] == ["1,000", "2,000", "2,500"]
+    json.loads(out)

@@ -1,0 +1,104 @@
+"""What `regard data get` prints."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from regard.cli import getting
+from regard.corpora.catalogue import DATASETS, DataFile, DataSet
+from regard.errors import UserError
+
+TEXTS = {"a.de": b"eins\nzwei\n", "long.en": b"one\n"}
+CHECKSUMS = {name: sha256(text).hexdigest()[:12] for name, text in TEXTS.items()}
+SMALL = DataSet(
+    "small",
+    "Some lines",
+    "for everyone",
+    tuple(DataFile(name, text.count(b"\n"), len(text), sha256(text).hexdigest()) for name, text in TEXTS.items()),
+    (),
+)
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that holds the small data set, which is in the catalogue for this test."""
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
+    monkeypatch.setitem(DATASETS, "small", SMALL)
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name, text in TEXTS.items():
+        (folder / name).write_bytes(text)
+    return folder
+
+
+def test_it_tells_what_came_from_where_and_then_what_was_here(mine: Path, capsys: pytest.CaptureFixture[str]):
+    getting.print_get("small", str(mine))
+    folder = mine.parent / "data" / "small"
+    assert capsys.readouterr().out.splitlines() == [
+        "small: Some lines",
+        "terms of use: for everyone",
+        f"a.de           2 lines  sha256 {CHECKSUMS['a.de']}…  from {mine / 'a.de'}",
+        f"long.en        1 lines  sha256 {CHECKSUMS['long.en']}…  from {mine / 'long.en'}",
+        f"all files are in {folder}",
+    ]
+    getting.print_get("small", None)
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        f"a.de           2 lines  sha256 {CHECKSUMS['a.de']}…  was here already",
+        f"long.en        1 lines  sha256 {CHECKSUMS['long.en']}…  was here already",
+        f"all files are in {folder}",
+    ]
+
+
+def test_what_fails_is_told_once(mine: Path, capsys: pytest.CaptureFixture[str]):
+    (mine / "a.de").write_bytes(b"")
+    reason = f"{mine / 'a.de'}: a.de is not the right one: 0 of 10 bytes"
+    with pytest.raises(UserError, match=re.escape(f"small: could not get a.de\n  {reason}\n")):
+        getting.print_get("small", str(mine))
+    assert capsys.readouterr().err == ""
+
+    (mine / "a.de.gz").write_bytes(gzip.compress(TEXTS["a.de"]))
+    getting.print_get("small", str(mine))
+    assert capsys.readouterr().err == f"tried before: {reason}\n"
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(UserError, match="did you mean 'multi30k'"):
+        getting.print_get("multi30", None)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_long_download_is_told_of_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    clock = iter([0.0, 1.0, 20.0, 21.0, 40.0, 50.0])
+    monkeypatch.setattr(getting.time, "monotonic", lambda: next(clock))
+    with getting.GetObserver(5) as observer:
+        for done in (1_000, 1_100, 5_000, 5_100, 9_000):
+            observer.received("http://a/b", done, 20_000)
+        observer.received("http://a/c", 0, None)
+    assert capsys.readouterr().err.splitlines() == [
+        "http://a/b  5,000/20,000 bytes  200 bytes/s  1:15 left",
+        "http://a/b  9,000/20,000 bytes  200 bytes/s  0:55 left",
+    ]
+    assert getting.amount(7_000, None, 3.5) == "7,000 bytes  4 bytes/s"
+
+
+def test_on_a_terminal_a_bar_shows_the_download(
+    mine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with getting.GetObserver(5) as observer:
+        observer.received("http://a/b[c]", 500, 1_000)
+        observer.kept(SMALL.files[0], "http://a/b[c]")
+        observer.received("http://a/d", 0, None)
+        observer.received("http://a/d", 2_000, None)
+    captured = capsys.readouterr()
+    assert captured.out.startswith("a.de ")
+    assert "b[c] " in captured.err
+    assert "0.5/1.0 kB" in captured.err
+    assert "2.0/? kB" in captured.err

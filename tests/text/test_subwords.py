@@ -1,0 +1,114 @@
+"""Pieces of words: what is learned, and that texts come back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.errors import UserError
+from regard.text.subwords import Subwords
+
+TEXTS = [
+    f"{who} {does} {where}."
+    for who in ("Ein Mann", "Eine Frau", "Zwei Hunde", "Die Weinberge")
+    for does in ("schläft", "rennen schnell", "steht", "singt laut")
+    for where in ("im Wasser", "auf einem Weinberg", "neben der Straße", "am See")
+]
+
+
+def learned(algorithm: str = "unigram", size: int = 50, coverage: float = 1.0) -> Subwords:
+    return Subwords.learn(TEXTS, size, algorithm=algorithm, coverage=coverage)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def subwords() -> Subwords:
+    return learned()
+
+
+@pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
+def test_texts_come_back(algorithm: str):
+    subwords = learned(algorithm)
+    for text in TEXTS:
+        tokens = subwords.split(text)
+        assert subwords.join(tokens) == text
+        assert set(tokens) <= set(subwords.pieces)
+        assert len(tokens) < len(text)
+
+
+@pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
+def test_there_are_as_many_pieces_as_asked_for_and_none_for_the_unknown(algorithm: str):
+    pieces = learned(algorithm, size=48).pieces
+    assert len(pieces) == len(set(pieces)) == 47
+    assert not any("unk" in piece for piece in pieces)
+
+
+def test_the_same_texts_give_the_same_pieces(subwords: Subwords):
+    assert learned().model == subwords.model
+    assert Subwords(subwords.model).split(TEXTS[3]) == subwords.split(TEXTS[3])
+
+
+def test_words_begin_where_spaces_were(subwords: Subwords):
+    tokens = subwords.split("Ein Mann schläft.")
+    starts = subwords.starts(tokens)
+    assert sum(starts) == 3
+    assert "".join(" " * start + token.replace("▁", "") for token, start in zip(tokens, starts, strict=True)) == (
+        " Ein Mann schläft."
+    )
+
+
+@given(text=st.text())
+def test_any_text_can_be_split(text: str):
+    subwords = learned_once()
+    assert all(subwords.split(text))
+
+
+def learned_once(known: list[Subwords] = []) -> Subwords:  # noqa: B006 (remembered between examples)
+    if not known:
+        known.append(learned())
+    return known[0]
+
+
+def test_rare_characters_stay_unknown():
+    assert "ß" in "".join(learned(coverage=1.0).pieces)
+    assert "ß" not in "".join(learned(coverage=0.985, size=45).pieces)
+
+
+def test_another_way_to_split_is_the_same_text_drawn_by_its_likelihood(subwords: Subwords):
+    tokens = subwords.split("Die Weinberge am See.")
+    random = Random(1)
+    ways = Counter(tuple(subwords.resplit(tokens, random, alpha=0.2, best=8)) for _ in range(300))
+    assert 2 < len(ways) <= 8
+    assert {subwords.join(way) for way in ways} == {"Die Weinberge am See."}
+    assert ways[tuple(tokens)] == max(ways.values())  # the usual way is the likeliest
+    assert {tuple(subwords.resplit(tokens, random, alpha=0.2, best=1)) for _ in range(9)} == {tuple(tokens)}
+    sure = Counter(tuple(subwords.resplit(tokens, random, alpha=50.0, best=8)) for _ in range(50))
+    assert set(sure) == {tuple(tokens)}
+
+
+def test_draws_depend_on_the_random_numbers_alone(subwords: Subwords):
+    tokens = subwords.split(TEXTS[7])
+    draws = [[subwords.resplit(tokens, Random(seed), alpha=0.1, best=8) for seed in range(9)] for _ in range(2)]
+    assert draws[0] == draws[1]
+
+
+@pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
+@pytest.mark.parametrize(
+    ("size", "message"), [(5, "more different characters than that; make data.text.size larger"), (9999, "only enough")]
+)
+def test_a_wrong_size_is_told(algorithm: str, size: int, message: str):
+    with pytest.raises(UserError, match=f"{size} pieces cannot be learned from this text: .*{message}"):
+        learned(algorithm, size=size)
+
+
+def test_nothing_to_learn_from_is_told():
+    with pytest.raises(UserError, match="cannot be learned"):
+        Subwords.learn([], 10, algorithm="bpe", coverage=1.0)
+
+
+def test_a_damaged_model_is_told():
+    with pytest.raises(UserError, match="this is not a SentencePiece model"):
+        Subwords(b"no such thing")
