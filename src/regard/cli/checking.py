@@ -13,7 +13,7 @@ from regard.cli.tables import aligned
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.corpora.checking import Found, Lengths, Lines, Overlap, Report, Side
+    from regard.corpora.report import Found, Lengths, Lines, Overlap, Report, Side
 
 
 def print_check(source: Path, target: Path | None, test: tuple[Path, Path | None] | None, as_json: bool) -> None:

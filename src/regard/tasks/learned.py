@@ -16,7 +16,7 @@ from regard.tasks.task import Notation, Pair
 from regard.text import Characters, Tokenizer, Vocabulary, Words
 from regard.text.subwords import Subwords
 
-LEARN_FROM = 500_000  # pairs at most, from which subwords are learned: more would cost memory and change little
+LEARN_FROM = 100_000  # pairs at most, from which subwords are learned: more cost memory, and change little
 SIDES = ("source", "target")
 
 

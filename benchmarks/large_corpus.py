@@ -1,0 +1,104 @@
+"""How much memory does training need on a corpus of millions of pairs?
+
+Makes up two corpora, one a hundred times the other, and begins to train on each in a process of its own. What a
+process held at most is compared with the size of the text: token numbers stay on the disk, and only 16 bytes a pair,
+and the order of an epoch, are in memory.
+
+    python benchmarks/large_corpus.py --pairs 2000000
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import time
+from itertools import accumulate
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+EXPERIMENT = """\
+description: A small model, and a corpus of any size.
+data: {{task: files, train: train, validation: validation, source: a, target: b, text: {{unit: {unit}, size: 1000}}}}
+model:
+  encoder: {{embedding: 64, size: 64}}
+  decoder: {{embedding: 64, size: 64, readout: tied}}
+training: {{epochs: 1, batch_tokens: 2000}}
+"""
+STEPS = 100
+SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u", "an", "er")]
+
+
+def make_corpus(folder: Path, pairs: int) -> int:
+    """Sentences of made-up words, of which few are frequent and most are rare; the size of the text in bytes."""
+    random = Random(1)
+    words = ["".join(random.choices(SYLLABLES, k=random.randint(1, 4))) for _ in range(50_000)]
+    frequencies = list(accumulate(1 / (rank + 3) for rank in range(len(words))))
+    for split, size in (("train", pairs), ("validation", 100)):
+        with (folder / f"{split}.a").open("w") as source, (folder / f"{split}.b").open("w") as target:
+            for _ in range(size):
+                sentence = random.choices(words, cum_weights=frequencies, k=random.randint(4, 20))
+                print(*sentence, file=source)
+                print(*reversed(sentence), file=target)
+    return sum(file.stat().st_size for file in folder.glob("train.*"))
+
+
+class Briefly:
+    """An observer that stops after some steps, and tells what the process needed."""
+
+    def __init__(self) -> None:
+        self.began_at = time.monotonic()
+        self.steps = 0
+
+    def reading(self, split: str, pairs: int) -> None:
+        pass
+
+    def began(self, progress: object, steps: int, parameters: int) -> None:
+        print(f"{time.monotonic() - self.began_at:.0f}", end=" ")
+
+    def stepped(self, progress: object, loss: float) -> None:
+        self.steps += 1
+
+    def validated(self, row: object, best: bool) -> None:
+        pass
+
+    def wants_to_stop(self) -> bool:
+        return self.steps >= STEPS
+
+
+def train_briefly(folder: Path) -> None:
+    """In a process of its own: seconds until the first step, and the most memory held, in megabytes."""
+    from regard import experiments
+    from regard.training import train
+
+    train(experiments.load(str(folder / "experiment.yaml")), folder / "run", Briefly())
+    unit = 1_000_000 if sys.platform == "darwin" else 1_000  # macOS counts bytes
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--pairs", type=int, default=2_000_000)
+    parser.add_argument("--unit", choices=("characters", "words", "subwords"), default="subwords")
+    parser.add_argument("--folder", type=Path, help="where to make the corpus; it is removed afterwards")
+    parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.train:
+        return train_briefly(arguments.train)
+    print("    pairs  text in MB  seconds to first step  peak memory in MB")
+    for pairs in (max(arguments.pairs // 100, 1), arguments.pairs):
+        with TemporaryDirectory(dir=arguments.folder) as name:
+            size = make_corpus(Path(name), pairs)
+            (Path(name) / "experiment.yaml").write_text(EXPERIMENT.format(unit=arguments.unit))
+            command = [sys.executable, __file__, "--train", name]
+            told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ).stdout
+            seconds, memory = told.split()
+            print(f"{pairs:>9,}  {size / 1e6:>10,.0f}  {seconds:>21}  {memory:>17}", flush=True)
+    return None
+
+
+if __name__ == "__main__":
+    main()
