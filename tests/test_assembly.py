@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from pydantic import ValidationError
 
 from regard import assembly, nn
 from regard.assembly import build_model
-from regard.config import (
-    AttentionSection,
-    ModelSection,
-)
+from regard.config import AttentionSection, Experiment, ModelSection
+from regard.data import Codec
+from regard.runs import MODEL, Run, weights_of
+from regard.tasks import Pair
+from regard.tasks.learned import TextSection
+from regard.tasks.parallel import Files
 
 SOURCE, TARGET = 17, 19
 
@@ -88,6 +91,52 @@ def test_the_readout_is_the_one_that_was_written(readout: str, decoder: str) -> 
 def test_options_reach_every_mechanism_that_computes_a_score(kind: str, option: str) -> None:
     attention = assembly.build_attention(AttentionSection.model_validate({"kind": kind, option: True}), 8, 8)
     assert [name for name in ("hard", "unit_norm") if getattr(attention, name)] == [option]
+
+
+@pytest.mark.parametrize("readout", nn.READOUTS)
+@pytest.mark.parametrize("kinds", [("recurrent", "recurrent"), ("self-attention", "transformer")])
+def test_shared_embeddings_are_one_weight(kinds: tuple[str, str], readout: str) -> None:
+    sections = {"encoder": {"kind": kinds[0]}, "decoder": {"kind": kinds[1], "readout": readout}}
+    shared, separate = (
+        build_model(ModelSection.model_validate({**sections, "share_embeddings": share}), SOURCE, SOURCE)
+        for share in (True, False)
+    )
+    assert shared.encoder.embedding.tokens.weight is shared.decoder.embedding.tokens.weight
+    assert separate.encoder.embedding.tokens.weight is not separate.decoder.embedding.tokens.weight
+    saved = separate.encoder.embedding.tokens.weight.numel()
+    assert count(separate) - count(shared) == saved
+
+
+def count(model: nn.Seq2Seq) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_both_sides_teach_what_they_share() -> None:
+    torch.manual_seed(1)
+    model = build_model(ModelSection(share_embeddings=True), SOURCE, SOURCE)
+    source, target = torch.tensor([[4, 5]]), torch.tensor([[1, 6]])
+    model(source, source > 0, target, target > 0).sum().backward()
+    gradient = model.encoder.embedding.tokens.weight.grad
+    assert gradient is not None
+    assert gradient.any(1).nonzero().flatten().tolist() == [1, 4, 5, 6]
+
+
+@torch.inference_mode()
+def test_shared_embeddings_survive_saving_and_loading(tmp_path: Path) -> None:
+    task = Files(train="train", validation="validation", text=TextSection(unit="words"))
+    codec = Codec.build(task, [Pair("ein Hund", "a dog")])
+    experiment = Experiment(data=task, model=ModelSection(share_embeddings=True))
+    run = Run.create(tmp_path / "run", experiment, codec)
+    torch.manual_seed(1)
+    model, other = (build_model(experiment.model, *codec.sizes) for _ in range(2))
+    run.write_tensors(MODEL, weights_of(model), {})
+    assert len([name for name in run.read_tensors(MODEL)[0] if "embedding" in name]) == 1
+    run.load_weights(other)
+    assert other.encoder.embedding.tokens.weight is other.decoder.embedding.tokens.weight
+    assert torch.equal(other.encoder.embedding.tokens.weight, model.encoder.embedding.tokens.weight)
+    tokens = torch.tensor([[4, 5]])
+    one, same = (each.eval()(tokens, tokens > 0, tokens, tokens > 0) for each in (model, other))
+    assert torch.equal(one, same)
 
 
 SIDES = [

@@ -6,8 +6,9 @@ from typing import Any, get_args
 
 import pytest
 import torch
+from pydantic import ValidationError
 
-from regard import assembly, nn
+from regard import assembly, experiments, nn
 from regard.config import (
     AttentionSection,
     CoderSection,
@@ -20,6 +21,7 @@ from regard.config import (
     RateSection,
     TeacherForcingSection,
 )
+from regard.errors import UserError
 from regard.settings import Section
 from regard.tasks import TASKS
 from regard.training import loop, schedules
@@ -86,3 +88,36 @@ def test_what_the_settings_say_of_the_last_state_holds_for_the_model(cell: Any, 
     encoding = model.encoder(torch.tensor([[4, 1, 2]]), torch.ones(1, 3, dtype=torch.bool))
     assert encoding.states.shape == (1, 3, encoder.state_size)
     assert [part.shape for part in encoding.last] == [(last_layers, 1, size)] * (2 if memory_cell else 1)
+
+
+def files(*overrides: str) -> Experiment:
+    settings = ["data.task=files", "data.train=a", "data.validation=b", "model.share_embeddings=true", *overrides]
+    return experiments.load("bottleneck", settings)
+
+
+@pytest.mark.parametrize("unit", ["characters", "words", "subwords"])
+def test_both_sides_may_share_their_embeddings_if_they_share_their_tokens(unit: str):
+    assert files(f"data.text.unit={unit}").model.share_embeddings
+    with pytest.raises(UserError, match=r"model\.share_embeddings: needs the same tokens on both sides, which"):
+        files(f"data.text.unit={unit}", "data.text.joint=false")
+
+
+@pytest.mark.parametrize("name", ["copy", "clauses", "case"])
+def test_a_generated_task_has_no_embeddings_to_share(name: str):
+    with pytest.raises(UserError, match=r"--set model\.share_embeddings=true: .*needs the same tokens on both sides"):
+        experiments.load(name, ["model.share_embeddings=true"])
+
+
+def test_shared_embeddings_have_one_size():
+    sizes = {"encoder": {"embedding": 8}, "decoder": {"embedding": 16}}
+    with pytest.raises(ValidationError, match="the encoder's have size 8 and the decoder's 16; make them equal"):
+        ModelSection.model_validate(sizes | {"share_embeddings": True})
+    assert not ModelSection.model_validate(sizes).share_embeddings
+
+
+@pytest.mark.parametrize("setting", ["data.text.unit=words", "data.text.unit=characters", "data.text.algorithm=bpe"])
+def test_several_ways_to_split_a_text_need_unigram_subwords(setting: str):
+    best = "data.text.regularisation.best=8"
+    assert files(best).data.model_dump()["text"]["regularisation"]["best"] == 8
+    with pytest.raises(UserError, match=r"--set data\.text\.reg.*=8: data\.text\.regularisation\.best: 8 ways"):
+        files(best, setting)

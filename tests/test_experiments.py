@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from regard import experiments, recipes
 from regard.config import Experiment
+from regard.data import Codec
 from regard.errors import UserError
+from regard.runs import Run
 from regard.tasks import TASKS
 
 COPY = "data: {task: copy}\n"
@@ -374,6 +376,83 @@ def test_a_directory_is_no_experiment():
 def test_an_alias_is_refused_because_a_few_of_them_can_stand_for_gigabytes():
     with pytest.raises(UserError, match=r"e, line 4: an experiment has no aliases \(\*e\); write it out"):
         experiments.parse(COPY + "model:\n  encoder: &e {size: 8, cell: tanh}\n  decoder: *e\n", "e")
+
+
+# --- Paths -----------------------------------------------------------------------------------------------
+
+
+def data_of(name: str, *overrides: str) -> dict[str, object]:
+    return experiments.load(name, overrides).data.model_dump()
+
+
+FILES = "data: {task: files, train: corpus/train, validation: ../validation.tsv, test: /data/test}\n"
+
+
+def test_a_path_is_meant_from_where_its_file_lies_and_not_from_where_we_are(tmp_path: Path):
+    write({"deep/mine.yaml": FILES})
+    data = data_of("deep/mine.yaml")
+    assert data["train"] == str(tmp_path / "deep/corpus/train")
+    assert data["validation"] == str(tmp_path / "validation.tsv")
+    assert data["test"] == "/data/test"
+
+
+def test_each_path_is_meant_from_the_file_that_says_it(tmp_path: Path):
+    write(
+        {
+            "deep/mine.yaml": "extends: ../other/base.yaml\ndata: {test: mine}\n",
+            "other/base.yaml": "extends: more/start.yaml\ndata: {validation: base}\n",
+            "other/more/start.yaml": "data: {task: files, train: start, validation: start, test: start}\n",
+        }
+    )
+    data = data_of("deep/mine.yaml")
+    assert data["train"] == str(tmp_path / "other/more/start")
+    assert data["validation"] == str(tmp_path / "other/base")
+    assert data["test"] == str(tmp_path / "deep/mine")
+
+
+def test_a_path_behind_set_is_meant_from_where_we_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write({"deep/mine.yaml": FILES, "elsewhere/x": ""})
+    monkeypatch.chdir("elsewhere")
+    data = data_of("../deep/mine.yaml", "data.train=mine/train")
+    assert data["train"] == str(tmp_path / "elsewhere/mine/train")
+    assert data["validation"] == str(tmp_path / "validation.tsv")
+
+
+def test_a_recipe_takes_paths_from_where_we_are(tmp_path: Path):
+    assert data_of("g2p", "data.file=my.dict")["file"] == str(tmp_path / "my.dict")
+    assert data_of("g2p")["file"] is None
+
+
+@pytest.mark.xfail(strict=True, raises=KeyError, reason="folders are looked up by each key of data")
+def test_paths_may_be_set_all_at_once(tmp_path: Path):
+    data = data_of("copy", "data={task: files, train: mine/train, validation: mine/validation}")
+    assert data["train"] == str(tmp_path / "mine/train")
+
+
+@pytest.mark.parametrize("value", ["''", "5", "null", "[a]"])
+def test_what_is_no_path_is_refused_and_not_written_out(message: Callable[..., str], value: str):
+    text = f"data:\n  task: files\n  validation: b\n  train: {value}\n"
+    assert re.match(r"e\.yaml, line 4: data\.train: (''|5|None|\['a'\]) is not right", message(text))
+
+
+@pytest.mark.parametrize("path", ["train", "../x", "sub/./train", "über/zug"])
+def test_a_path_that_was_written_out_stays_as_it_is(path: str):
+    write({"mine.yaml": f"data: {{task: files, train: '{path}', validation: b}}\n"})
+    experiment = experiments.load("mine.yaml")
+    assert Path(experiment.data.model_dump()["train"]).is_absolute()
+    assert experiments.parse(experiments.dump(experiment), "a copy") == experiment
+
+
+def test_a_run_tells_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write(
+        {"mine.yaml": "data: {task: files, train: a.tsv, validation: a.tsv, text: {unit: words}}\n", "a.tsv": "x\ty\n"}
+    )
+    experiment = experiments.load("mine.yaml")
+    run = Run.create(Path("run"), experiment, Codec.build(experiment.data, experiment.data.splits()["train"]))
+    assert f"train: {tmp_path}/a.tsv\n" in (run.path / "config.yaml").read_text()
+    Path("elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    assert [pair.source for pair in Run(Path("../run")).experiment.data.splits()["train"]] == ["x"]
 
 
 # --- What a stranger might put into a file ---------------------------------------------------------------

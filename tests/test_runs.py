@@ -23,6 +23,7 @@ from regard.config import Experiment
 from regard.data import Codec
 from regard.errors import UserError
 from regard.runs import MODEL, STATE, Run, weights_of
+from regard.tasks.parallel import Files
 
 
 @pytest.fixture
@@ -91,6 +92,62 @@ def test_a_run_cannot_be_made_below_a_file(tiny: Callable[..., Experiment], tmp_
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=f"{tmp_path}/file/run: cannot be made"):
         Run.create(tmp_path / "file" / "run", tiny(), codec_of(tiny()))
+
+
+# --- Subwords --------------------------------------------------------------------------------------------
+
+
+def subwords_of(corpus: Path, joint: bool) -> Experiment:
+    names = {split: str(corpus / split) for split in ("train", "validation")}
+    task = Files.model_validate(names | {"text": {"size": 80, "joint": joint, "coverage": 1.0}})
+    return Experiment(data=task)
+
+
+MODELS = {True: ["subwords.model"], False: ["source.model", "target.model"]}
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_subwords_are_written_with_the_run_and_read_back(corpus: Path, tmp_path: Path, joint: bool):
+    experiment = subwords_of(corpus, joint)
+    codec = codec_of(experiment)
+    run = Run.create(tmp_path / "run", experiment, codec)
+    assert sorted(os.listdir(run.path)) == sorted(["config.yaml", "run.json", "vocabulary.json", *MODELS[joint]])
+    again = Run(run.path).codec()
+    assert again.source_vocabulary == codec.source_vocabulary
+    assert again.target_vocabulary == codec.target_vocabulary
+    pairs = list(experiment.data.splits()["train"])
+    assert again.examples(pairs) == codec.examples(pairs)
+    assert {again.text(example.target) for example in again.examples(pairs)} == {pair.target for pair in pairs}
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_run_is_read_without_the_texts_that_it_was_made_from(corpus: Path, tmp_path: Path, joint: bool):
+    texts = Path(shutil.copytree(corpus, tmp_path / "texts"))
+    experiment = subwords_of(texts, joint)
+    run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
+    expected = run.codec().source("Der Hund.")
+    shutil.rmtree(texts)
+    assert Run(run.path).codec().source("Der Hund.") == expected
+
+
+@pytest.mark.parametrize(("joint", "name"), [(joint, name) for joint in MODELS for name in MODELS[joint]])
+def test_missing_subwords_are_named(corpus: Path, tmp_path: Path, joint: bool, name: str):
+    experiment = subwords_of(corpus, joint)
+    run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
+    (run.path / name).unlink()
+    with pytest.raises(UserError, match=f"{run.path}/{name}: this file is missing; the run directory is incomplete"):
+        run.codec()
+
+
+@pytest.mark.xfail(strict=True, reason="the message does not say which file")
+@pytest.mark.parametrize("content", [b"", b"no such thing"])
+@pytest.mark.parametrize(("joint", "name"), [(joint, name) for joint in MODELS for name in MODELS[joint]])
+def test_damaged_subwords_are_named(corpus: Path, tmp_path: Path, joint: bool, name: str, content: bytes):
+    experiment = subwords_of(corpus, joint)
+    run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
+    (run.path / name).write_bytes(content)
+    with pytest.raises(UserError, match=f"{run.path}/{name}: .*not a SentencePiece model"):
+        run.codec()
 
 
 # --- Readable without Regard -----------------------------------------------------------------------------

@@ -10,9 +10,17 @@ import torch
 
 import regard
 from regard import Search, Translation, Translator
+from regard.assembly import build_model
+from regard.config import Experiment
+from regard.data import Codec
 from regard.errors import UserError
-from regard.search import find
+from regard.runs import MODEL, Run, weights_of
+from regard.search import Hypothesis, find
+from regard.tasks import Pair
+from regard.tasks.parallel import Files
 from regard.text import Vocabulary
+from regard.translation import mean_map
+from regard.translator import copied_words
 
 TEXTS = ["abc", "e", "", "ddddd", "abcde", "ba", "", "e", "cabba"]
 
@@ -423,3 +431,109 @@ def test_the_winner_of_a_tree_is_the_translation(unsure: Translator):
     assert unsure.tree("", search) == []
     with pytest.raises(UserError, match="sampling has no tree"):
         unsure.tree("abc", Search(sample=True))
+
+
+# --- unknown words ---------------------------------------------------------------------------------------
+
+
+WORDS = [Pair("der Hund schläft .", "the dog sleeps ."), Pair("der Hund singt .", "the dog sings .")]
+MULTI_HEAD = {
+    "encoder": {"kind": "self-attention", "size": 8, "embedding": 8, "heads": 2},
+    "decoder": {"kind": "transformer", "size": 8, "embedding": 8, "heads": 2, "layers": 2},
+    "attention": {"kind": "multi-head", "heads": 2},
+}
+
+
+def speechless(path: Path, text: dict[str, object], model: dict[str, object], **decoding: object) -> Translator:
+    """A model that knows nothing and would rather say `<unknown>` than anything else."""
+    task = Files.model_validate({"train": "train", "validation": "validation", "text": text})
+    codec = Codec.build(task, WORDS)
+    experiment = Experiment.model_validate({"data": task, "model": model, "decoding": decoding})
+    torch.manual_seed(3)
+    weights = weights_of(build_model(experiment.model, *codec.sizes))
+    weights["decoder.readout.output_layer.bias"][Vocabulary.unknown] = 50.0
+    run = Run.create(path, experiment, codec)
+    run.write_tensors(MODEL, weights, {})
+    return regard.load(path)
+
+
+@pytest.mark.parametrize("model", [{}, MULTI_HEAD], ids=["recurrent", "transformer"])
+def test_an_unknown_word_is_the_source_word_that_was_looked_at_most(tmp_path: Path, model: dict[str, object]):
+    translator = speechless(tmp_path / "run", {"unit": "words"}, model, copy_unknown=True)
+    (translation,) = translator.translate(["der Zebrafink singt ."])
+    assert set(translation.tokens) == {"<unknown>"}
+    looked = mean_map(translation.attention)[:, :-1].argmax(-1).tolist()
+    assert translation.text == " ".join(["der", "Zebrafink", "singt", "."][place] for place in looked)
+    assert "<unknown>" not in translation.text
+
+
+def test_without_the_option_unknown_is_never_said(tmp_path: Path):
+    translator = speechless(tmp_path / "run", {"unit": "words"}, {})
+    for search in (Search(), Search(beam=4, n_best=4), Search(sample=True, n_best=3)):
+        (translation,) = translator.translate(["der Zebrafink singt ."], search)
+        for each in translation.n_best:
+            assert "<unknown>" not in each.tokens
+            assert "<unknown>" not in each.text
+
+
+@pytest.mark.parametrize("kind", ["none", "mean"])
+def test_a_model_that_looks_nowhere_has_no_word_to_copy(tmp_path: Path, kind: str):
+    translator = speechless(tmp_path / "run", {"unit": "words"}, {"attention": {"kind": kind}}, copy_unknown=True)
+    (translation,) = translator.translate(["der Zebrafink singt ."])
+    expected = {"none": "<unknown>", "mean": "der"}[kind]  # a mean looks at all alike: the first will do
+    assert set(translation.text.split()) == {expected}
+
+
+def hypothesis(tokens: list[int], attention: object) -> Hypothesis:
+    return Hypothesis(tokens, [0.0] * len(tokens), torch.tensor(attention), finished=True)
+
+
+def test_copied_words_by_hand():
+    unknown, end = Vocabulary.unknown, Vocabulary.end
+    source = ("Ein", "Gnu", "<end>")
+    looks = [[0.2, 0.3, 0.5], [0.4, 0.3, 0.3], [0.9, 0.1, 0.0]]
+    assert copied_words(hypothesis([unknown, unknown, end], looks), source) == {0: "Gnu", 1: "Ein"}
+    assert copied_words(hypothesis([7, unknown, end], looks), source) == {1: "Ein"}
+    assert copied_words(hypothesis([7, 8, end], looks), source) == {}
+    assert copied_words(hypothesis([unknown, end], [[0.0, 0.0, 0.0]] * 2), source) == {}
+    assert copied_words(hypothesis([unknown, end], [[0.0, 0.0, 1.0]] * 2), source) == {}, "the end is no word"
+    heads = [[[0.6, 0.4, 0.0]] * 2, [[0.1, 0.9, 0.0]] * 2]
+    assert copied_words(hypothesis([unknown, end], heads), source) == {0: "Gnu"}, "layers and heads averaged"
+
+
+def test_source_tokens_are_shown_as_they_are_spelled(tmp_path: Path):
+    translator = speechless(tmp_path / "run", {"unit": "words"}, {})
+    (translation,) = translator.translate(["der Zebrafink singt."])
+    assert translation.source_tokens == ("der", "Zebrafink", "singt", "￭.", "<end>")
+    assert translator.codec.source_tokens("der Zebrafink") == ["der", "<unknown>", "<end>"]
+    assert translation.attention.shape[-1] == 5
+    assert translation.starts == (True,) * len(translation.tokens)
+    assert translation.source_starts == (True,) * 5
+
+
+def test_where_words_begin_is_told_of_pieces(tmp_path: Path):
+    pieces = {"unit": "subwords", "size": 24, "coverage": 1.0}
+    (translation,) = speechless(tmp_path / "run", pieces, {}).translate(["der Hund Ω singt"])
+    words = [token for token in translation.source_tokens if token.startswith("▁")]
+    assert "Ω" in "".join(translation.source_tokens)
+    assert len(words) == 4 < len(translation.source_tokens) - 1
+    for tokens, starts in (
+        (translation.source_tokens, translation.source_starts),
+        (translation.tokens, translation.starts),
+    ):
+        assert len(starts) == len(tokens)
+        assert [starts[place] for place, token in enumerate(tokens) if place and token != "<end>"] == [
+            token.startswith("▁") for token in tokens[1:] if token != "<end>"
+        ]
+    assert translation.source_starts[0]
+
+
+def test_the_length_penalty_is_that_of_the_run_unless_the_search_has_its_own(trained_brief: Callable[..., Path]):
+    lenient = regard.load(trained_brief("decoding.length_penalty=2.0"))
+    plain = regard.load(trained_brief())
+    texts = ["abc", "edcba", "aab"]
+    for own, expected in ((None, 2.0), (0.0, 0.0), (0.5, 0.5)):
+        search = regard.Search(beam=4, length_penalty=own)
+        assert lenient.length_penalty(search) == expected
+        same = plain.translate(texts, regard.Search(beam=4, length_penalty=expected))
+        assert [one.text for one in lenient.translate(texts, search)] == [one.text for one in same]

@@ -182,6 +182,7 @@ class DecodingSection(Section):
     length_factor: float = Field(2.0, ge=0, le=1_000)
     length_extra: int = Field(10, ge=1, le=1_000_000)
     batch_size: int = Field(64, ge=1, le=1_000_000)  # sentences
+    length_penalty: float = Field(0.0, ge=0, le=10)  # of beams, unless a search has its own; 0: none
     copy_unknown: bool = False  # say `<unknown>`, and put the most attended source word in its place
 
 

@@ -90,6 +90,11 @@ class Translator:
         self._check_room("this target", len(example.target) - 1)
         return example
 
+    def length_penalty(self, search: Search) -> float:
+        """That of the search or, where it has none of its own, that of the run's settings."""
+        own = search.length_penalty
+        return self.experiment.decoding.length_penalty if own is None else own
+
     def rules(self, search: Search) -> Rules:
         """The rules in numbers; a `UserError` if the model cannot follow them."""
         try:
@@ -177,7 +182,7 @@ class Translator:
         longest = longest.clamp(min=rules.min_length + 1, max=self.ensemble.longest_target)
         # Several hypotheses may be the same text, so more are asked for than are wanted.
         n_best = 1 if search.n_best == 1 else max(search.n_best, search.beam)
-        return Question(source, valid, first, longest, rules, n_best, search.length_penalty)
+        return Question(source, valid, first, longest, rules, n_best, self.length_penalty(search))
 
     def _translation(self, text: str, hypotheses: Sequence[Hypothesis], n_best: int) -> Translation:
         """The first of the best, with the others that are different texts."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data import Codec
+from regard.data import Codec, Example
 from regard.errors import UserError
 from regard.tasks import TASKS, Pair
 from regard.tasks.case import Case
 from regard.tasks.clauses import Clauses
 from regard.tasks.copy import Copy
 from regard.tasks.generated import Generated
+from regard.tasks.learned import TextSection
+from regard.tasks.parallel import Files
 from regard.tasks.spaces import Spaces
-from regard.text import BEGIN, END, Vocabulary
+from regard.text import BEGIN, END, UNKNOWN, Vocabulary
 from regard.text.vocabulary import SPECIAL
 
 COPY = Copy(alphabet="abc<end>")
@@ -143,3 +147,55 @@ def test_a_text_is_read_or_refused(text: str):
         assert set(text) - set("ab")
     else:
         assert codec.source_vocabulary.spell(numbers[:-1]) == list(text)
+
+
+# --- Open notations: what was never seen is unknown ------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def words() -> Codec:
+    task = Files(train="train", validation="validation", text=TextSection(unit="words", joint=False))
+    return Codec.build(task, [Pair("ein Hund, zwei Hunde", "a dog, two dogs")])
+
+
+def test_an_unknown_word_is_read_as_unknown(words: Codec):
+    assert words.source_tokens("ein Kamel, zwei Hunde") == ["ein", UNKNOWN, "￭,", "zwei", "Hunde", END]
+    example = words.example(Pair("ein Kamel", "a camel"))
+    assert words.source_vocabulary.spell(example.source) == ["ein", UNKNOWN, END]
+    assert words.target_vocabulary.spell(example.target) == [BEGIN, "a", UNKNOWN, END]
+
+
+@pytest.mark.parametrize("token", SPECIAL)
+def test_a_special_token_that_is_typed_is_none_in_an_open_notation_either(words: Codec, token: str):
+    name = token.strip("<>")
+    assert words.source(f"ein {token}")[1:-1] == (Vocabulary.unknown,) * 3, f"<￭, {name} and ￭>"
+
+
+def test_a_prefix_of_unknown_words_is_refused_all_the_same(words: Codec):
+    assert words.target_vocabulary.spell(words.prefix("a dog")) == ["a", "dog"]
+    with pytest.raises(UserError, match="token 2, 'camel', is not among the 5 that this model has learned"):
+        words.prefix("a camel")
+
+
+def test_an_unknown_word_is_told_unless_there_is_another_for_its_place(words: Codec):
+    a, two = words.target_vocabulary.numbers(["a", "two"])
+    said = [Vocabulary.begin, a, Vocabulary.unknown, two, Vocabulary.unknown, Vocabulary.end]
+    assert words.text(said) == "a <unknown> two <unknown>"
+    assert words.text(said, {2: "Kamel"}) == "a Kamel two <unknown>"
+    assert words.text(said, {4: "Kamele", 2: "Kamel"}) == "a Kamel two Kamele"
+
+
+def test_a_notation_with_one_way_to_write_a_text_varies_nothing(words: Codec, codec: Codec):
+    for some, pair in ((words, Pair("ein Hund", "a dog")), (codec, Pair("ab", "ba"))):
+        example = some.example(pair)
+        assert not some.notation.varies
+        assert some.vary(example, Random(1)) == example
+
+
+def test_a_variation_keeps_what_the_decoder_reads_first(monkeypatch: pytest.MonkeyPatch):
+    prompted = Codec.build(Case(prompt="decoder"), [Pair("<U> ab", "AB")])
+    monkeypatch.setattr(Case, "resplit", lambda self, source, target, random: (source[::-1], target[::-1]))
+    example = prompted.example(Pair("<U> ab", "AB"))
+    (start, *said, end), (*read, _) = example.target, example.source
+    assert prompted.vary(example, Random(1)) == Example((*read[::-1], end), (start, *said[::-1], end))
+    assert start == prompted.target_vocabulary.numbers(["<U>"])[0]

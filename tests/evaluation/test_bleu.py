@@ -1,12 +1,13 @@
-"""BLEU against the slide deck's worked example."""
+"""BLEU against the slide deck's worked example, and chrF against sacreBLEU's own."""
 
 from __future__ import annotations
 
 import math
 
 import pytest
+import sacrebleu
 
-from regard.evaluation.bleu import bleu
+from regard.evaluation.bleu import bleu, chrf, sentence_chrf
 
 HYPOTHESIS, REFERENCE = "Le chat sur tapis", "Le chat est sur le tapis"
 
@@ -52,3 +53,32 @@ def test_the_signature_says_how_it_was_computed() -> None:
         assert part in plain
     for part in ("case:lc", "smooth:floor[0.02]"):
         assert part in other
+
+
+TEXTS = ["A man is sleeping.", "Two dogs run.", ""]
+TRUTHS = ["A man sleeps.", "Two dogs are running.", "Something."]
+
+
+def test_chrf_is_that_of_sacrebleu() -> None:
+    result = chrf(TEXTS, TRUTHS)
+    assert result.score == sacrebleu.corpus_chrf(TEXTS, [TRUTHS]).score
+    assert 10 < result.score < 90
+    for part in ("nrefs:1", "case:mixed", "nc:6", "nw:0", "space:no", "version:"):
+        assert part in result.signature
+
+
+def test_chrf_is_between_nothing_and_everything() -> None:
+    assert chrf(TRUTHS, TRUTHS).score == 100
+    assert chrf(["abc"], ["xyz"]).score == 0
+
+
+@pytest.mark.parametrize(("text", "truth"), list(zip(TEXTS, TRUTHS, strict=True)))
+def test_the_chrf_of_a_sentence_is_that_of_sacrebleu(text: str, truth: str) -> None:
+    assert sentence_chrf(text, [truth]) == sacrebleu.sentence_chrf(text, [truth]).score
+
+
+def test_a_sentence_is_held_against_the_truth_that_it_is_nearest_to() -> None:
+    near, far = "Two dogs are running.", "Some pets hurry."
+    one = sentence_chrf("Two dogs run.", [near])
+    assert one > sentence_chrf("Two dogs run.", [far])
+    assert sentence_chrf("Two dogs run.", [far, near]) == sentence_chrf("Two dogs run.", [near, far]) == one

@@ -15,7 +15,7 @@ NAN, INFINITY = math.nan, math.inf
 
 def test_unless_something_is_chosen_a_search_is_greedy() -> None:
     assert Search() == GREEDY
-    assert (GREEDY.beam, GREEDY.n_best, GREEDY.sample, GREEDY.length_penalty) == (1, 1, False, 0)
+    assert (GREEDY.beam, GREEDY.n_best, GREEDY.sample, GREEDY.length_penalty) == (1, 1, False, None)
 
 
 @pytest.mark.parametrize(
@@ -113,3 +113,10 @@ def test_what_makes_no_sense_is_refused_with_its_name_and_value(settings: dict[s
 def test_numbers_that_no_tensor_can_hold_are_refused(name: str) -> None:
     with pytest.raises(UserError, match=f"{name.replace('_', '-')} {10**30}"):
         Search(**{name: 10**30})
+
+
+def test_a_length_penalty_of_its_own_may_be_none_or_a_number() -> None:
+    assert Search(beam=2).length_penalty is None
+    assert Search(beam=2, length_penalty=0).length_penalty == 0
+    with pytest.raises(UserError, match="length-penalty -1: should be 0, which is none, to 10"):
+        Search(beam=2, length_penalty=-1)

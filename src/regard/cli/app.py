@@ -144,7 +144,7 @@ def translate(
     ],
     beam: options.Width = 1,
     n_best: options.NBest = 1,
-    length_penalty: options.LengthPenalty = 0.0,
+    length_penalty: options.LengthPenalty = None,
     sample: options.Sample = False,
     temperature: options.Temperature = 1.0,
     top_k: options.TopK = None,
@@ -203,7 +203,7 @@ def evaluate(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="One run directory, or several to compare.")],
     split: Annotated[options.SplitName, typer.Option(help="Which sentences.")] = options.SplitName.test,
     beam: Annotated[str, typer.Option(metavar="WIDTH[,WIDTH]...", help="Widths of beams; 1 is greedy.")] = "1",
-    length_penalty: options.LengthPenalty = 0.0,
+    length_penalty: options.LengthPenalty = None,
     as_json: options.Json = False,
 ) -> None:
     """Score a run, or several side by side, with one beam or several."""
@@ -225,7 +225,7 @@ def show(
     head: Annotated[int | None, typer.Option(help="Of the map: only this head, from 1.")] = None,
     rank: Annotated[int, typer.Option(help="Which of the best hypotheses, from 1.")] = 1,
     beam: options.Width = 1,
-    length_penalty: options.LengthPenalty = 0.0,
+    length_penalty: options.LengthPenalty = None,
     prefix: options.Prefix = "",
     as_json: Annotated[bool, typer.Option("--json", help="For programs: what is drawn of the text, as JSON.")] = False,
 ) -> None:

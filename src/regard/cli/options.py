@@ -14,7 +14,8 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, made 
 Json = Annotated[bool, typer.Option("--json", help="For programs: a JSON object a line.")]
 Width = Annotated[int, typer.Option("--beam", help="The width of the beam; 1 is greedy.", rich_help_panel=SEARCH)]
 LengthPenalty = Annotated[
-    float, typer.Option(help="α in score / ((5 + length) / 6)^α; 0 is none.", rich_help_panel=SEARCH)
+    float | None,
+    typer.Option(help="α in score / ((5 + length) / 6)^α; 0 is none.  [default: the run's]", rich_help_panel=SEARCH),
 ]
 NBest = Annotated[int, typer.Option(help="Up to so many different answers to a text.", rich_help_panel=SEARCH)]
 Sample = Annotated[bool, typer.Option("--sample", help="Draw by chance.", rich_help_panel=SAMPLING)]

@@ -86,7 +86,7 @@ class Examination:
             split=self.split,
             sentences=len(texts),
             beam=search.beam,
-            length_penalty=search.length_penalty,
+            length_penalty=self.translator.length_penalty(search),
             loss=self.forced.loss,
             perplexity=math.exp(min(self.forced.loss, 700.0)),
             token_accuracy=self.forced.token_accuracy,

@@ -14,6 +14,7 @@ KINDS: dict[object, tuple[str, tuple[type, ...]]] = {
     "int": ("a whole number", (int,)),
     "int | None": ("a whole number", (int, NoneType)),
     "float": ("a number", (float, int)),
+    "float | None": ("a number", (float, int, NoneType)),
     "bool": ("true or false", (bool,)),
     "str": ("a text", (str,)),
 }
@@ -25,7 +26,8 @@ class Search:
 
     beam: int = 1  # the width; 1: greedy
     n_best: int = 1  # how many hypotheses to return for each text; with `sample`, how many to draw
-    length_penalty: float = 0.0  # α in total / ((5 + length) / 6)^α; 0: the total alone ranks
+    # α in total / ((5 + length) / 6)^α; 0: the total alone ranks; None: what the run's settings say
+    length_penalty: float | None = None
     sample: bool = False  # draw by chance
     temperature: float = 1.0  # of sampling: below 1 likely tokens become likelier
     top_k: int | None = None  # of sampling: only the so many likeliest tokens; None: all
@@ -45,7 +47,8 @@ class Search:
         if not self.sample:
             wider = f"a beam of width {self.beam} has no more than {self.beam}; make the beam wider, or n-best smaller"
             self._check("n_best", self.n_best <= self.beam, wider)
-        self._check("length_penalty", 0 <= self.length_penalty <= 10, "should be 0, which is none, to 10")
+        penalty = self.length_penalty
+        self._check("length_penalty", penalty is None or 0 <= penalty <= 10, "should be 0, which is none, to 10")
         self._check("temperature", 0 < self.temperature < math.inf, "should be above 0; near 0 the likeliest is drawn")
         self._check("top_k", self.top_k is None or self.top_k >= 1, "at least 1 token takes part")
         self._check("top_p", 0 < self.top_p <= 1, "should be a probability above 0, up to 1, which is all tokens")

@@ -25,7 +25,7 @@ from regard.randomness import seed_for
 from regard.runs import MODEL, Run, weights_of
 from regard.tasks import Split
 from regard.training.material import Material, Watched, check_lengths, gathered
-from regard.training.progress import Progress, load_state, save_state
+from regard.training.progress import Progress, load_state, read_state, save_state
 from regard.training.schedules import learning_rate, teacher_forcing
 
 
@@ -51,6 +51,9 @@ def train(experiment: Experiment, path: Path, observer: Observer) -> Progress:
     is_new = not path.exists() or (path.is_dir() and not any(path.iterdir()))
     if not is_new:
         _same_experiment(Run(path), experiment)
+        _, progress = read_state(Run(path))
+        if progress.finished:
+            return progress
     splits = experiment.data.splits()
     pairs = {split: Watched(those, split, observer) for split, those in splits.items()}
     codec = Codec.build(experiment.data, pairs["train"]) if is_new else Run(path).codec()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
-from torch import nn
+from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.runs import STATE, Run, copy_weights, weights_of
@@ -54,10 +54,10 @@ def save_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, pro
     run.write_tensors(STATE, tensors, progress.model_dump())
 
 
-def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
-    """Put model and optimizer where they were; a run that has saved nothing yet begins at the beginning."""
+def read_state(run: Run) -> tuple[dict[str, Tensor], Progress]:
+    """What was saved; a run that has saved nothing yet is at the beginning."""
     if not run.has(STATE):
-        return Progress()
+        return {}, Progress()
     tensors, about = run.read_tensors(STATE)
     origin = run.path / STATE
     try:
@@ -66,6 +66,15 @@ def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> 
         raise UserError(f"{origin}: this file is damaged: {error.errors()[0]['msg']}") from None
     if progress.model_fields_set != Progress.model_fields.keys():
         raise UserError(f"{origin}: this file is damaged: it does not tell all of how far training has come")
+    return tensors, progress
+
+
+def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+    """Put model and optimizer where they were."""
+    tensors, progress = read_state(run)
+    if not tensors:
+        return progress
+    origin = run.path / STATE
     weights = {name.removeprefix("model/"): tensors[name] for name in tensors if name.startswith("model/")}
     copy_weights(weights, model, origin)
     for name, parameter in model.named_parameters():

@@ -1,0 +1,244 @@
+"""Parallel text from files: which files, which pairs, and what is said when they are not there."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard import experiments
+from regard.corpora import catalogue
+from regard.errors import UserError
+from regard.evaluation.scores import pairs_of
+from regard.tasks import Pair
+from regard.tasks.parallel import Files, Multi30k, Parallel
+
+TEXTS = [("Ein Hund.", "A dog."), ("Zwei Katzen.", "Two cats.")]
+PAIRS = [Pair(*texts) for texts in TEXTS]
+
+
+def write(path: Path, content: str) -> None:
+    data = content.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+
+
+def lines(texts: list[str]) -> str:
+    return "".join(f"{text}\n" for text in texts)
+
+
+def write_two(folder: Path, split: str, suffix: str = "", texts: list[tuple[str, str]] = TEXTS) -> str:
+    for language, side in zip(("de", "en"), zip(*texts, strict=True), strict=True):
+        write(folder / f"{split}.{language}{suffix}", lines(list(side)))
+    return str(folder / split)
+
+
+def write_table(folder: Path, split: str, suffix: str = ".tsv", texts: list[tuple[str, str]] = TEXTS) -> str:
+    write(folder / f"{split}{suffix}", lines(["\t".join(pair) for pair in texts]))
+    return str(folder / f"{split}{suffix}")
+
+
+KINDS: dict[str, Callable[[Path, str], str]] = {
+    "two files": write_two,
+    "two .gz files": lambda folder, split: write_two(folder, split, ".gz"),
+    ".tsv": write_table,
+    ".tsv.gz": lambda folder, split: write_table(folder, split, ".tsv.gz"),
+}
+
+
+def task_of(folder: Path, kind: str = "two files", **settings: Any) -> Files:
+    names = {split: KINDS[kind](folder, split) for split in ("train", "validation")}
+    return Files.model_validate(names | settings)
+
+
+# --- Your own files --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_are_read_from_every_kind_of_file(tmp_path: Path, kind: str):
+    splits = task_of(tmp_path, kind, test=KINDS[kind](tmp_path, "test")).splits()
+    assert {split: list(pairs) for split, pairs in splits.items()} == dict.fromkeys(
+        ("train", "validation", "test"), PAIRS
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_split_can_be_gone_through_twice_and_both_at_once(tmp_path: Path, kind: str):
+    train = task_of(tmp_path, kind).splits()["train"]
+    assert list(train) == list(train) == PAIRS
+    assert list(zip(train, train, strict=True)) == [(pair, pair) for pair in PAIRS]
+
+
+def test_one_side_may_be_packed_and_the_other_not(tmp_path: Path):
+    task = task_of(tmp_path)
+    write(tmp_path / "train.de.gz", lines([source for source, _ in TEXTS]))
+    (tmp_path / "train.de").unlink()
+    assert list(task.splits()["train"]) == PAIRS
+
+
+def test_the_languages_complete_the_names_of_the_files(tmp_path: Path):
+    swapped = task_of(tmp_path, source="en", target="de")
+    assert list(swapped.splits()["train"]) == [Pair(pair.target, pair.source) for pair in PAIRS]
+
+
+def test_lines_are_read_one_after_the_other_and_not_before_they_are_asked_for(tmp_path: Path):
+    task = task_of(tmp_path)
+    write(tmp_path / "train.en", "A dog.\n\n")
+    pairs = iter(task.splits()["train"])
+    assert next(pairs) == PAIRS[0]
+    with pytest.raises(UserError, match=r"train\.en, line 2: the target text is empty"):
+        next(pairs)
+    del pairs
+
+
+def test_files_may_change_between_two_readings(tmp_path: Path):
+    """Nothing is kept: the second time, the files are read anew."""
+    train = task_of(tmp_path).splits()["train"]
+    assert len(list(train)) == 2
+    write_two(tmp_path, "train", texts=[*TEXTS, ("Drei.", "Three.")])
+    assert len(list(train)) == 3
+
+
+BAD = [("Ein Hund.", "A dog."), ("", "Nothing."), ("Lang.", "x" * 10_001), ("Zwei Katzen.", "Two cats.")]
+
+
+def test_pairs_that_are_of_no_use_are_refused_or_left_out(tmp_path: Path):
+    task = task_of(tmp_path)
+    write_two(tmp_path, "train", texts=BAD)
+    with pytest.raises(UserError, match=r"train\.de, line 2: the source text is empty"):
+        list(task.splits()["train"])
+    assert list(task.model_copy(update={"skip": True}).splits()["train"]) == PAIRS
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_nothing_is_left_out_of_what_is_measured_on(tmp_path: Path, split: str):
+    task = task_of(tmp_path, test=write_two(tmp_path, "test"), skip=True)
+    write_two(tmp_path, split, texts=BAD)
+    with pytest.raises(UserError, match=rf"{split}\.de, line 2: the source text is empty"):
+        list(task.splits()[split])  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("split", "language"), [("train", "de"), ("train", "en"), ("validation", "en")])
+def test_a_missing_file_is_named_with_what_could_be_given(tmp_path: Path, split: str, language: str):
+    task = task_of(tmp_path)
+    missing = tmp_path / f"{split}.{language}"
+    missing.unlink()
+    message = (
+        f"data.{split}: there is no {missing}, nor {missing}.gz; give the beginning of two files' names, which "
+        "data.source (de) and data.target (en) complete, or a .tsv file"
+    )
+    with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
+        task.splits()
+
+
+def test_a_missing_test_set_is_told_before_training(tmp_path: Path):
+    with pytest.raises(UserError, match=r"data\.test: there is no .*/test\.de"):
+        task_of(tmp_path, test=str(tmp_path / "test")).splits()
+
+
+@pytest.mark.xfail(strict=True, reason="whether a table is there is not looked at before it is read")
+def test_a_missing_test_table_is_told_before_training(tmp_path: Path):
+    with pytest.raises(UserError, match=r"test\.tsv"):
+        task_of(tmp_path, test=str(tmp_path / "test.tsv")).splits()
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".tsv.gz"])
+def test_a_missing_table_is_named(tmp_path: Path, suffix: str):
+    task = Files(train=str(tmp_path / f"none{suffix}"), validation="validation.tsv")
+    with pytest.raises(UserError, match=rf"none{suffix}"):
+        list(task.splits()["train"])
+
+
+def test_without_a_test_set_there_is_none(tmp_path: Path):
+    task = task_of(tmp_path)
+    assert not task.has_real_test
+    assert task.splits().keys() == {"train", "validation"}
+    with pytest.raises(UserError, match=r"data\.test: this experiment names no files for it"):
+        pairs_of(task, "test")
+
+
+def test_with_a_test_set_a_training_is_to_be_scored(tmp_path: Path):
+    task = task_of(tmp_path, test=write_two(tmp_path, "test"))
+    assert task.has_real_test
+    assert pairs_of(task, "test") == PAIRS
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_sides_share_their_tokens_as_the_settings_say(tmp_path: Path, joint: bool):
+    assert task_of(tmp_path, text={"joint": joint}).has_joint_vocabulary == joint
+
+
+@pytest.mark.parametrize("key", ["source", "target"])
+@pytest.mark.parametrize("language", ["", "../de", "d e", "de\n", "de/x"])
+def test_a_language_is_the_end_of_a_name_and_nothing_else(key: str, language: str):
+    with pytest.raises(ValueError, match=key):
+        Files.model_validate({"train": "train", "validation": "validation", key: language})
+
+
+@pytest.mark.parametrize("key", ["train", "validation", "test"])
+def test_a_name_of_files_is_not_empty(key: str):
+    with pytest.raises(ValueError, match=key):
+        Files.model_validate({"train": "a", "validation": "b", key: ""})
+
+
+# --- Multi30k --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
+    (tmp_path / "data").mkdir()
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def multi30k(data_folder: Path) -> Path:
+    """Files of the right names and sizes."""
+    folder = data_folder / "multi30k"
+    folder.mkdir()
+    for file in catalogue.named("multi30k").files:
+        first = f"This is {file.name}\n"
+        (folder / file.name).write_text(first + "x" * (file.size - len(first)))
+    return folder
+
+
+def test_without_its_data_both_ways_to_get_it_are_told(data_folder: Path):
+    task = Multi30k()
+    for ask in (task.splits, lambda: task.has_real_test):
+        with pytest.raises(UserError) as error:
+            ask()
+        assert f"multi30k is not here yet (looked in {data_folder / 'multi30k'})" in str(error.value)
+        assert "'regard data get multi30k'" in str(error.value)
+        assert "'regard data get multi30k --from FOLDER'" in str(error.value)
+        assert "REGARD_DATA" in str(error.value)
+
+
+@pytest.mark.parametrize("name", [file.name for file in catalogue.named("multi30k").files])
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_file_of_another_size_is_not_the_data(multi30k: Path, name: str, change: int):
+    path = multi30k / name
+    path.write_bytes(b"x" * (path.stat().st_size + change))
+    with pytest.raises(UserError, match="multi30k is not here yet"):
+        Multi30k().splits()
+
+
+@pytest.mark.parametrize(("source", "target"), [("de", "en"), ("en", "de")])
+@pytest.mark.parametrize(("split", "name"), [("train", "train"), ("validation", "val"), ("test", "test_2016_flickr")])
+def test_each_split_is_read_from_its_files(multi30k: Path, split: Any, name: str, source: Any, target: Any):
+    task = Multi30k(source=source, target=target)
+    assert task.splits().keys() == {"train", "validation", "test"}
+    assert task.has_real_test
+    first = next(iter(task.splits()[split]))
+    assert first == Pair(f"This is {name}.{source}", f"This is {name}.{target}")
+
+
+def test_other_languages_are_not_in_it():
+    with pytest.raises(UserError, match=r"data\.source: 'fr' is none of them"):
+        experiments.load("multi30k", ["data.source=fr"])
+
+
+def test_texts_are_scored_by_bleu():
+    assert Parallel.scored_by == Files.scored_by == Multi30k.scored_by == "bleu"

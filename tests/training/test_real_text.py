@@ -1,0 +1,200 @@
+"""From files to translations, as a user types it: a person's own text, subwords, scores, and what can go wrong."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.cli.progress import PlainObserver
+from regard.inspection import examples
+from regard.runs import Run
+from regard.training.progress import Progress
+
+pytestmark = pytest.mark.slow
+
+Regard = Callable[..., Any]
+MINE = """\
+description: My own text.
+data:
+  task: files
+  train: corpus/train
+  validation: corpus/validation
+  test: corpus/test
+  source: de
+  target: en
+  text: {size: 90}
+model:
+  encoder: {embedding: 16, size: 16}
+  decoder: {embedding: 16, size: 32, readout: tied}
+  share_embeddings: true
+training: {epochs: 1, batch_tokens: 2000, validate_every: 4, rate: {peak: 0.01}}
+decoding: {length_factor: 0, length_extra: 12}
+"""
+
+
+@pytest.fixture
+def place(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with my.yaml and corpus/, in which we are."""
+    shutil.copytree(corpus, tmp_path / "corpus")
+    (tmp_path / "my.yaml").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(examples, "_draw", lambda shown: b"a picture")  # which takes its time
+    return tmp_path
+
+
+def done(answer: Any) -> Any:
+    assert answer.code == 0, answer.err
+    assert "Traceback" not in answer.err
+    return answer
+
+
+def refused(answer: Any, *parts: str) -> None:
+    """Exit code 2, nothing but `regard: …` on stderr behind how reading went, no run."""
+    assert answer.code == 2, answer
+    assert answer.out == ""
+    assert all(line.startswith("regard: ") for line in answer.err.splitlines() if not line.startswith("reading"))
+    for part in parts:
+        assert part in answer.err
+    assert not Path("runs/my").exists()
+
+
+def test_own_text_is_learned_scored_and_translated(regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch):
+    answer = done(regard("train", "my.yaml"))
+    assert answer.out.startswith("runs/my: done (all epochs done)")
+    assert "BLEU" in answer.out
+    assert "runs/my/examples/index.html: where it looked" in answer.out
+    assert {"scores.json", "examples", "subwords.model"} <= {path.name for path in Path("runs/my").iterdir()}
+
+    again = done(regard("train", "my.yaml"))
+    assert "done (all epochs done)" in again.out
+    assert "BLEU" not in again.out, "scored once"
+
+    monkeypatch.chdir(place / "corpus")  # from elsewhere
+    answer = done(regard("evaluate", "../runs/my", "--beam", "1,5", "--json"))
+    rows = [json.loads(line) for line in answer.out.splitlines()]
+    assert [row["beam"] for row in rows] == [1, 5]
+    wanted = "bleu bleu_lc bleu_signature chrf chrf_signature perplexity loss exact_match sentences_per_second"
+    for row, kept in zip(rows, json.loads((place / "runs/my/scores.json").read_text()), strict=True):
+        assert set(wanted.split()) <= row.keys()
+        assert row["sentences"] == 30
+        assert row["bleu"] == kept["bleu"]
+        assert row["chrf"] == kept["chrf"]
+
+    answer = done(regard("translate", "../runs/my", "Der Hund 🐕 schläft.", "--json"))
+    translation = json.loads(answer.out)
+    assert "🐕" in "".join(translation["source_tokens"])
+    assert "<unknown>" not in translation["text"]
+    lines = done(regard("translate", "../runs/my", stdin="Der Hund.\n\n漢字\n".encode())).out.splitlines()
+    assert len(lines) == 3
+    assert lines[1] == ""
+
+
+def test_the_other_direction_is_two_lines(regard: Regard, place: Path):
+    text = MINE.replace("source: de", "source: en").replace("target: en", "target: de")
+    Path("back.yaml").write_text(text.replace("  test: corpus/test\n", ""))
+    done(regard("train", "back.yaml"))
+    data = Run(Path("runs/back")).experiment.data
+    first = next(iter(data.splits()["train"]))
+    assert first.source == Path("corpus/train.en").read_text().split("\n")[0]
+    assert first.target == Path("corpus/train.de").read_text().split("\n")[0]
+    answer = regard("evaluate", "runs/back")
+    assert answer.code == 2
+    assert "data.test: this experiment names no files for it" in answer.err
+    done(regard("evaluate", "runs/back", "--split", "validation"))
+
+
+def test_tables_serve_as_well_as_pairs_of_files(regard: Regard, place: Path):
+    for split in ("train", "validation"):
+        sides = [Path(f"corpus/{split}.{language}").read_text().splitlines() for language in ("de", "en")]
+        rows = "".join(f"{source}\t{target}\n" for source, target in zip(*sides, strict=True))
+        Path(f"{split}.tsv.gz").write_bytes(gzip.compress(rows.encode()))
+    tables = ["--set", "data.train=train.tsv.gz", "--set", "data.validation=validation.tsv.gz"]
+    for name, options in (("tables", tables), ("files", [])):
+        done(regard("train", "my.yaml", "--out", f"runs/{name}", *options, "--set", "data.test=null"))
+    losses = [[row["validation_loss"] for row in Run(Path(f"runs/{name}")).metrics()] for name in ("tables", "files")]
+    assert losses[0] == losses[1] != []
+
+
+def test_an_interrupted_training_goes_on(regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch):
+    stepped = PlainObserver.stepped
+
+    def interrupted(self: PlainObserver, progress: Progress, loss: float) -> None:
+        stepped(self, progress, loss)
+        if progress.step == 2:
+            self.interruptions.signal = signal.SIGINT
+
+    options = ["--set", "data.text.regularisation.best=4"]
+    with monkeypatch.context() as patch:
+        patch.setattr(PlainObserver, "stepped", interrupted)
+        answer = regard("train", "my.yaml", *options)
+    assert answer.code == 130
+    assert "runs/my: stopped after step 2; the same command goes on from there" in answer.err
+    assert not Path("runs/my/scores.json").exists()
+    done(regard("train", "my.yaml", *options))
+    assert Path("runs/my/scores.json").exists()
+    done(regard("train", "my.yaml", *options, "--out", "runs/whole"))
+    one, other = ([{**row, "seconds": 0} for row in Run(Path(f"runs/{name}")).metrics()] for name in ("my", "whole"))
+    assert one == other
+    assert Path("runs/my/model.safetensors").read_bytes() == Path("runs/whole/model.safetensors").read_bytes()
+
+
+def test_an_interruption_while_texts_are_read_leaves_no_run(
+    regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupted(self: PlainObserver, split: str, pairs: int) -> None:
+        self.interruptions.signal = signal.SIGINT
+
+    monkeypatch.setattr(PlainObserver, "reading", interrupted)
+    monkeypatch.setattr("regard.training.material.TELL_EVERY", 100)
+    answer = regard("train", "my.yaml")
+    assert answer.code == 130
+    assert answer.err.endswith("runs/my: stopped before the first step\n")
+    assert not Path("runs/my").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        (["data.train=nowhere/train"], ["data.train: there is no ", "/nowhere/train.de, nor "]),
+        (["data.test=nowhere/test"], ["data.test: there is no ", "/nowhere/test.de, nor "]),
+        (["data.source=fr"], ["data.train: there is no ", "data.source (fr) and data.target (en) complete"]),
+        (["data.train=nowhere.tsv"], ["nowhere.tsv: cannot be read: No such file or directory"]),
+        (["data.train=''"], ["--set data.train='': data.train: '' is not right"]),
+        (["data.trian=x"], ["data.trian: there is no such key; did you mean 'train'?"]),
+        (["data.text.unit=word"], ["data.text.unit: 'word' is none of them; did you mean 'words'?"]),
+        (["data.text.size=9000"], ["data.text: source and target: 9000 pieces cannot", "make data.text.size smaller"]),
+        (["data.text.joint=false"], ["model.share_embeddings: needs the same tokens on both sides"]),
+        (["model.encoder.embedding=8"], ["model.share_embeddings: the encoder's have size 8 and the decoder's 16"]),
+        (
+            ["data.text.algorithm=bpe", "data.text.regularisation.best=4"],
+            ["data.text.regularisation.best: 4 ways to split a text are known to unigram subwords only"],
+        ),
+        (
+            ["model.encoder.positions={kind: learned, longest: 3}"],
+            ["model.encoder.positions.longest: 3 positions are too few"],
+        ),
+    ],
+)
+def test_wrong_use_is_told_with_the_remedy(regard: Regard, place: Path, settings: list[str], parts: list[str]):
+    options = [part for setting in settings for part in ("--set", setting)]
+    refused(regard("train", "my.yaml", *options), *parts)
+
+
+def test_a_damaged_line_is_told_with_its_file_and_number(regard: Regard, place: Path):
+    with Path("corpus/train.de").open("ab") as file:
+        file.write(b"caf\xe9\n")
+    with Path("corpus/train.en").open("ab") as file:
+        file.write(b"coffee\n")
+    refused(regard("train", "my.yaml"), "corpus/train.de, line 401: byte 4 (0xE9) is not UTF-8")
+
+
+def test_without_multi30k_the_recipe_tells_how_to_get_it(regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("REGARD_DATA", str(place))
+    refused(regard("train", "multi30k", "--out", "runs/my"), "'regard data get multi30k'", "--from FOLDER")
