@@ -95,7 +95,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     for split, pairs in Clauses(train=400, validation=20, test=30).splits().items():
         for language, side in (("de", "source"), ("en", "target")):
-            texts = [getattr(pair, side).replace(" ,", ",").capitalize() + "." for pair in pairs]
+            texts = [getattr(pair, side).replace(" ,", ",").replace(" .", ".").capitalize() for pair in pairs]
             (folder / f"{split}.{language}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     return folder
 
@@ -120,7 +120,7 @@ def new_trainer(tmp_path: Path) -> Iterator[Callable[..., Trainer]]:
         def make(experiment: Experiment, watching: Watcher | None = None) -> Trainer:
             pairs = experiment.data.splits()
             codec = Codec.build(experiment.data, pairs["train"])
-            material = stack.enter_context(gathered(codec, pairs, tmp_path))
+            material = stack.enter_context(gathered(codec, pairs, tmp_path / "run"))
             return Trainer(Run.create(tmp_path / "run", experiment, codec), material, watching or Watcher())
 
         yield make

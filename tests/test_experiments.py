@@ -423,7 +423,6 @@ def test_a_recipe_takes_paths_from_where_we_are(tmp_path: Path):
     assert data_of("g2p")["file"] is None
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason="folders are looked up by each key of data")
 def test_paths_may_be_set_all_at_once(tmp_path: Path):
     data = data_of("copy", "data={task: files, train: mine/train, validation: mine/validation}")
     assert data["train"] == str(tmp_path / "mine/train")

@@ -46,7 +46,7 @@ class Draft:
         if value == {} and any(key[: len(path)] == path for key in self.values):
             return
         for known in [key for key in self.values if key[: len(path)] == path or path[: len(key)] == key]:
-            del self.values[known]
+            del self.values[known], self.folders[known]
         self.values[path] = value
         self.origins[path] = origin
         self.folders[path] = folder
@@ -57,6 +57,10 @@ class Draft:
             return self.name
         below = [key for key in self.origins if key[: len(path)] == path]
         return self.origins[min(below, key=len)] if below else self.origin(path[:-1])
+
+    def folder(self, path: KeyPath) -> Path:
+        """Where the file lies in which `path`, or the section that it came with, was set."""
+        return self.folders[path] if path in self.folders else self.folder(path[:-1])
 
     def nested(self) -> dict[str, Any]:
         tree: dict[str, Any] = {}
@@ -213,5 +217,5 @@ def _with_whole_paths(draft: Draft, task: type[Task]) -> dict[str, Any]:
     data: dict[str, Any] = draft.nested()["data"]
     for key in task.paths & data.keys():
         if isinstance(data[key], str) and data[key]:
-            data[key] = os.path.abspath(draft.folders["data", key] / data[key])
+            data[key] = os.path.abspath(draft.folder(("data", key)) / os.path.expanduser(data[key]))
     return data

@@ -99,7 +99,7 @@ class Run:
             source, target = Vocabulary(known["source"]), Vocabulary(known["target"])
             return Codec(notation, source, target, int(known["longest_source"]))
 
-        notation = self.experiment.data.learned(lambda name: self._read_bytes(name, lambda content: content))
+        notation = self.experiment.data.learned(self._read_bytes)
         return self._read("vocabulary.json", parse)
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:

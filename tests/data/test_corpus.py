@@ -97,7 +97,6 @@ def test_other_examples_have_another_digest(changed: list[Example]):
     assert digest_of(changed) != digest_of(FEW)
 
 
-@pytest.mark.xfail(strict=True, reason="the digest does not know where an example, or a side of it, ends")
 @pytest.mark.parametrize(
     "changed",
     [
@@ -134,7 +133,6 @@ def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path: Path):
         Corpus(FEW, tmp_path / "none")
 
 
-@pytest.mark.xfail(strict=True, reason="the file stays open until it is collected, which is a ResourceWarning")
 def test_what_goes_wrong_among_the_examples_goes_on_and_leaves_nothing(tmp_path: Path):
     def failing() -> Iterator[Example]:
         yield FEW[0]

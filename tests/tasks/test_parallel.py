@@ -139,7 +139,6 @@ def test_a_missing_test_set_is_told_before_training(tmp_path: Path):
         task_of(tmp_path, test=str(tmp_path / "test")).splits()
 
 
-@pytest.mark.xfail(strict=True, reason="whether a table is there is not looked at before it is read")
 def test_a_missing_test_table_is_told_before_training(tmp_path: Path):
     with pytest.raises(UserError, match=r"test\.tsv"):
         task_of(tmp_path, test=str(tmp_path / "test.tsv")).splits()
@@ -242,3 +241,9 @@ def test_other_languages_are_not_in_it():
 
 def test_texts_are_scored_by_bleu():
     assert Parallel.scored_by == Files.scored_by == Multi30k.scored_by == "bleu"
+
+
+@pytest.mark.parametrize("recipe", [["multi30k", "data.source=en"], ["multi30k", "data.target=de"]])
+def test_source_and_target_are_not_the_same(recipe: list[str]):
+    with pytest.raises(UserError, match=r"data\.target: '(de|en)' is the source as well"):
+        experiments.load(recipe[0], recipe[1:])

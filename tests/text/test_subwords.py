@@ -109,6 +109,7 @@ def test_nothing_to_learn_from_is_told():
         Subwords.learn([], 10, algorithm="bpe", coverage=1.0)
 
 
-def test_a_damaged_model_is_told():
-    with pytest.raises(UserError, match="this is not a SentencePiece model"):
-        Subwords(b"no such thing")
+@pytest.mark.parametrize("model", [b"no such thing", b""])
+def test_a_damaged_model_is_told(model: bytes):
+    with pytest.raises(ValueError, match="this is not a SentencePiece model"):
+        Subwords(model)

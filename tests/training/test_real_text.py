@@ -165,7 +165,7 @@ def test_an_interruption_while_texts_are_read_leaves_no_run(
         (["data.train=nowhere/train"], ["data.train: there is no ", "/nowhere/train.de, nor "]),
         (["data.test=nowhere/test"], ["data.test: there is no ", "/nowhere/test.de, nor "]),
         (["data.source=fr"], ["data.train: there is no ", "data.source (fr) and data.target (en) complete"]),
-        (["data.train=nowhere.tsv"], ["nowhere.tsv: cannot be read: No such file or directory"]),
+        (["data.train=nowhere.tsv"], ["nowhere.tsv.gz; give"]),
         (["data.train=''"], ["--set data.train='': data.train: '' is not right"]),
         (["data.trian=x"], ["data.trian: there is no such key; did you mean 'train'?"]),
         (["data.text.unit=word"], ["data.text.unit: 'word' is none of them; did you mean 'words'?"]),

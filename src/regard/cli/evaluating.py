@@ -31,12 +31,12 @@ def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[Sea
     translators = [load(run) for run in runs]
     examinations = []
     for translator in translators:
-        use_threads_of(translator)
+        use_threads_of(translator.runs[0])
         examinations.append(Examination(translator, split))
     sentences = sum(len(examination.pairs) for examination in examinations)
     with Counter(sentences * len(searches), shown=not (json_lines and sys.stdout.isatty())) as counter:
         for examination in examinations:
-            use_threads_of(examination.translator)
+            use_threads_of(examination.translator.runs[0])
             for search in searches:
                 results.append(as_json(examination.evaluate(search, counter.advance)))
                 if json_lines:
@@ -50,6 +50,7 @@ def print_conclusion(path: Path) -> None:
     run = Run(path)
     if not is_due(run):
         return
+    use_threads_of(run)
     with Counter(None) as counter:
         results = [as_json(evaluation) for evaluation in conclude(run, counter.advance)]
     print(by_width(results))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from regard.runs import Run
 from regard.translator import Translator
 from regard.translator import load as load_translator
 
@@ -15,13 +16,13 @@ from regard.translator import load as load_translator
 def load(*runs: Path) -> Translator:
     """The model in a run directory, or those of several that vote, ready for work."""
     translator = load_translator(*runs)
-    use_threads_of(translator)
+    use_threads_of(translator.runs[0])
     return translator
 
 
-def use_threads_of(translator: Translator) -> None:
+def use_threads_of(run: Run) -> None:
     """As many as it was trained with: for small models more are only in the way."""
-    torch.set_num_threads(translator.experiment.training.threads)
+    torch.set_num_threads(run.experiment.training.threads)
 
 
 def split_runs(arguments: Sequence[str]) -> tuple[list[Path], list[str]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from regard.data.codec import Example
 
@@ -24,18 +25,25 @@ class Corpus(Sequence[Example]):
 
     def __init__(self, examples: Iterable[Example], folder: Path) -> None:
         """Write down `examples`, in a file on the disk that has `folder`."""
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (open as long as this object lives)
+        try:
+            self.lengths, self.digest = self._write(examples)
+        except BaseException:
+            self._file.close()
+            raise
+        self._places = np.concatenate([[0], self.lengths.sum(1, dtype=np.int64).cumsum()])
+
+    def _write(self, examples: Iterable[Example]) -> tuple[NDArray[np.int32], str]:
+        """The lengths of sources and targets, and what tells whether two corpora are the same."""
         lengths = array("i")
         digest = hashlib.sha256()
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (open as long as this object lives)
         for example in examples:
-            numbers = array("i", (*example.source, *example.target)).tobytes()
             lengths.extend((len(example.source), len(example.target)))
-            digest.update(numbers)
+            numbers = array("i", (*example.source, *example.target)).tobytes()
+            digest.update(lengths[-2:].tobytes() + numbers)
             self._file.write(numbers)
         self._file.flush()
-        self.lengths = np.array(lengths, dtype=np.int32).reshape(-1, 2)  # of sources and targets
-        self.digest = digest.hexdigest()  # tells whether two corpora are the same
-        self._places = np.concatenate([[0], self.lengths.sum(1, dtype=np.int64).cumsum()])
+        return np.array(lengths, dtype=np.int32).reshape(-1, 2), digest.hexdigest()
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -60,7 +68,7 @@ class Corpus(Sequence[Example]):
         self._file.close()
 
 
-def lengths_of(examples: Sequence[Example]) -> np.ndarray:
+def lengths_of(examples: Sequence[Example]) -> NDArray[np.int32]:
     """[examples, 2]: how many tokens the sources and the targets have."""
     if isinstance(examples, Corpus):
         return examples.lengths

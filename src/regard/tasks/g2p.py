@@ -24,7 +24,9 @@ class G2P(Task):
     """
 
     task: Literal["g2p"] = "g2p"
-    file: str | None = None  # a dictionary in the format of the CMU's; null: the one of the extra `regard[g2p]`
+    file: str | None = Field(
+        None, min_length=1
+    )  # a dictionary in the format of the CMU's; null: the one of the extra `regard[g2p]`
     stress: bool = False  # keep the marks of stress, as in AH0 and OW1
     test_share: float = Field(0.05, gt=0, lt=0.5)  # of the words
     validation_share: float = Field(0.01, gt=0, lt=0.5)
@@ -77,7 +79,7 @@ def read_dictionary(path: Path, *, stress: bool) -> Iterator[tuple[str, str]]:
                 f"{path}, line {line.number}: {word!r} has no pronunciation; a line is WORD PHONEME PHONEME …"
             )
         if word.endswith(")"):
-            word = word.rpartition("(")[0]
+            word = word.rpartition("(")[0] or word
         yield word.lower(), " ".join(phoneme if stress else phoneme.rstrip("012") for phoneme in phonemes)
 
 

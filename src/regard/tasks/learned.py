@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from regard.errors import UserError
 from regard.settings import Section, impossible
-from regard.tasks.task import Notation, Pair
+from regard.tasks.task import Notation, Pair, Read
 from regard.text import Characters, Tokenizer, Vocabulary, Words
 from regard.text.subwords import Subwords
 
@@ -69,10 +69,10 @@ class LearnedNotation(Notation):
         return cls(settings, *(_learn_subwords(settings, pairs, (side,)) for side in SIDES))
 
     @classmethod
-    def restored(cls, settings: TextSection, read: Callable[[str], bytes]) -> LearnedNotation:
+    def restored(cls, settings: TextSection, read: Read) -> LearnedNotation:
         if settings.unit != "subwords":
             return cls.learn(settings, ())
-        models = {name: Subwords(read(name)) for name in _model_names(settings)}
+        models: dict[str, Subwords] = {name: read(name, Subwords) for name in _model_names(settings)}
         return cls(settings, *(models[name] for name in _model_names(settings)))
 
     def files(self) -> dict[str, bytes]:
@@ -115,7 +115,7 @@ class LearnedNotation(Notation):
 
     def _resplit(self, side: Tokenizer, tokens: Sequence[str], random: Random) -> list[str]:
         way = self.settings.regularisation
-        if not isinstance(side, Subwords):
+        if way.best == 1 or not isinstance(side, Subwords):
             return list(tokens)
         return side.resplit(tokens, random, alpha=way.alpha, best=way.best)
 

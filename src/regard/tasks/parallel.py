@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from regard.corpora import catalogue
 from regard.corpora.reading import read_pairs
 from regard.errors import UserError
+from regard.settings import impossible
 from regard.tasks.learned import LearnedNotation, TextSection
-from regard.tasks.task import SPLITS, Notation, Pair, ScoredBy, Split, Task
+from regard.tasks.task import SPLITS, Notation, Pair, Read, ScoredBy, Split, Task
 
 TABLES = (".tsv", ".tsv.gz")
 
@@ -38,6 +39,12 @@ class Parallel(Task):
 
     scored_by: ClassVar[ScoredBy] = "bleu"
 
+    @model_validator(mode="after")
+    def _languages_differ(self) -> Self:
+        if self.source == self.target:
+            raise impossible("target", f"'{self.target}' is the source as well; a model would learn to copy")
+        return self
+
     @abstractmethod
     def files_of(self, split: Split) -> tuple[Path, Path | None] | None:
         """Where the sources and the targets are; without the latter, both are in one file. None: no such split."""
@@ -59,7 +66,7 @@ class Parallel(Task):
     def learn(self, pairs: Iterable[Pair]) -> Notation:
         return LearnedNotation.learn(self.text, pairs)
 
-    def learned(self, read: Callable[[str], bytes]) -> Notation:
+    def learned(self, read: Read) -> Notation:
         return LearnedNotation.restored(self.text, read)
 
 
@@ -82,7 +89,7 @@ class Files(Parallel):
         if name is None:
             return None
         if name.endswith(TABLES):
-            return Path(name), None
+            return self._existing(split, name), None
         return self._existing(split, f"{name}.{self.source}"), self._existing(split, f"{name}.{self.target}")
 
     def _existing(self, split: Split, name: str) -> Path:

@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from regard.settings import Section
 from regard.text import BEGIN, Characters, Tokenizer, Vocabulary
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
+# Reads a file by its name, and makes something of its content; what is wrong with it is told with its place.
+Read = Callable[[str, Callable[[bytes], Any]], Any]
 ScoredBy = Literal["exact match", "bleu", "phonemes"]
 
 
@@ -104,6 +106,6 @@ class Task(Section, Notation, ABC):
         """How texts like those of `pairs`, the training split, are written as tokens."""
         return self
 
-    def learned(self, read: Callable[[str], bytes]) -> Notation:
+    def learned(self, read: Read) -> Notation:
         """What `learn` gave, from its `files`."""
         return self

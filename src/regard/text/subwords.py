@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from random import Random
 from typing import Literal
@@ -11,6 +11,7 @@ from typing import Literal
 import sentencepiece
 
 from regard.errors import UserError
+from regard.text.vocabulary import SPECIAL
 
 SPACE = "▁"  # stands in a piece where a space stood in the text
 
@@ -22,9 +23,11 @@ class Subwords:
         """`model` is what `learn` gives."""
         self.model = model
         try:
+            if not model:
+                raise RuntimeError  # which SentencePiece would notice only when it is used
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError:
-            raise UserError("this is not a SentencePiece model") from None
+            raise ValueError("this is not a SentencePiece model") from None
 
     @classmethod
     def learn(
@@ -32,9 +35,10 @@ class Subwords:
     ) -> Subwords:
         """`size` pieces that suit `texts`; characters that are not in the share `coverage` of them stay unknown."""
         model = BytesIO()
+        guarded = _Guarded(texts)
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(texts),
+                sentence_iterator=iter(guarded),
                 model_writer=model,
                 vocab_size=size,
                 model_type=algorithm,
@@ -46,6 +50,8 @@ class Subwords:
                 minloglevel=2,
             )
         except (RuntimeError, OSError) as error:
+            if guarded.failure is not None:
+                raise guarded.failure from None
             raise UserError(f"{size} pieces cannot be learned from this text: {_reason(error)}") from None
         return cls(model.getvalue())
 
@@ -62,7 +68,7 @@ class Subwords:
         return "".join(tokens).replace(SPACE, " ").strip()
 
     def starts(self, tokens: Sequence[str]) -> list[bool]:
-        return [token.startswith(SPACE) or place == 0 for place, token in enumerate(tokens)]
+        return [token.startswith(SPACE) or token in SPECIAL or place == 0 for place, token in enumerate(tokens)]
 
     def resplit(self, tokens: Sequence[str], random: Random, *, alpha: float, best: int) -> list[str]:
         """Another way to split the same text, drawn from the `best` likeliest with p ∝ P(pieces)^alpha."""
@@ -74,6 +80,21 @@ class Subwords:
     def _score(self, piece: str) -> float:
         """log P of a piece."""
         return self._processor.get_score(self._processor.piece_to_id(piece))
+
+
+class _Guarded:
+    """Texts, and what went wrong while they were read: SentencePiece would make an error of its own of it."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.texts = texts
+        self.failure: Exception | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            yield from self.texts
+        except Exception as error:
+            self.failure = error
+            raise
 
 
 def _reason(error: Exception) -> str:

@@ -32,8 +32,8 @@ class Vocabulary:
     @classmethod
     def counted(cls, counts: Mapping[str, int], *, min_frequency: int = 1, size: int | None = None) -> Vocabulary:
         """The most frequent first, equals in the order of their spelling; `size` of them at most."""
-        tokens = sorted((-count, token) for token, count in counts.items() if count >= min_frequency)
-        return cls.listed([token for _, token in tokens][:size])
+        ordinary = {token: count for token, count in counts.items() if token not in SPECIAL and count >= min_frequency}
+        return cls.listed(sorted(ordinary, key=lambda token: (-ordinary[token], token))[:size])
 
     @classmethod
     def listed(cls, tokens: Iterable[str]) -> Vocabulary:

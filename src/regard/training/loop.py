@@ -57,7 +57,7 @@ def train(experiment: Experiment, path: Path, observer: Observer) -> Progress:
     splits = experiment.data.splits()
     pairs = {split: Watched(those, split, observer) for split, those in splits.items()}
     codec = Codec.build(experiment.data, pairs["train"]) if is_new else Run(path).codec()
-    with gathered(codec, pairs, path.absolute().parent) as material:
+    with gathered(codec, pairs, path) as material:
         check_lengths(experiment, material)
         if is_new:
             Run.create(path, experiment, codec)
@@ -110,12 +110,12 @@ class Trainer:
         def batches(examples: Sequence[Example]) -> Batches:
             return Batches(examples, batch_tokens=settings.batch_tokens, seed=settings.seed)
 
-        self.batches = batches(material.train)
-        self.validation = batches(material.validation)
+        self.batches = batches(material.splits["train"])
+        self.validation = batches(material.splits["validation"])
         self.steps = settings.epochs * self.batches.per_epoch
         self.validate_every = settings.validate_every or self.batches.per_epoch
         self.progress = load_state(run, self.model, self.optimizer)
-        self.progress.check_corpus(material.train.digest, run.path)
+        self.progress.check_corpus(material.digest, run.path)
 
     def run(self) -> Progress:
         """Step by step to the end, or until the observer wants to stop; the state is saved in both cases."""
@@ -169,8 +169,18 @@ class Trainer:
 
     def read_anew(self, examples: list[Example]) -> list[Example]:
         """The same texts in other tokens, where their notation has several ways to write them."""
+        if not self.codec.notation.varies:
+            return examples
         random = Random(seed_for(self.settings.seed, "tokens", self.progress.step))
-        return [self.codec.vary(example, random) for example in examples] if self.codec.notation.varies else examples
+        varied = [self.codec.vary(example, random) for example in examples]
+        return [new if self.has_room_for(new) else old for new, old in zip(varied, examples, strict=True)]
+
+    def has_room_for(self, example: Example) -> bool:
+        """Has the model as many positions? More tokens may be needed for a text than were counted."""
+        longest_source, longest_target = self.model.encoder.longest, self.model.decoder.longest
+        return (longest_source is None or len(example.source) <= longest_source) and (
+            longest_target is None or len(example.target) - 1 <= longest_target
+        )
 
     def coins(self, inputs: Tensor) -> Tensor | None:
         """For each token, does the decoder read the true one? None: always."""

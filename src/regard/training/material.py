@@ -1,10 +1,11 @@
-"""What a training works on: both splits in numbers, read, encoded and checked before anything is written."""
+"""What a training works on: all splits in numbers, read, encoded and checked before anything is written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
@@ -12,7 +13,7 @@ import torch
 
 from regard.assembly import build_model
 from regard.config import Experiment
-from regard.data import Codec, Corpus, Example, lengths_of
+from regard.data import Codec, Corpus, Example
 from regard.errors import UserError
 from regard.tasks import Pair, Split
 
@@ -51,23 +52,30 @@ class Watched:
 @dataclass(frozen=True)
 class Material:
     codec: Codec
-    train: Corpus
-    validation: list[Example]
+    splits: Mapping[Split, Corpus]
+
+    @property
+    def digest(self) -> str:
+        """Tells whether a run goes on with the texts that it was begun with."""
+        return sha256("".join(self.splits[split].digest for split in ("train", "validation")).encode()).hexdigest()
 
 
 @contextmanager
-def gathered(codec: Codec, pairs: Mapping[Split, Iterable[Pair]], folder: Path) -> Iterator[Material]:
-    """Both splits in numbers; those of the training split lie in a file on the disk that has `folder`."""
-    validation = list(_examples(codec, "validation", pairs["validation"]))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        train = Corpus(_examples(codec, "train", pairs["train"]), folder)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written to: {error.strerror}") from None
-    try:
-        yield Material(codec, train, validation)
-    finally:
-        train.close()
+def gathered(codec: Codec, pairs: Mapping[Split, Iterable[Pair]], path: Path) -> Iterator[Material]:
+    """All splits in numbers, in files on the disk where `path` is to be.
+
+    The test split, too, although it is not trained on: what is wrong with it is better told now than in an hour.
+    """
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    with ExitStack() as stack:
+        splits: dict[Split, Corpus] = {}
+        for split in pairs:
+            try:
+                splits[split] = Corpus(_examples(codec, split, pairs[split]), folder)
+            except OSError as error:
+                raise UserError(f"{folder}: cannot be written to: {error.strerror}") from None
+            stack.callback(splits[split].close)
+        yield Material(codec, splits)
 
 
 def _examples(codec: Codec, split: Split, pairs: Iterable[Pair]) -> Iterator[Example]:
@@ -76,7 +84,7 @@ def _examples(codec: Codec, split: Split, pairs: Iterable[Pair]) -> Iterator[Exa
             yield codec.example(pair)
         except UserError as error:
             raise UserError(
-                f"data.train: too few pairs to know all that the {split} split is made of: {error}"
+                f"data.train: too few pairs to know all that the {split} split is made of: {pair.source!r}: {error}"
             ) from None
 
 
@@ -84,8 +92,8 @@ def check_lengths(experiment: Experiment, material: Material) -> None:
     """Has the model as many positions as the data needs?"""
     with torch.device("meta"):  # only its limits are of interest, not its weights
         model = build_model(experiment.model, *material.codec.sizes)
-    lengths = [lengths_of(split).max(0) for split in (material.train, material.validation)]
-    sources, targets = (max(both) for both in zip(*lengths, strict=True))
+    longest = [corpus.lengths.max(0).tolist() for corpus in material.splits.values()]
+    sources, targets = (max(both) for both in zip(*longest, strict=True))
     for side, limit, needed in (
         ("encoder", model.encoder.longest, sources),
         ("decoder", model.decoder.longest, targets - 1),
