@@ -17,7 +17,7 @@ from regard.config import Experiment
 from regard.data import Codec
 from regard.errors import UserError
 from regard.runs import Run
-from regard.tasks import Pair, Split
+from regard.tasks import SPLITS, Pair, Split
 from regard.training import Stopped, train
 from regard.training.material import Watched, gathered
 
