@@ -53,6 +53,9 @@ class Briefly:
         self.began_at = time.monotonic()
         self.steps = 0
 
+    def learning(self) -> None:
+        pass
+
     def reading(self, split: str, pairs: int) -> None:
         pass
 

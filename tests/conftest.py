@@ -67,6 +67,9 @@ class Watcher:
         self.rows: list[dict[str, Any]] = []
         self.best: list[bool] = []
 
+    def learning(self) -> None:
+        pass
+
     def reading(self, split: Split, pairs: int) -> None:
         self.read[split] = pairs
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from regard import conclusion, experiments
-from regard.conclusion import conclude, is_due
+from regard.conclusion import illustrate, is_due, score
 from regard.errors import UserError
 from regard.evaluation.scores import Evaluation
 from regard.inspection import examples
@@ -53,6 +53,13 @@ def concluded(captions: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 @pytest.fixture
 def copied(captions: Run, tmp_path: Path) -> Run:
     return Run(Path(shutil.copytree(captions.path, tmp_path / "run")))
+
+
+def conclude(run: Run, advance: Callable[[int], None] = lambda count: None) -> list[Evaluation]:
+    """All of it."""
+    outcome = score(run, advance)
+    illustrate(run, outcome)
+    return outcome.evaluations
 
 
 def scores_of(run: Run) -> list[dict[str, Any]]:

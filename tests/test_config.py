@@ -98,7 +98,7 @@ def files(*overrides: str) -> Experiment:
 @pytest.mark.parametrize("unit", ["characters", "words", "subwords"])
 def test_both_sides_may_share_their_embeddings_if_they_share_their_tokens(unit: str):
     assert files(f"data.text.unit={unit}").model.share_embeddings
-    with pytest.raises(UserError, match=r"model\.share_embeddings: needs the same tokens on both sides, which"):
+    with pytest.raises(UserError, match=r"model\.share_embeddings: true needs the same tokens on both sides, which"):
         files(f"data.text.unit={unit}", "data.text.joint=false")
 
 
@@ -121,3 +121,9 @@ def test_several_ways_to_split_a_text_need_unigram_subwords(setting: str):
     assert files(best).data.model_dump()["text"]["regularisation"]["best"] == 8
     with pytest.raises(UserError, match=r"--set data\.text\.reg.*=8: data\.text\.regularisation\.best: 8 ways"):
         files(best, setting)
+
+
+@pytest.mark.parametrize("kind", ["none", "mean"])
+def test_unknown_words_are_copied_by_attention_that_chooses(kind: str):
+    with pytest.raises(UserError, match=rf"decoding\.copy_unknown: '{kind}' attention does not say which word to copy"):
+        files("decoding.copy_unknown=true", f"model.attention.kind={kind}")

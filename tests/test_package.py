@@ -37,7 +37,7 @@ ROWS: list[set[str]] = [
     {"conclusion"},
     {"cli"},
 ]
-ONLY = {"nn": {"errors"}, "inspection": {"errors", "files"}}
+ONLY = {"nn": {"errors"}, "inspection": {"errors", "files", "text"}}
 
 
 def name_of(path: Path) -> str:

@@ -24,6 +24,7 @@ from regard.data import Codec
 from regard.errors import UserError
 from regard.runs import MODEL, STATE, Run, weights_of
 from regard.tasks.parallel import Files
+from regard.text.subwords import Subwords
 
 
 @pytest.fixture
@@ -146,6 +147,16 @@ def test_damaged_subwords_are_named(corpus: Path, tmp_path: Path, joint: bool, n
     run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
     (run.path / name).write_bytes(content)
     with pytest.raises(UserError, match=f"{run.path}/{name}: .*not a SentencePiece model"):
+        run.codec()
+
+
+def test_subwords_of_another_run_are_refused(corpus: Path, tmp_path: Path):
+    experiment = subwords_of(corpus, True)
+    run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
+    texts = (corpus / "train.en").read_text(encoding="utf-8").splitlines()
+    other = Subwords.learn(texts, 60, algorithm="bpe", coverage=1.0)
+    (run.path / "subwords.model").write_bytes(other.model)
+    with pytest.raises(UserError, match=f"{run.path}/vocabulary.json: .*not the tokens of the .model files beside it"):
         run.codec()
 
 

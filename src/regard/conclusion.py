@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 from regard import files
 from regard.evaluation.bleu import sentence_chrf
@@ -18,24 +19,32 @@ from regard.translator import Advance, Translator, ignore
 BEAM = Search(beam=5)
 
 
+@dataclass(frozen=True)
+class Outcome:
+    evaluations: list[Evaluation]
+    shown: list[Shown]  # what the last of them is about
+
+
 def is_due(run: Run) -> bool:
     """Has this run a test set of real text that it was not yet held against?"""
-    return run.experiment.data.has_real_test and not run.has(SCORES)
+    return not run.has(SCORES) and run.experiment.data.has_real_test
 
 
-def conclude(run: Run, advance: Advance = ignore) -> list[Evaluation]:
-    """Score the test set, greedily and with a beam, and show examples of the latter."""
+def score(run: Run, advance: Advance = ignore) -> Outcome:
+    """Translate the test set, greedily and with a beam."""
     examination = Examination(Translator(run), "test")
     greedy = examination.evaluate(GREEDY, advance)
     beam, translations = examination.translate(BEAM, advance)
-    shown = [
-        _shown(number, pair, translation)
-        for number, (pair, translation) in enumerate(zip(examination.pairs, translations, strict=True), start=1)
-    ]
-    write_examples(run.path / EXAMPLES, shown, f"Where {run.path.name} looks", _facts(run, beam))
-    scores = [as_json(greedy), as_json(beam)]
-    files.write(run.path / SCORES, json.dumps(scores, indent=2).encode())  # last: it says that all is done
-    return [greedy, beam]
+    numbered = enumerate(zip(examination.pairs, translations, strict=True), start=1)
+    return Outcome([greedy, beam], [_shown(number, *both) for number, both in numbered])
+
+
+def illustrate(run: Run, outcome: Outcome, advance: Advance = ignore) -> None:
+    """Draw examples, and write down the scores, which says that all is done."""
+    facts = _facts(run, outcome.evaluations[-1])
+    write_examples(run.path / EXAMPLES, outcome.shown, f"Where {run.path.name} looks", facts, advance)
+    scores = [as_json(evaluation) for evaluation in outcome.evaluations]
+    files.write(run.path / SCORES, json.dumps(scores, indent=2).encode())
 
 
 def _shown(number: int, pair: Pair, translation: Translation) -> Shown:

@@ -197,6 +197,15 @@ class Experiment(Section):
     def _embeddings_have_one_vocabulary(self) -> Self:
         if self.model.share_embeddings and not self.data.has_joint_vocabulary:
             raise impossible(
-                "model.share_embeddings", "needs the same tokens on both sides, which data.text.joint: true gives"
+                "model.share_embeddings",
+                "true needs the same tokens on both sides, which data.text.joint: true gives; or set it to false",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _copying_needs_attention(self) -> Self:
+        if self.decoding.copy_unknown and self.model.attention.kind in ("none", "mean"):
+            raise impossible(
+                "decoding.copy_unknown", f"'{self.model.attention.kind}' attention does not say which word to copy"
             )
         return self

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -97,6 +98,8 @@ class Run:
         def parse(text: str) -> Codec:
             known = json.loads(text)
             source, target = Vocabulary(known["source"]), Vocabulary(known["target"])
+            if not notation.fits(source, target):
+                raise ValueError("these are not the tokens of the .model files beside it")
             return Codec(notation, source, target, int(known["longest_source"]))
 
         notation = self.experiment.data.learned(self._read_bytes)
@@ -132,9 +135,9 @@ class Run:
 
     def sweep(self) -> None:
         """Remove what a killed process has left half-written."""
-        for name in (MODEL, STATE, METRICS):
+        for name in (MODEL, STATE, METRICS, SCORES, EXAMPLES):
             for leftover in self.path.glob(f".{name}.*"):
-                leftover.unlink()
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         with (self.path / METRICS).open("a", encoding="utf-8") as file:

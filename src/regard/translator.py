@@ -157,7 +157,7 @@ class Translator:
         beam = WatchedBeam(search.beam)
         found = find(self.ensemble, self._question([text], [source], search, rules), beam)
         (hypotheses,) = found.hypotheses()
-        texts = [one.text for hypothesis in hypotheses for one in [self._translation(text, [hypothesis], 1)]]
+        texts = [self._translation(text, [hypothesis], 1).text for hypothesis in hypotheses]
         best = list(dict.fromkeys(texts))[: search.n_best]  # as in `translate`, a text counts once
         ranks = [
             best.index(text) + 1 if text in best and texts.index(text) == place else None
@@ -208,9 +208,10 @@ class Translator:
 
 def copied_words(hypothesis: Hypothesis, source_tokens: Sequence[str]) -> dict[int, str]:
     """For each `<unknown>` in the output, by its place, the source word that was looked at most."""
-    weights = mean_map(hypothesis.attention)[:, :-1]  # the end is no word
+    words = [place for place, token in enumerate(source_tokens[:-1]) if any(map(str.isalnum, token))]
+    weights = mean_map(hypothesis.attention)[:, words]
     return {
-        place: source_tokens[int(weights[place].argmax())]
+        place: source_tokens[words[int(weights[place].argmax())]]
         for place, number in enumerate(hypothesis.tokens)
         if number == Vocabulary.unknown and weights[place].any()
     }

@@ -158,7 +158,7 @@ def test_many_lines_keep_their_order(regard: Regard, trained: Path):
 @pytest.mark.parametrize(
     ("stdin", "place"),
     [
-        (b"abc\na\xffb\n", "standard input, line 2: byte 2 is not UTF-8"),
+        (b"abc\na\xffb\n", "standard input, line 2: byte 2 (0xFF) is not UTF-8"),
         (b"abc\n\nabx\n", "standard input, line 3: "),
         ("abc\nä\n".encode(), "standard input, line 2: "),
         (b"abc\na\0b\n", "standard input, line 2: "),

@@ -135,8 +135,23 @@ def test_one_object_for_programs(in_folder: Path, capsys: pytest.CaptureFixture[
 
 def test_a_missing_file_is_told(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(UserError, match=r"^missing: cannot be read"):
-        print_check(in_folder / "missing", None, None, as_json=True)
+        print_check(in_folder / "missing", in_folder / "missing", None, as_json=True)
     assert capsys.readouterr().out == ""
+
+
+def test_a_text_without_its_translation_is_refused(in_folder: Path):
+    path = write(in_folder / "s", ["a"])
+    with pytest.raises(UserError, match=r"give its translations with --target, or a \.tsv file"):
+        print_check(path, None, None, as_json=False)
+    with pytest.raises(UserError, match=r"give its translations with --test-target, or a \.tsv file"):
+        print_check(path, path, (path, None), as_json=False)
+
+
+def test_what_was_handled_in_the_test_is_told(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+    path = write(in_folder / "s", ["a"])
+    (in_folder / "windows").write_bytes(b"b\r\n")
+    print_check(path, path, (in_folder / "windows", path), as_json=False)
+    assert "handled while reading the test: Windows line end (1)" in capsys.readouterr().out
 
 
 def test_long_work_is_told_of_on_standard_error(

@@ -248,8 +248,8 @@ def test_a_translation_is_scored_as_it_was_reported(regard: Regard, run: Path, o
         (b"abc\nxe\n", b"abc\ne\n", "a.in, line 2: "),
         (b"abc\ne\n", b"abc\nxe\n", "a.out, line 2: token 1, 'x'"),
         (b"abc\n\n", b"abc\ne\n", "a.out, line 2: its source is empty"),
-        (b"abc\n\xffe\n", b"abc\ne\n", "a.in, line 2: byte 1 is not UTF-8"),
-        (b"abc\ne\n", b"abc\ne\xff\n", "a.out, line 2: byte 2 is not UTF-8"),
+        (b"abc\n\xffe\n", b"abc\ne\n", "a.in, line 2: byte 1 (0xFF) is not UTF-8"),
+        (b"abc\ne\n", b"abc\ne\xff\n", "a.out, line 2: byte 2 (0xFF) is not UTF-8"),
     ],
 )
 def test_what_cannot_be_scored_is_told_with_its_line(

@@ -351,9 +351,25 @@ def test_an_archive_writes_nothing_but_the_wanted_files(folder: Path, tmp_path: 
     assert set(tmp_path.rglob("*")) - before == {folder.parent, folder, *(folder / name for name in (*good, ".lock"))}
 
 
-@pytest.mark.parametrize(
-    "package", {"all.tar.gz": b"no", "all.zip": b"no", "two.de.gz": b"no", "all.tar": b"no"}.items(), ids=str
-)
+def damaged_bzip2() -> bytes:
+    """A member that is found, and cannot be read."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("two.de", TEXTS["two.de"])
+    return content.getvalue().replace(b"BZh9", b"BZx9")
+
+
+DAMAGED = {
+    "all.tar.gz": b"no",
+    "all.zip": b"no",
+    "two.de.gz": b"no",
+    "all.tar": b"no",
+    "name.zip": zipped({"é": b""}).replace("é".encode(), b"\xff\xfe"),  # a name that says it is UTF-8, and is not
+    "member.zip": damaged_bzip2(),
+}
+
+
+@pytest.mark.parametrize("package", DAMAGED.items(), ids=lambda package: package[0])
 def test_a_damaged_package_is_told_of(folder: Path, tmp_path: Path, package: tuple[str, bytes]):
     (tmp_path / package[0]).write_bytes(package[1])
     with pytest.raises(UserError, match=rf"{package[0]}: damaged \("):
@@ -503,9 +519,11 @@ def test_an_interruption_leaves_nothing_half_written(server: Server, folder: Pat
 def test_the_remains_of_a_killed_process_are_cleared_away(folder: Path, tmp_path: Path):
     (folder / ".downloads").mkdir(parents=True)
     (folder / ".downloads" / "download").write_bytes(b"half")
+    (folder / ".one.de.x1y2").write_bytes(b"half")
     (tmp_path / "all.zip").write_bytes(zipped(TEXTS))
     fetching.get(SMALL, str(tmp_path), Watcher())
     assert content_of(folder) == TEXTS
+    assert not list(folder.glob(".one*"))
 
 
 def test_a_second_process_is_kept_out(folder: Path, tmp_path: Path):

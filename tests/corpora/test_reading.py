@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.corpora import Kind, open_text, read_pairs, scan
+from regard.corpora import Kind, read_lines, read_pairs, scan
 from regard.corpora.reading import LONGEST, MOST_BYTES
 from regard.errors import UserError
 
@@ -69,7 +69,7 @@ def test_no_bytes_are_too_strange_to_scan(content: bytes, suffix: str, in_column
 
 def test_a_line_ends_at_a_line_feed_only(tmp_path: Path):
     text = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
-    assert [line.text for line in open_text(write(tmp_path / "s", f"{text}\n{text}\r\n"))] == [text, text]
+    assert [line.text for line in read_lines(write(tmp_path / "s", f"{text}\n{text}\r\n"))] == [text, text]
 
 
 def test_white_space_around_texts_is_dropped(tmp_path: Path):
@@ -79,7 +79,7 @@ def test_white_space_around_texts_is_dropped(tmp_path: Path):
 
 def test_a_mark_and_windows_ends_are_handled_and_told(tmp_path: Path):
     source = write(tmp_path / "s", "\ufeffa\r\nb\n\ufeffc\r")
-    lines = list(open_text(source))
+    lines = list(read_lines(source))
     assert [line.text for line in lines] == ["a", "b", "\ufeffc"]
     assert not any(line.problems for line in lines)
     handled = [(problem.kind, problem.line) for line in lines for problem in line.handled]
@@ -140,7 +140,7 @@ def test_the_target_is_looked_at_as_the_source_is(tmp_path: Path):
 
 def test_a_bad_byte_behind_a_mark_keeps_its_place(tmp_path: Path):
     source = write(tmp_path / "s", b"\xef\xbb\xbfa\xff\n")
-    (line,) = open_text(source)
+    (line,) = read_lines(source)
     assert [problem.text[:6] for problem in line.problems] == ["byte 5"]
 
 
@@ -190,7 +190,7 @@ def test_no_pairs_at_all_are_refused(tmp_path: Path, content: str, skip: bool):
 @pytest.mark.parametrize("character", ["x", "ä", "語", "😀"])
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 def test_the_longest_line_counts_characters(tmp_path: Path, limit: int, character: str, end: str):
-    (line,) = open_text(write(tmp_path / "s", "\ufeff" + character * limit + end))
+    (line,) = read_lines(write(tmp_path / "s", "\ufeff" + character * limit + end))
     assert [problem.kind for problem in line.problems] == [Kind.TOO_LONG] * (limit > LONGEST)
     assert line.text == character * LONGEST
 
@@ -199,12 +199,12 @@ def test_the_longest_line_counts_characters(tmp_path: Path, limit: int, characte
 def test_nothing_of_an_over_long_line_is_taken_for_the_next(tmp_path: Path, extra: int):
     for parts in (1, 2):
         source = write(tmp_path / "s", "x" * (parts * MOST_BYTES + extra) + "\nb\n")
-        assert [line.text for line in open_text(source)] == ["x" * LONGEST, "b"]
+        assert [line.text for line in read_lines(source)] == ["x" * LONGEST, "b"]
 
 
 def test_a_character_cut_in_two_by_the_limit_is_not_a_bad_one(tmp_path: Path):
     for shift in range(4):
-        (line,) = open_text(write(tmp_path / "s", "x" * shift + "😀" * 2 * LONGEST))
+        (line,) = read_lines(write(tmp_path / "s", "x" * shift + "😀" * 2 * LONGEST))
         assert [problem.kind for problem in line.problems] == [Kind.TOO_LONG]
 
 
@@ -213,7 +213,7 @@ def test_an_endless_line_is_never_in_memory(tmp_path: Path, suffix: str):
     source = write(tmp_path / f"s{suffix}", b"x" * 20_000_000)
     tracemalloc.start()
     try:
-        (line,) = open_text(source)
+        (line,) = read_lines(source)
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
@@ -235,7 +235,7 @@ def test_a_damaged_archive_is_told(tmp_path: Path, content: bytes):
     path = tmp_path / "s.gz"
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"s\.gz: is damaged or cut off, or not a gzip file"):
-        list(open_text(path))
+        list(read_lines(path))
 
 
 @pytest.mark.parametrize("name", ["missing", "missing.gz"])
@@ -249,7 +249,7 @@ def test_a_missing_file_is_told(tmp_path: Path, name: str):
 def test_a_folder_is_told(tmp_path: Path, name: str):
     (tmp_path / name).mkdir()
     with pytest.raises(UserError, match=f"{name}: cannot be read: Is a directory"):
-        list(open_text(tmp_path / name))
+        list(read_lines(tmp_path / name))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything is permitted to root")
@@ -257,7 +257,7 @@ def test_a_file_without_permission_is_told(tmp_path: Path):
     path = write(tmp_path / "s", "a\n")
     path.chmod(0)
     with pytest.raises(UserError, match="s: cannot be read: Permission denied"):
-        list(open_text(path))
+        list(read_lines(path))
 
 
 def test_nothing_is_read_before_it_is_asked_for(tmp_path: Path):

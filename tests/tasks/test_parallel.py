@@ -13,7 +13,6 @@ import pytest
 from regard import experiments
 from regard.corpora import catalogue
 from regard.errors import UserError
-from regard.evaluation.scores import pairs_of
 from regard.tasks import Pair
 from regard.tasks.parallel import Files, Multi30k, Parallel
 
@@ -156,13 +155,13 @@ def test_without_a_test_set_there_is_none(tmp_path: Path):
     assert not task.has_real_test
     assert task.splits().keys() == {"train", "validation"}
     with pytest.raises(UserError, match=r"data\.test: this experiment names no files for it"):
-        pairs_of(task, "test")
+        task.pairs("test")
 
 
 def test_with_a_test_set_a_training_is_to_be_scored(tmp_path: Path):
     task = task_of(tmp_path, test=write_two(tmp_path, "test"))
     assert task.has_real_test
-    assert pairs_of(task, "test") == PAIRS
+    assert list(task.pairs("test")) == PAIRS
 
 
 @pytest.mark.parametrize("joint", [False, True])

@@ -100,7 +100,7 @@ def test_draws_depend_on_the_random_numbers_alone(subwords: Subwords):
     ("size", "message"), [(5, "more different characters than that; make data.text.size larger"), (9999, "only enough")]
 )
 def test_a_wrong_size_is_told(algorithm: str, size: int, message: str):
-    with pytest.raises(UserError, match=f"{size} pieces cannot be learned from this text: .*{message}"):
+    with pytest.raises(UserError, match=f"{size} pieces cannot be learned from these texts: .*{message}"):
         learned(algorithm, size=size)
 
 
@@ -113,3 +113,20 @@ def test_nothing_to_learn_from_is_told():
 def test_a_damaged_model_is_told(model: bytes):
     with pytest.raises(ValueError, match="this is not a SentencePiece model"):
         Subwords(model)
+
+
+def test_nothing_is_rewritten_but_runs_of_spaces():
+    odd = ["Ein ½ Liter… für 3 €", "x² ™ ﬁn", "می‌خواهم", "ｗｉｄｅ"]
+    subwords = Subwords.learn(odd * 20, 30, algorithm="unigram", coverage=1.0)
+    for text in odd:
+        assert subwords.join(subwords.split(text)) == text
+    assert subwords.join(["▁", "▁", "▁a", "▁", "▁b", "▁"]) == "a b"
+
+
+def test_what_goes_wrong_while_texts_are_read_is_told_as_it_was():
+    def texts():
+        yield "a text"
+        raise UserError("line 2 is broken")
+
+    with pytest.raises(UserError, match=r"^line 2 is broken$"):
+        Subwords.learn(texts(), 10, algorithm="unigram", coverage=1.0)

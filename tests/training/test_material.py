@@ -188,6 +188,9 @@ class Impatient:
         self.patience, self.asked = patience, 0
         self.told: list[tuple[Split, int]] = []
 
+    def learning(self) -> None:
+        pass
+
     def reading(self, split: Split, pairs: int) -> None:
         self.told.append((split, pairs))
 

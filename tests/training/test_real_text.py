@@ -59,7 +59,9 @@ def refused(answer: Any, *parts: str) -> None:
     """Exit code 2, nothing but `regard: …` on stderr behind how reading went, no run."""
     assert answer.code == 2, answer
     assert answer.out == ""
-    assert all(line.startswith("regard: ") for line in answer.err.splitlines() if not line.startswith("reading"))
+    assert all(
+        line.startswith("regard: ") for line in answer.err.splitlines() if not line.startswith(("reading", "learning"))
+    )
     for part in parts:
         assert part in answer.err
     assert not Path("runs/my").exists()
@@ -86,6 +88,13 @@ def test_own_text_is_learned_scored_and_translated(regard: Regard, place: Path, 
         assert row["sentences"] == 30
         assert row["bleu"] == kept["bleu"]
         assert row["chrf"] == kept["chrf"]
+
+    for path in (place / "corpus").glob("train.*"):
+        path.unlink()
+    assert json.loads(done(regard("evaluate", "../runs/my", "--json")).out)["bleu"] == rows[0]["bleu"]
+    for path in (place / "corpus").glob("test.*"):
+        path.unlink()
+    assert "done (all epochs done)" in done(regard("train", "../my.yaml", "--out", "../runs/my")).out
 
     answer = done(regard("translate", "../runs/my", "Der Hund 🐕 schläft.", "--json"))
     translation = json.loads(answer.out)
@@ -155,7 +164,7 @@ def test_an_interruption_while_texts_are_read_leaves_no_run(
     monkeypatch.setattr("regard.training.material.TELL_EVERY", 100)
     answer = regard("train", "my.yaml")
     assert answer.code == 130
-    assert answer.err.endswith("runs/my: stopped before the first step\n")
+    assert answer.err.endswith("runs/my: stopped while reading; the same command goes on\n")
     assert not Path("runs/my").exists()
 
 
@@ -169,8 +178,8 @@ def test_an_interruption_while_texts_are_read_leaves_no_run(
         (["data.train=''"], ["--set data.train='': data.train: '' is not right"]),
         (["data.trian=x"], ["data.trian: there is no such key; did you mean 'train'?"]),
         (["data.text.unit=word"], ["data.text.unit: 'word' is none of them; did you mean 'words'?"]),
-        (["data.text.size=9000"], ["data.text: source and target: 9000 pieces cannot", "make data.text.size smaller"]),
-        (["data.text.joint=false"], ["model.share_embeddings: needs the same tokens on both sides"]),
+        (["data.text.size=9000"], ["data.text: 9000 pieces cannot", "make data.text.size smaller"]),
+        (["data.text.joint=false"], ["model.share_embeddings: true needs the same tokens on both sides"]),
         (["model.encoder.embedding=8"], ["model.share_embeddings: the encoder's have size 8 and the decoder's 16"]),
         (
             ["data.text.algorithm=bpe", "data.text.regularisation.best=4"],

@@ -217,7 +217,7 @@ def test_a_signal_stops_after_the_step_saves_and_says_how_to_go_on(
     stdout, stderr = process.communicate()
     assert process.returncode == code, stderr.decode()
     assert stdout == b""
-    assert b"stopping after this step; once more stops at once" in stderr
+    assert b"stopping as soon as this step is done; once more stops at once" in stderr
     told = re.search(rf"{out}: stopped after step (\d+); the same command goes on from there", stderr.decode())
     assert told
     assert b"Traceback" not in stderr

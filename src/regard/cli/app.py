@@ -35,7 +35,7 @@ def main() -> None:
     except UserError as error:
         fail(str(error))
     except OSError as error:  # a full disk, say; typer itself has dealt with a broken pipe and with Ctrl-C
-        fail(f"{error.filename or 'writing'}: {error.strerror}")
+        fail(f"{error.filename or 'writing'}: {error.strerror or error}")
     except RuntimeError as error:
         if "can't allocate memory" not in str(error):  # torch has no class of its own for this
             raise
@@ -93,7 +93,7 @@ def train(
             try:
                 progress = run_training(settings, path, watching)
             except Stopped:
-                print(f"{path}: stopped before the first step", file=sys.stderr)
+                print(f"{path}: stopped while reading; the same command goes on", file=sys.stderr)
                 sys.exit(interruptions.exit_code)
     if not progress.finished:
         print(f"{path}: stopped after step {progress.step:,}; the same command goes on from there", file=sys.stderr)
@@ -133,6 +133,8 @@ def data_check(
     """Report on parallel text before training: lengths, words, repetitions, all that is wrong."""
     from regard.cli.checking import print_check
 
+    if test_target and not test_source:
+        raise UserError("--test-target: give its sources as well, with --test-source")
     print_check(source, target, (test_source, test_target) if test_source else None, as_json)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from regard.cli.progress import Counter
 from regard.cli.tables import aligned
+from regard.corpora.reading import TABLES
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ def print_check(source: Path, target: Path | None, test: tuple[Path, Path | None
     """Print what is in the files, all of it; then say that it will not do, if training would refuse it."""
     from regard.corpora.checking import check
 
+    for option, path, partner in (("target", source, target), ("test-target", *(test or (source, source)))):
+        if partner is None and not path.name.endswith(TABLES):
+            raise UserError(f"{path}: give its translations with --{option}, or a .tsv file with both")
     with Counter(total=None) as counter:
         report = check(source, target, test, counter.advance)
     names = _names(source, target)
@@ -40,7 +44,8 @@ def _as_text(report: Report, names: str) -> str:
         _words(report) if report.sound_pairs else "",
         _findings(report),
         _test(report.test) if report.test else "",
-        f"handled while reading: {_counted(report.handled)}" if report.handled else "",
+        _handled("", report.handled),
+        _handled(" the test", report.test.handled) if report.test else "",
         "\n".join(_problems(report)),
         _verdict(report),
     ]
@@ -114,6 +119,10 @@ def _problems(report: Report) -> Iterator[str]:
         yield from (f"  {place}" for place in found.first)
         if found.count > len(found.first):
             yield "  …"
+
+
+def _handled(what: str, found: tuple[Found, ...]) -> str:
+    return f"handled while reading{what}: {_counted(found)}" if found else ""
 
 
 def _verdict(report: Report) -> str:

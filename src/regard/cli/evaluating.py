@@ -10,9 +10,10 @@ from pathlib import Path
 from regard.cli.loading import load, use_threads_of
 from regard.cli.progress import Counter
 from regard.cli.tables import by_width, side_by_side
-from regard.conclusion import conclude, is_due
+from regard.conclusion import illustrate, is_due, score
 from regard.errors import UserError
 from regard.evaluation.scores import Examination, as_json
+from regard.files import locked
 from regard.runs import EXAMPLES, Run
 from regard.search import Search
 from regard.tasks import Split
@@ -50,8 +51,18 @@ def print_conclusion(path: Path) -> None:
     run = Run(path)
     if not is_due(run):
         return
-    use_threads_of(run)
-    with Counter(None) as counter:
-        results = [as_json(evaluation) for evaluation in conclude(run, counter.advance)]
-    print(by_width(results))
+    with locked(path) as alone:
+        if not alone:
+            raise UserError(f"{path}: another process is at work here")
+        run.sweep()
+        use_threads_of(run)
+        try:
+            with Counter(None) as counter:
+                outcome = score(run, counter.advance)
+            print(by_width([as_json(evaluation) for evaluation in outcome.evaluations]), flush=True)
+            with Counter(None, what="pictures") as counter:
+                illustrate(run, outcome, counter.advance)
+        except KeyboardInterrupt:
+            print(f"{path}: trained, but not yet scored; the same command goes on with that", file=sys.stderr)
+            raise
     print(f"{path / EXAMPLES / 'index.html'}: where it looked, in sentences that show something")

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.corpora import reading
+from regard.corpora.reading import parse_line, read_lines
 from regard.errors import UserError
 
 if TYPE_CHECKING:
     from regard.translator import Translator
 
+STANDARD_INPUT = Path("standard input")
 AT_ONCE = 512  # lines; enough to fill batches, and few enough to answer soon and to hold in memory
 
 
@@ -31,7 +34,7 @@ def chunks(texts: Sequence[str] | None) -> Iterator[list[Line]]:
     size = 1 if sys.stdin.isatty() else AT_ONCE
     chunk: list[Line] = []
     for number, content in enumerate(sys.stdin.buffer, start=1):
-        chunk.append(_decode(content, f"standard input, line {number}"))
+        chunk.append(_sound(parse_line(content.removesuffix(b"\n"), STANDARD_INPUT, number), STANDARD_INPUT))
         if len(chunk) == size:
             yield chunk
             chunk = []
@@ -41,13 +44,7 @@ def chunks(texts: Sequence[str] | None) -> Iterator[list[Line]]:
 
 def read(path: Path) -> list[Line]:
     """All lines of a file."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    *whole, rest = content.split(b"\n")
-    lines = [*whole, rest] if rest else whole
-    return [_decode(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
+    return [_sound(line, path) for line in read_lines(path)]
 
 
 def check(lines: Sequence[Line], translator: Translator) -> None:
@@ -74,9 +71,8 @@ def note(text: str) -> None:
     print(f"regard: note: {text}", file=sys.stderr)
 
 
-def _decode(content: bytes, origin: str) -> Line:
-    try:
-        text = content.removesuffix(b"\n").removesuffix(b"\r").decode()
-    except UnicodeDecodeError as error:
-        raise UserError(f"{origin}: byte {error.start + 1} is not UTF-8") from None
-    return Line(text, origin)
+def _sound(line: reading.Line, path: Path) -> Line:
+    """A line that training would read as well; empty ones are fine."""
+    for problem in line.problems:
+        raise UserError(str(problem))
+    return Line(line.text, f"{path}, line {line.number}")

@@ -38,7 +38,7 @@ class Interruptions:
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
         # Not print: the signal may have come in the middle of one.
-        os.write(sys.stderr.fileno(), b"\nregard: stopping after this step; once more stops at once\n")
+        os.write(sys.stderr.fileno(), b"\nregard: stopping as soon as this step is done; once more stops at once\n")
         signal.signal(number, signal.SIG_DFL)
 
     @property
@@ -59,6 +59,9 @@ class PlainObserver:
     def reading(self, split: Split, pairs: int) -> None:
         if time.monotonic() - self.told_at >= PLAIN_EVERY:
             self.tell(f"reading the {split} split: {pairs:,} pairs")
+
+    def learning(self) -> None:
+        self.tell("learning from the training split what its texts are made of")
 
     def began(self, progress: Progress, steps: int, parameters: int) -> None:
         self.steps, self.first_step = steps, progress.step
@@ -139,14 +142,14 @@ def time_left(work: int, rate: float) -> str:
 
 
 class Counter:
-    """Counts sentences that are done, and tells of them now and then; `total` may be unknown."""
+    """Counts `what` is done, and tells of it now and then; `total` may be unknown."""
 
-    def __init__(self, total: int | None, shown: bool = True) -> None:
-        self.total = total
+    def __init__(self, total: int | None, shown: bool = True, what: str = "sentences") -> None:
+        self.total, self.what = total, what
         self.shown = shown
         self.done = 0
         self.began_at = self.told_at = time.monotonic()
-        self.bar = new_bar("sentences") if shown and sys.stderr.isatty() else None
+        self.bar = new_bar(what) if shown and sys.stderr.isatty() else None
         self.task = self.bar.add_task("", total=total, rate="") if self.bar else None
 
     def __enter__(self) -> Self:
@@ -163,12 +166,12 @@ class Counter:
         now = time.monotonic()
         rate = self.done / max(now - self.began_at, 1e-9)
         if self.bar and self.task is not None:
-            self.bar.update(self.task, completed=self.done, rate=f"{rate:,.1f} sentences/s")
+            self.bar.update(self.task, completed=self.done, rate=f"{rate:,.1f} {self.what}/s")
         elif self.shown and now - self.told_at >= PLAIN_EVERY:
             self.told_at = now
             of_total = f"/{self.total:,}" if self.total else ""
             left = time_left(self.total - self.done, rate) if self.total else ""
-            print(f"{self.done:,}{of_total} sentences  {rate:,.1f} sentences/s{left}", file=sys.stderr, flush=True)
+            print(f"{self.done:,}{of_total} {self.what}  {rate:,.1f} {self.what}/s{left}", file=sys.stderr, flush=True)
 
 
 @contextmanager

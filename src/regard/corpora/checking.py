@@ -159,6 +159,7 @@ def _test(test: _Tally, train: _Tally) -> Overlap:
         pairs=test.pairs,
         sound_pairs=len(test.lines),
         problems=_found(test.problems),
+        handled=_found(test.handled),
         known_source_words=test.source.known_to(train.source),
         known_target_words=test.target.known_to(train.target),
         same_pairs=_matches(pairs[same_pair], test.lines[same_pair], train.pair_keys, train.lines),

@@ -49,6 +49,9 @@ def get(dataset: DataSet, origin: str | None, observer: Observer) -> Path:
     with files.locked(folder) as alone:
         if not alone:
             raise UserError(f"{folder}: another process is getting {dataset.name}; wait until it is done")
+        for file in dataset.files:
+            for leftover in folder.glob(f".{file.name}.*"):  # of a process that was killed
+                leftover.unlink()
         with _staging(folder) as staging:
             search = _Search(missing, folder, staging, observer)
             _try_all(search, dataset, origin)
@@ -154,8 +157,11 @@ class _Search:
                 for member, content in members:
                     if file := self._wanted().get(member):
                         self._keep(file, content, origin)
-        except DAMAGES as error:
-            self._fail(f"{origin}: damaged ({error or type(error).__name__})")
+        except (*DAMAGES, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # it is not the package: the disk is full, say
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            self._fail(f"{origin}: damaged ({reason})")
 
     def _keep(self, file: DataFile, content: Content, origin: str) -> None:
         try:

@@ -19,6 +19,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from regard.errors import UserError
 
+TABLES = (".tsv", ".tsv.gz")  # how files with two columns are called
 LONGEST = 10_000  # characters of a line; beyond, it is more likely a damaged file than a sentence
 # A character has at most 4 bytes; some more for a byte-order mark, the line's end and a character that is cut in two.
 MOST_BYTES = 4 * (LONGEST + 4)
@@ -99,7 +100,7 @@ def scan(source: Path, target: Path | None) -> Generator[Row]:
 
 
 def _side_by_side(source: Path, target: Path) -> Generator[Row]:
-    with closing(open_text(source)) as sources, closing(open_text(target)) as targets:
+    with closing(read_lines(source)) as sources, closing(read_lines(target)) as targets:
         for one, other in zip_longest(sources, targets):
             if one is None:
                 yield _without_partner(other, target, targets, source)
@@ -120,7 +121,7 @@ def _without_partner(line: Line, path: Path, rest: Generator[Line], shorter: Pat
 
 
 def _columns(path: Path) -> Generator[Row]:
-    with closing(open_text(path)) as lines:
+    with closing(read_lines(path)) as lines:
         for line in lines:
             columns = line.text.split("\t") if line.text.strip(" ") else ["", ""]  # a blank line is an empty pair
             if len(columns) == 2:
@@ -149,7 +150,7 @@ def _empty(texts: tuple[str, str], number: int, paths: tuple[Path, Path]) -> tup
     return (Problem(Kind.EMPTY, path, number, f"the {name} text is empty"),)
 
 
-def open_text(path: Path) -> Generator[Line]:
+def read_lines(path: Path) -> Generator[Line]:
     """The lines of a file, plain or (by its name) gzip, never more than one of them in memory.
 
     A line ends at a line feed and nowhere else: text may contain the other characters that Unicode calls line breaks.
@@ -160,7 +161,7 @@ def open_text(path: Path) -> Generator[Line]:
             while content := file.readline(MOST_BYTES):
                 number += 1
                 whole = len(content) < MOST_BYTES or content.endswith(b"\n")
-                yield _line(content.removesuffix(b"\n"), path, number, whole)
+                yield parse_line(content.removesuffix(b"\n"), path, number, whole)
                 while not whole:  # the rest of an over-long line
                     rest = file.readline(MOST_BYTES)
                     whole = len(rest) < MOST_BYTES or rest.endswith(b"\n")
@@ -174,7 +175,7 @@ def _open(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
 
 
-def _line(content: bytes, path: Path, number: int, whole: bool) -> Line:
+def parse_line(content: bytes, path: Path, number: int, whole: bool = True) -> Line:
     """A line's text, with what is wrong in it and what had to be put right."""
     problems, handled = [], []
     try:

@@ -59,6 +59,7 @@ class Overlap:
     pairs: int
     sound_pairs: int
     problems: tuple[Found, ...]
+    handled: tuple[Found, ...]
     known_source_words: float  # a share of the running words
     known_target_words: float
     same_pairs: Lines

@@ -18,7 +18,8 @@ Members = Generator[tuple[str, Content], None, None]  # name and content, open u
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 MOST_BYTES = 1 << 30  # of an unpacked tar archive, wanted or not: a bomb of zeros ends here
 
-# What reading a damaged or hostile package raises. A RuntimeError is an encrypted member of a zip archive.
+# What reading a damaged or hostile package raises. A RuntimeError is an encrypted member of a zip archive, a ValueError
+# a name in it that is not Unicode.
 DAMAGES = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -27,6 +28,7 @@ DAMAGES = (
     lzma.LZMAError,
     EOFError,
     RuntimeError,
+    ValueError,
 )
 
 

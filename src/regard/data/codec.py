@@ -10,7 +10,7 @@ from typing import Self
 
 from regard.errors import UserError
 from regard.tasks import Notation, Pair, Task
-from regard.text import Vocabulary
+from regard.text import SPECIAL, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class Codec:
 
     def text(self, numbers: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
         """The text of what a decoder has said, special tokens left out; `instead` has other words for some places."""
-        silent = (Vocabulary.pad, Vocabulary.begin, Vocabulary.end)
+        silent = range(len(SPECIAL))
         said = [place for place, number in enumerate(numbers) if number not in silent]
         words = {place: self.target_vocabulary.tokens[numbers[place]] for place in said} | dict(instead or {})
-        return self.notation.target_text(list(words.values()))
+        return self.notation.target_text([words[place] for place in sorted(words)])
 
     def vary(self, example: Example, random: Random) -> Example:
         """The same pair in other tokens, where the notation knows several ways to write it."""

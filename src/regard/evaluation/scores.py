@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from regard import __version__
 from regard.data import Batches
-from regard.errors import UserError
 from regard.evaluation.alignment import share_aligned
 from regard.evaluation.bleu import bleu, chrf
 from regard.evaluation.measures import measure
 from regard.evaluation.phonemes import phoneme_error
 from regard.search import GREEDY, Search
-from regard.tasks import Pair, Split, Task
+from regard.tasks import Split
 from regard.translation import Translation
 from regard.translator import Advance, Translator, ignore
 
@@ -62,7 +61,7 @@ class Examination:
             raise ValueError("an examination is of one run; of several that vote, there is no one model to measure")
         self.translator, self.split = translator, split
         task, training = translator.experiment.data, translator.experiment.training
-        self.pairs = pairs_of(task, split)
+        self.pairs = list(task.pairs(split))
         examples = translator.codec.examples(self.pairs)
         batches = Batches(examples, batch_tokens=training.batch_tokens, seed=training.seed)
         self.forced = measure(translator.model, batches.once(), teacher=True)
@@ -122,18 +121,13 @@ class Examination:
         return OwnScores()
 
 
-def pairs_of(task: Task, split: Split) -> list[Pair]:
-    splits = task.splits()
-    if split not in splits:
-        raise UserError(f"data.{split}: this experiment names no files for it, so there is nothing to be measured on")
-    return list(splits[split])
-
-
 def evaluate(translator: Translator, split: Split) -> Evaluation:
     """Greedy translations of a split, scored."""
     return Examination(translator, split).evaluate()
 
 
 def as_json(evaluation: Evaluation) -> dict[str, object]:
-    """What is not known is left out."""
-    return {key: value for key, value in asdict(evaluation).items() if value is not None}
+    """What is not known is left out; what not every kind of text has comes last."""
+    known = {key: value for key, value in asdict(evaluation).items() if value is not None}
+    own = {field.name for field in fields(OwnScores)}
+    return dict(sorted(known.items(), key=lambda item: item[0] in own))

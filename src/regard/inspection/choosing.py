@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from regard.inspection import words
+from regard.text import END
 
-END = "<end>"
 FEWEST_WORDS = 5  # a shorter sentence has no shape to speak of
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
@@ -26,8 +26,14 @@ NO_ATTENTION = "This model has no attention: it looks nowhere, so there are no m
 NO_SENTENCES = "There are no sentences to show."
 
 
-def write_examples(folder: Path, shown: Sequence[Shown], title: str, facts: Mapping[str, str]) -> None:
-    """Write `index.html` and its pictures, in place of an older folder of examples.
+def write_examples(
+    folder: Path,
+    shown: Sequence[Shown],
+    title: str,
+    facts: Mapping[str, str],
+    advance: Callable[[int], None] = lambda pictures: None,
+) -> None:
+    """Write `index.html` and its pictures, in place of an older folder of examples; `advance` is told of each.
 
     The folder appears whole: it is made beside its place, under another name, and then renamed.
     """
@@ -38,7 +44,7 @@ def write_examples(folder: Path, shown: Sequence[Shown], title: str, facts: Mapp
         with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as workshop:
             draft = Path(workshop) / "new"
             draft.mkdir()
-            _fill(draft, shown, title, facts)
+            _fill(draft, shown, title, facts, advance)
             if folder.exists():
                 folder.rename(Path(workshop) / "old")
             draft.rename(folder)
@@ -46,11 +52,19 @@ def write_examples(folder: Path, shown: Sequence[Shown], title: str, facts: Mapp
         raise UserError(f"{folder}: cannot write the examples: {error.strerror or error}") from error
 
 
-def _fill(folder: Path, shown: Sequence[Shown], title: str, facts: Mapping[str, str]) -> None:
+def _fill(
+    folder: Path,
+    shown: Sequence[Shown],
+    title: str,
+    facts: Mapping[str, str],
+    advance: Callable[[int], None],
+) -> None:
     chosen = choose(shown)
-    pictures: dict[int, bytes] = {each.shown.number: _draw(each.shown) for each in chosen if each.shown.looks}
-    for number, picture in pictures.items():
-        files.write(folder / _file_name(number), picture)
+    pictures: dict[int, bytes] = {}
+    for each in (each.shown for each in chosen if each.shown.looks):
+        pictures[each.number] = _draw(each)
+        files.write(folder / _file_name(each.number), pictures[each.number])
+        advance(1)
     page = _page(chosen, pictures, _guide(shown), title, facts)
     # A lone half of a surrogate pair cannot be encoded; it becomes a reference, which browsers show as �.
     files.write(folder / PAGE, page.encode("utf-8", "xmlcharrefreplace"))

@@ -6,7 +6,6 @@ each token. None, or an empty sequence, says that each token is a word of its ow
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 from unicodedata import category
@@ -14,9 +13,7 @@ from unicodedata import category
 import torch
 from torch import Tensor
 
-MARK = "▁"  # how subword tokens write the space before a word
-JOINER = "￭"  # how word tokens write that there is no space on this side of them
-SPECIAL = re.compile(r"<\w+>")  # such as <end> and <unknown>
+from regard.text import JOINER, SPACE, SPECIAL
 
 
 def word_starts(tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[bool]:
@@ -27,7 +24,7 @@ def word_starts(tokens: Sequence[str], starts: Sequence[bool] | None = None) -> 
     _check(starts, len(tokens))
     if not starts:
         return [True] * len(tokens)
-    alone = [SPECIAL.fullmatch(token) is not None for token in tokens]
+    alone = [token in SPECIAL for token in tokens]
     begins = [any(signs) for signs in zip(starts, alone, [True, *alone[:-1]], strict=True)]
     for place in reversed(range(len(tokens))):
         behind_a_word = place + 1 == len(tokens) or begins[place + 1]
@@ -55,7 +52,7 @@ def spell(tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[s
 
 def bare(text: str) -> str:
     """The text without what says where spaces stood; a mark that stands alone stays."""
-    return text.removeprefix(MARK).strip(JOINER) or text
+    return text.removeprefix(SPACE).strip(JOINER) or text
 
 
 def word_map(weights: Tensor, starts: Sequence[bool] | None, source_starts: Sequence[bool] | None) -> Tensor:

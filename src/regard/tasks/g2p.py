@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from regard.corpora.reading import open_text
+from regard.corpora.reading import read_lines
 from regard.errors import UserError
 from regard.tasks.task import Pair, ScoredBy, Split, Task
 from regard.text import Spaced, Tokenizer
@@ -51,23 +51,24 @@ class G2P(Task):
         words = sorted(pronunciations)
         Random(f"{self.seed}/words").shuffle(words)
         tested, validated = (int(share * len(words)) for share in (self.test_share, self.validation_share))
-        if not 0 < tested + validated < len(words) or not tested or not validated:
+        if not tested or not validated:
             raise UserError(f"{path}: {len(words)} words are too few to be divided into training and test")
-        held_out = [Pair(word, first, others=tuple(rest)) for word in words for first, *rest in [pronunciations[word]]]
+        pairs = [_pair(word, *pronunciations[word]) for word in words]
+        train = pairs[tested + validated :]
         return {
-            "test": held_out[:tested],
-            "validation": held_out[tested : tested + validated],
-            "train": [
-                Pair(pair.source, target)
-                for pair in held_out[tested + validated :]
-                for target in (pair.target, *pair.others)
-            ],
+            "test": pairs[:tested],
+            "validation": pairs[tested : tested + validated],
+            "train": [Pair(pair.source, target) for pair in train for target in (pair.target, *pair.others)],
         }
+
+
+def _pair(word: str, first: str, *others: str) -> Pair:
+    return Pair(word, first, others=others)
 
 
 def read_dictionary(path: Path, *, stress: bool) -> Iterator[tuple[str, str]]:
     """Words and pronunciations: lines such as `data(2) D AE1 T AH0 # a comment`."""
-    for line in open_text(path):
+    for line in read_lines(path):
         for problem in line.problems:
             raise UserError(str(problem))
         entry = line.text.partition("#")[0].split()
@@ -80,7 +81,7 @@ def read_dictionary(path: Path, *, stress: bool) -> Iterator[tuple[str, str]]:
             )
         if word.endswith(")"):
             word = word.rpartition("(")[0] or word
-        yield word.lower(), " ".join(phoneme if stress else phoneme.rstrip("012") for phoneme in phonemes)
+        yield word.lower(), " ".join(phoneme if stress else phoneme.rstrip("012") or phoneme for phoneme in phonemes)
 
 
 def installed_dictionary() -> Path:

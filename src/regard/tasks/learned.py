@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from random import Random
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from regard.errors import UserError
 from regard.settings import Section, impossible
 from regard.tasks.task import Notation, Pair, Read
 from regard.text import Characters, Tokenizer, Vocabulary, Words
 from regard.text.subwords import Subwords
 
 LEARN_FROM = 100_000  # pairs at most, from which subwords are learned: more cost memory, and change little
+MOST_CHARACTERS = 30_000_000  # in all of them
 SIDES = ("source", "target")
 
 
@@ -61,8 +61,8 @@ class LearnedNotation(Notation):
 
     @classmethod
     def learn(cls, settings: TextSection, pairs: Iterable[Pair]) -> LearnedNotation:
-        if settings.unit != "subwords":
-            return cls(settings, TOKENIZERS[settings.unit](), TOKENIZERS[settings.unit]())
+        if settings.unit in TOKENIZERS:
+            return cls(settings, TOKENIZERS[settings.unit], TOKENIZERS[settings.unit])
         if settings.joint:
             both = _learn_subwords(settings, pairs, SIDES)
             return cls(settings, both, both)
@@ -70,10 +70,16 @@ class LearnedNotation(Notation):
 
     @classmethod
     def restored(cls, settings: TextSection, read: Read) -> LearnedNotation:
-        if settings.unit != "subwords":
-            return cls.learn(settings, ())
+        if settings.unit in TOKENIZERS:
+            return cls(settings, TOKENIZERS[settings.unit], TOKENIZERS[settings.unit])
         models: dict[str, Subwords] = {name: read(name, Subwords) for name in _model_names(settings)}
         return cls(settings, *(models[name] for name in _model_names(settings)))
+
+    def fits(self, source: Vocabulary, target: Vocabulary) -> bool:
+        sides = ((self.source, source), (self.target, target))
+        return all(
+            vocabulary == Vocabulary.listed(side.pieces) for side, vocabulary in sides if isinstance(side, Subwords)
+        )
 
     def files(self) -> dict[str, bytes]:
         names = _model_names(self.settings)
@@ -129,22 +135,25 @@ def _model_names(settings: TextSection) -> tuple[str, str]:
 
 
 def _learn_subwords(settings: TextSection, pairs: Iterable[Pair], sides: Sequence[str]) -> Subwords:
-    try:
-        return Subwords.learn(
-            _some_texts(settings, pairs, sides),
-            settings.size or 4_000,
-            algorithm=settings.algorithm,
-            coverage=settings.coverage,
-        )
-    except UserError as error:
-        raise UserError(f"data.text: {' and '.join(sides)}: {error}") from None
+    return Subwords.learn(
+        _some_texts(settings, pairs, sides),
+        settings.size or 4_000,
+        algorithm=settings.algorithm,
+        coverage=settings.coverage,
+    )
 
 
 def _some_texts(settings: TextSection, pairs: Iterable[Pair], sides: Sequence[str]) -> Iterator[str]:
     """The texts of all pairs, or of so many, evenly spread, as is enough."""
-    step = -(-sum(1 for _ in pairs) // LEARN_FROM)
-    for pair in islice(pairs, 0, None, max(step, 1)):
-        yield from (_cased(getattr(pair, side), settings) for side in sides)
+    step = max(1, -(-sum(1 for _ in pairs) // LEARN_FROM))
+    characters = 0
+    for pair in islice(pairs, 0, None, step):
+        texts = [_cased(getattr(pair, side), settings) for side in sides]
+        characters += sum(map(len, texts))
+        if characters > MOST_CHARACTERS:
+            return
+        yield from texts
 
 
-TOKENIZERS: dict[str, Callable[[], Tokenizer]] = {"characters": Characters, "words": Words}
+# Those that have nothing to learn.
+TOKENIZERS: dict[str, Tokenizer] = {"characters": Characters(), "words": Words()}

@@ -10,16 +10,14 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from regard.corpora import catalogue
-from regard.corpora.reading import read_pairs
+from regard.corpora.reading import TABLES, read_pairs
 from regard.errors import UserError
 from regard.settings import impossible
 from regard.tasks.learned import LearnedNotation, TextSection
 from regard.tasks.task import SPLITS, Notation, Pair, Read, ScoredBy, Split, Task
 
-TABLES = (".tsv", ".tsv.gz")
 
-
-class Lines:
+class PairsInFiles:
     """The pairs of two files, line by line, or of one with two columns; read anew each time they are asked for."""
 
     def __init__(self, source: Path, target: Path | None, *, skip: bool = False) -> None:
@@ -38,6 +36,7 @@ class Parallel(Task):
     text: TextSection = TextSection()
 
     scored_by: ClassVar[ScoredBy] = "bleu"
+    learns: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _languages_differ(self) -> Self:
@@ -52,8 +51,16 @@ class Parallel(Task):
     def splits(self) -> Mapping[Split, Iterable[Pair]]:
         return {split: self._lines(split, *found) for split in SPLITS if (found := self.files_of(split))}
 
-    def _lines(self, split: Split, source: Path, target: Path | None) -> Lines:
-        return Lines(source, target)
+    def _lines(self, split: Split, source: Path, target: Path | None) -> PairsInFiles:
+        return PairsInFiles(source, target)
+
+    def pairs(self, split: Split) -> Iterable[Pair]:
+        found = self.files_of(split)
+        if found is None:
+            raise UserError(
+                f"data.{split}: this experiment names no files for it, so there is nothing to be measured on"
+            )
+        return self._lines(split, *found)
 
     @property
     def has_joint_vocabulary(self) -> bool:
@@ -101,8 +108,8 @@ class Files(Parallel):
             f"data.source ({self.source}) and data.target ({self.target}) complete, or a .tsv file"
         )
 
-    def _lines(self, split: Split, source: Path, target: Path | None) -> Lines:
-        return Lines(source, target, skip=self.skip and split == "train")
+    def _lines(self, split: Split, source: Path, target: Path | None) -> PairsInFiles:
+        return PairsInFiles(source, target, skip=self.skip and split == "train")
 
 
 class Multi30k(Parallel):

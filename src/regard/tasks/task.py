@@ -74,6 +74,10 @@ class Notation:
         """The same two texts, perhaps in other tokens, for a model that shall not get used to one way."""
         return list(source), list(target)
 
+    def fits(self, source: Vocabulary, target: Vocabulary) -> bool:
+        """Can these be the vocabularies of its tokens?"""
+        return True
+
     def files(self) -> dict[str, bytes]:
         """What a run has to keep of it besides the vocabularies: file names and contents."""
         return {}
@@ -87,6 +91,7 @@ class Task(Section, Notation, ABC):
     function_words: ClassVar[frozenset[str]] = frozenset()
     # Settings that name files; relative ones are meant from where the experiment file lies.
     paths: ClassVar[frozenset[str]] = frozenset()
+    learns: ClassVar[bool] = False  # does `learn` take its time?
 
     @abstractmethod
     def splits(self) -> Mapping[Split, Iterable[Pair]]:
@@ -101,6 +106,10 @@ class Task(Section, Notation, ABC):
     def has_real_test(self) -> bool:
         """Is there a test set of real text, on which a finished training is to be scored?"""
         return False
+
+    def pairs(self, split: Split) -> Iterable[Pair]:
+        """Those of one split; the others need not be there any more."""
+        return self.splits()[split]
 
     def learn(self, pairs: Iterable[Pair]) -> Notation:
         """How texts like those of `pairs`, the training split, are written as tokens."""

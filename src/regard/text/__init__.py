@@ -1,6 +1,19 @@
 """Between text and numbers: tokenizers and vocabularies."""
 
-from regard.text.tokenizers import Characters, Spaced, Tokenizer, Words
-from regard.text.vocabulary import BEGIN, END, PAD, UNKNOWN, Vocabulary
+from regard.text.tokenizers import JOINER, SPACE, Characters, Spaced, Tokenizer, Words
+from regard.text.vocabulary import BEGIN, END, PAD, SPECIAL, UNKNOWN, Vocabulary
 
-__all__ = ["BEGIN", "END", "PAD", "UNKNOWN", "Characters", "Spaced", "Tokenizer", "Vocabulary", "Words"]
+__all__ = [
+    "BEGIN",
+    "END",
+    "JOINER",
+    "PAD",
+    "SPACE",
+    "SPECIAL",
+    "UNKNOWN",
+    "Characters",
+    "Spaced",
+    "Tokenizer",
+    "Vocabulary",
+    "Words",
+]

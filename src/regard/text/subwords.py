@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from random import Random
@@ -11,9 +12,8 @@ from typing import Literal
 import sentencepiece
 
 from regard.errors import UserError
+from regard.text.tokenizers import SPACE
 from regard.text.vocabulary import SPECIAL
-
-SPACE = "▁"  # stands in a piece where a space stood in the text
 
 
 class Subwords:
@@ -43,6 +43,7 @@ class Subwords:
                 vocab_size=size,
                 model_type=algorithm,
                 character_coverage=coverage,
+                normalization_rule_name="identity",  # nothing is rewritten: … stays …
                 bos_id=-1,  # begin and end are Regard's own
                 eos_id=-1,
                 max_sentence_length=1_000_000,  # bytes; what is longer would be left out without a word
@@ -52,7 +53,7 @@ class Subwords:
         except (RuntimeError, OSError) as error:
             if guarded.failure is not None:
                 raise guarded.failure from None
-            raise UserError(f"{size} pieces cannot be learned from this text: {_reason(error)}") from None
+            raise UserError(f"data.text: {size} pieces cannot be learned from these texts: {_reason(error)}") from None
         return cls(model.getvalue())
 
     @property
@@ -65,7 +66,7 @@ class Subwords:
         return self._processor.encode(text, out_type=str)
 
     def join(self, tokens: Sequence[str]) -> str:
-        return "".join(tokens).replace(SPACE, " ").strip()
+        return re.sub(" +", " ", "".join(tokens).replace(SPACE, " ")).strip(" ")
 
     def starts(self, tokens: Sequence[str]) -> list[bool]:
         return [token.startswith(SPACE) or token in SPECIAL or place == 0 for place, token in enumerate(tokens)]
@@ -102,7 +103,9 @@ def _reason(error: Exception) -> str:
     text = str(error)
     if "Vocabulary size too high" in text:
         most = "".join(sign for sign in text.rpartition("<=")[2] if sign.isdecimal())
-        return f"it has only enough for {most}; make data.text.size smaller"
-    if "Vocabulary size is smaller than required_chars" in text or "required_chars" in text:
-        return "it has more different characters than that; make data.text.size larger"
+        return f"they have only enough for {most}; make data.text.size smaller"
+    if "required_chars" in text:
+        return "they have more different characters than that; make data.text.size larger"
+    if "sentences_.empty()" in text:
+        return "there is nothing in them to learn from"
     return text.strip().splitlines()[-1] if text.strip() else "SentencePiece gives no reason"

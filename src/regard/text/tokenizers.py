@@ -44,6 +44,7 @@ class Spaced:
         return [True] * len(tokens)
 
 
+SPACE = "▁"  # in a piece of a word, where a space stood in the text
 JOINER = "￭"  # on the side of a token where no space stood
 SIMILAR = "■"  # stands in for a joiner that is part of a text
 WORD, MARK = "w", "m"

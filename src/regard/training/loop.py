@@ -34,6 +34,8 @@ class Observer(Protocol):
 
     def began(self, progress: Progress, steps: int, parameters: int) -> None: ...
 
+    def learning(self) -> None: ...
+
     def reading(self, split: Split, pairs: int) -> None: ...
 
     def stepped(self, progress: Progress, loss: float) -> None: ...
@@ -55,6 +57,8 @@ def train(experiment: Experiment, path: Path, observer: Observer) -> Progress:
         if progress.finished:
             return progress
     splits = experiment.data.splits()
+    if is_new and experiment.data.learns:
+        observer.learning()
     pairs = {split: Watched(those, split, observer) for split, those in splits.items()}
     codec = Codec.build(experiment.data, pairs["train"]) if is_new else Run(path).codec()
     with gathered(codec, pairs, path) as material:
