@@ -24,6 +24,7 @@ from regard.nn.coder import (
     State,
     TiedReadout,
 )
+from regard.nn.dropout import Dropout
 from regard.nn.positions import (
     POSITIONS,
     AddedSinePositions,
@@ -79,6 +80,7 @@ __all__ = [
     "DecoderLayer",
     "DirectReadout",
     "DotAttention",
+    "Dropout",
     "Embedding",
     "Encoder",
     "EncoderLayer",

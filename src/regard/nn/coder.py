@@ -15,6 +15,7 @@ from typing import Generic, Protocol, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from regard.nn.dropout import Dropout
 from regard.nn.positions import Embedding
 
 
@@ -117,7 +118,7 @@ class DirectReadout(Readout):
 
     def __init__(self, size: int, embedding: Embedding, *, dropout: float = 0.0) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output_layer = nn.Linear(size, embedding.tokens.num_embeddings)
 
     def forward(self, features: Tensor) -> Tensor:
@@ -132,7 +133,7 @@ class TiedReadout(Readout):
         self.embedding = embedding.tokens
         self.small_layer = nn.Linear(size, self.embedding.embedding_dim)
         self.bias = nn.Parameter(torch.zeros(self.embedding.num_embeddings))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, features: Tensor) -> Tensor:
         small = self.dropout(torch.tanh(self.small_layer(features)))

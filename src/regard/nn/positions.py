@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.errors import UserError
+from regard.nn.dropout import Dropout
 
 
 class Positions(nn.Module):
@@ -102,7 +103,7 @@ class Embedding(nn.Module):
         nn.init.normal_(self.tokens.weight, std=size**-0.5)
         self.scale = math.sqrt(size)
         self.positions = positions or Positions(size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.size = self.positions.size
         self.longest = self.positions.longest
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from regard.nn.attention import Attention, Memory, MultiHeadAttention
 from regard.nn.coder import Decoder, Encoder, Encoding, Readout, split_index
+from regard.nn.dropout import Dropout
 from regard.nn.positions import Embedding
 
 
@@ -21,7 +22,7 @@ class FeedForward(nn.Sequential):
     """W_2 ReLU(W_1 x + b_1) + b_2, at every position alike."""
 
     def __init__(self, size: int, inner_size: int, *, dropout: float = 0.0) -> None:
-        super().__init__(nn.Linear(size, inner_size), nn.ReLU(), nn.Dropout(dropout), nn.Linear(inner_size, size))
+        super().__init__(nn.Linear(size, inner_size), nn.ReLU(), Dropout(dropout), nn.Linear(inner_size, size))
 
 
 def to_size(input_size: int, size: int) -> nn.Module:
@@ -38,7 +39,7 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(size, inner_size, dropout=dropout)
         self.attention_norm = nn.LayerNorm(size)
         self.feed_forward_norm = nn.LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, states: Tensor, valid: Tensor) -> Tensor:
         normed = self.attention_norm(states)
@@ -97,7 +98,7 @@ class DecoderLayer(nn.Module):
         self.self_norm = nn.LayerNorm(size)
         self.cross_norm = nn.LayerNorm(size)
         self.feed_forward_norm = nn.LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, states: Tensor, visible: Tensor, past: Memory | None, source: Memory

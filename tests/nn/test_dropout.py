@@ -1,0 +1,62 @@
+"""Dropout: how much goes, what stays as it is on average, and what it depends on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from regard.nn import Dropout
+
+
+@pytest.mark.parametrize("p", [0.1, 0.25, 0.5, 0.9])
+def test_the_share_of_p_goes_and_the_mean_stays(p: float):
+    torch.manual_seed(1)
+    values = torch.ones(311, 1_009)
+    dropped = Dropout(p)(values)
+    assert float((dropped == 0).double().mean()) == pytest.approx(p, abs=0.004)  # 1/256 is how p is rounded
+    assert float(dropped.double().mean()) == pytest.approx(1, rel=0.02)
+    assert len(dropped.unique()) == 2
+
+
+def test_which_values_go_is_independent_from_place_to_place():
+    torch.manual_seed(1)
+    gone = (Dropout(0.5)(torch.ones(64, 16_384)) == 0).double()
+    assert float(gone.mean(0).std()) == pytest.approx(0.5 / 8, rel=0.05)  # as for coins: √(p (1 − p) / 64)
+    for step in (1, 2, 7, 8, 64):  # neighbours share a random number of eight bytes
+        assert float((gone[:, step:] * gone[:, :-step]).mean()) == pytest.approx(0.25, abs=0.005)
+
+
+def test_the_gradient_goes_where_the_values_went():
+    torch.manual_seed(1)
+    values = torch.randn(7, 11, 13, requires_grad=True)
+    dropped = Dropout(0.3)(values)
+    dropped.sum().backward()
+    scale = 256 / (256 - 77)
+    assert values.grad is not None
+    torch.testing.assert_close(values.grad, torch.where(dropped == 0, 0.0, scale))
+    torch.testing.assert_close(dropped, values.detach() * values.grad)
+
+
+def test_it_depends_on_the_seed_alone():
+    layer, values = Dropout(0.5), torch.ones(5, 7)
+    outputs = [layer(values) for seed in (1, 1, 2) if torch.manual_seed(seed)]
+    assert torch.equal(outputs[0], outputs[1])
+    assert not torch.equal(outputs[0], outputs[2])
+
+
+@pytest.mark.parametrize(("p", "training"), [(0.0, True), (0.5, False), (0.001, True)])
+def test_nothing_goes_outside_training_or_without_a_share(p: float, training: bool):
+    values = torch.randn(3, 5)
+    assert Dropout(p).train(training)(values) is values
+
+
+def test_something_is_always_left():
+    torch.manual_seed(1)
+    dropped = Dropout(0.9999)(torch.ones(10_000))
+    assert dropped.isfinite().all()
+    assert 0 < int((dropped > 0).sum()) < 200
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0, 2), (1,), (9,)])
+def test_any_shape_will_do(shape: tuple[int, ...]):
+    assert Dropout(0.5)(torch.ones(shape)).shape == shape
