@@ -1,6 +1,6 @@
 """The run directory: everything about one experiment, readable without Regard, none of it pickle.
 
-- `run.json`: what wrote it, format and version
+- `run.json`: what wrote it, format and version, and a digest of what it was trained on
 - `config.yaml`: all settings, as used
 - `vocabulary.json`: the tokens of both sides, in the order of their numbers, and the length of the longest source
 - `subwords.model`, or `source.model` and `target.model`: how SentencePiece splits words, where it does
@@ -71,14 +71,14 @@ class Run:
         self.experiment = self._read("config.yaml", lambda text: experiments.parse(text, str(path / "config.yaml")))
 
     @classmethod
-    def create(cls, path: Path, experiment: Experiment, codec: Codec) -> Run:
-        """A new run directory, there as a whole or not at all."""
+    def create(cls, path: Path, experiment: Experiment, codec: Codec, texts: str = "") -> Run:
+        """A new run directory, there as a whole or not at all. `texts` tells one training text from another."""
         vocabulary = {
             "source": codec.source_vocabulary.tokens,
             "target": codec.target_vocabulary.tokens,
             "longest_source": codec.longest_source,
         }
-        about = {"format": FORMAT, "regard": __version__, "torch": torch.__version__}
+        about = {"format": FORMAT, "regard": __version__, "torch": torch.__version__, "texts": texts}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import re
 import shutil
@@ -285,12 +286,15 @@ def add_pair(texts: Path) -> None:
         append(texts / f"train.{language}", "Neu.\n")
 
 
+@pytest.mark.parametrize("saved", [True, False])
 @pytest.mark.parametrize("change", [change_word, change_order, add_pair])
 def test_a_training_does_not_go_on_with_other_texts(
-    small: Make, texts: Path, train_in: Any, tmp_path: Path, change: Callable[[Path], None]
+    small: Make, texts: Path, train_in: Any, tmp_path: Path, change: Callable[[Path], None], saved: bool
 ):
     experiment = small(*WORDS)
     train_in(experiment, stop_after=2)
+    if not saved:
+        (tmp_path / "run" / "state.safetensors").unlink()  # as if killed before
     before, kept = contents(texts), contents(tmp_path / "run")
     change(texts)
     message = "the training text is not what it was when this run was begun; bring it back, or choose another --out"
@@ -299,7 +303,15 @@ def test_a_training_does_not_go_on_with_other_texts(
     assert contents(tmp_path / "run") == kept
     for name, content in before.items():
         (texts / name).write_bytes(content)
-    assert train_in(experiment, stop_after=1).began_with[0][0] == 2
+    assert train_in(experiment, stop_after=1).began_with[0][0] == (2 if saved else 0)
+
+
+def test_an_unfinished_training_of_an_older_version_is_refused(small: Make, train_in: Any, tmp_path: Path):
+    train_in(small(*WORDS), stop_after=2)
+    path = tmp_path / "run" / "run.json"
+    path.write_text(json.dumps({"format": 1, "regard": "0.2.0", "torch": "2.13.0"}))
+    with pytest.raises(UserError, match=r"begun by an older Regard, .*; begin anew with another --out$"):
+        train_in(small(*WORDS))
 
 
 def test_a_finished_training_stays_as_it_is(small: Make, train_in: Any, tmp_path: Path):

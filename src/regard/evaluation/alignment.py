@@ -9,7 +9,7 @@ from torch import Tensor
 
 from regard.data import Example, collate
 from regard.nn import Seq2Seq
-from regard.tasks import Pair, Task
+from regard.tasks import Notation, Pair
 
 AT_ONCE = 128  # sentences
 
@@ -31,7 +31,9 @@ def forced_attention(model: Seq2Seq, examples: Sequence[Example]) -> list[Tensor
     return maps
 
 
-def share_aligned(model: Seq2Seq, task: Task, pairs: Sequence[Pair], examples: Sequence[Example]) -> float | None:
+def share_aligned(
+    model: Seq2Seq, notation: Notation, pairs: Sequence[Pair], examples: Sequence[Example]
+) -> float | None:
     """The share of content words whose most attended source token is truly aligned; None where no truth is known."""
     hits: list[bool] = []
     if not any(pair.alignment for pair in pairs):
@@ -41,7 +43,7 @@ def share_aligned(model: Seq2Seq, task: Task, pairs: Sequence[Pair], examples: S
             return None  # a model without attention looks nowhere
         looked_at = weights.argmax(-1).tolist()
         known = {target for target, _ in pair.alignment}
-        for place, token in enumerate(task.target_tokens(pair)):
-            if place in known and token not in task.function_words:
+        for place, token in enumerate(notation.target_tokens(pair)):
+            if place in known and token not in notation.function_words:
                 hits.append((place, looked_at[place]) in pair.alignment)
     return sum(hits) / len(hits) if hits else None

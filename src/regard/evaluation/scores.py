@@ -65,7 +65,7 @@ class Examination:
         examples = translator.codec.examples(self.pairs)
         batches = Batches(examples, batch_tokens=training.batch_tokens, seed=training.seed)
         self.forced = measure(translator.model, batches.once(), teacher=True)
-        self.aligned = share_aligned(translator.model, task, self.pairs, examples)
+        self.aligned = share_aligned(translator.model, translator.codec.notation, self.pairs, examples)
 
     def evaluate(self, search: Search = GREEDY, advance: Advance = ignore) -> Evaluation:
         """Translate, and score what comes out."""

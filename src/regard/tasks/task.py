@@ -34,6 +34,8 @@ class Notation:
 
     tokenizer: ClassVar[Tokenizer] = Characters()  # of the targets, and of the sources unless they are read otherwise
     is_open: ClassVar[bool] = False  # may texts have tokens that were never seen? If not, they are refused
+    # Target tokens that carry grammar more than meaning: not counted when attention is held against the truth.
+    function_words: ClassVar[frozenset[str]] = frozenset()
 
     def source_tokens(self, text: str) -> list[str]:
         """What the encoder reads; a text that this task cannot serve is a `UserError`."""
@@ -87,8 +89,6 @@ class Task(Section, Notation, ABC):
     """The section `data` of an experiment."""
 
     scored_by: ClassVar[ScoredBy] = "exact match"
-    # Target tokens that carry grammar more than meaning: not counted when attention is held against the truth.
-    function_words: ClassVar[frozenset[str]] = frozenset()
     # Settings that name files; relative ones are meant from where the experiment file lies.
     paths: ClassVar[frozenset[str]] = frozenset()
     learns: ClassVar[bool] = False  # does `learn` take its time?

@@ -64,7 +64,8 @@ def train(experiment: Experiment, path: Path, observer: Observer) -> Progress:
     with gathered(codec, pairs, path) as material:
         check_lengths(experiment, material)
         if is_new:
-            Run.create(path, experiment, codec)
+            Run.create(path, experiment, codec, material.digest)
+        _same_texts(Run(path), material)
         with locked(path) as alone:
             if not alone:
                 raise UserError(f"{path}: another process is training here")
@@ -80,6 +81,21 @@ def _same_experiment(run: Run, experiment: Experiment) -> None:
         raise UserError(
             f"{run.path}: this run was begun with {key} = {old.get(key)!r}, not {new.get(key)!r}{more}; "
             "choose another --out, or the settings that it was begun with"
+        )
+
+
+def _same_texts(run: Run, material: Material) -> None:
+    """Going on with other texts would be another experiment under the same name."""
+    begun_with = run.about.get("texts")
+    if begun_with is None:
+        raise UserError(
+            f"{run.path}: this run was begun by an older Regard, which did not note on what texts; "
+            "begin anew with another --out"
+        )
+    if begun_with != material.digest:
+        raise UserError(
+            f"{run.path}: the training text is not what it was when this run was begun; bring it back, "
+            "or choose another --out"
         )
 
 
@@ -119,7 +135,6 @@ class Trainer:
         self.steps = settings.epochs * self.batches.per_epoch
         self.validate_every = settings.validate_every or self.batches.per_epoch
         self.progress = load_state(run, self.model, self.optimizer)
-        self.progress.check_corpus(material.digest, run.path)
 
     def run(self) -> Progress:
         """Step by step to the end, or until the observer wants to stop; the state is saved in both cases."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -24,17 +23,7 @@ class Progress(BaseModel):
     tokens: int = 0  # … and how many these were
     validation_losses: list[float] = []
     best_step: int = 0
-    corpus: str = ""  # tells one training text from another
     finished: str = ""  # why training is over; empty: it isn't
-
-    def check_corpus(self, digest: str, path: Path) -> None:
-        """Going on with other texts would be another experiment under the same name."""
-        if self.step and self.corpus != digest:
-            raise UserError(
-                f"{path}: the training text is not what it was when this run was begun; bring it back, "
-                "or choose another --out"
-            )
-        self.corpus = digest
 
     @property
     def best_loss(self) -> float:
