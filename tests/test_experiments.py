@@ -52,6 +52,8 @@ def test_a_dump_tells_every_setting():
 def test_texts_survive_the_dump():
     experiment = experiments.load("copy", ["data.alphabet='aß→ 1:#'", "description='no: yes # \"'"])
     assert experiments.parse(experiments.dump(experiment), "a copy") == experiment
+    experiment = experiments.load("copy", ["description='1e3'"])
+    assert experiments.parse(experiments.dump(experiment), "a copy") == experiment
 
 
 # --- extends and --set -----------------------------------------------------------------------------------

@@ -476,6 +476,19 @@ def test_without_the_option_unknown_is_never_said(tmp_path: Path):
             assert "<unknown>" not in each.text
 
 
+@pytest.mark.parametrize("unit", ["words", "characters", "subwords"])
+def test_half_a_character_is_refused_wherever_it_stands(tmp_path: Path, unit: str):
+    size = 25 if unit == "subwords" else None
+    translator = speechless(tmp_path / "run", {"unit": unit, "size": size}, {})
+    for ask in (
+        lambda: translator.translate(["der \ud800"], Search(sample=True)),
+        lambda: translator.translate(["der Hund"], Search(prefix="the \udcff")),
+        lambda: translator.score([("der Hund", "the \udcff")]),
+    ):
+        with pytest.raises(UserError, match=r"character 5, '\\ud\w+', is not Unicode; write it in UTF-8$"):
+            ask()
+
+
 def hypothesis(tokens: list[int], attention: object) -> Hypothesis:
     return Hypothesis(tokens, [0.0] * len(tokens), torch.tensor(attention), finished=True)
 

@@ -24,9 +24,14 @@ class Loader(yaml.SafeLoader):
     """YAML without objects, and with numbers such as 1e-3, which YAML 1.1 takes for a text."""
 
 
-Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
-)
+class Dumper(yaml.SafeDumper):
+    """Writes so that `Loader` reads the same: a text `1e-3` has quotation marks."""
+
+
+for each in (Loader, Dumper):
+    each.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+    )
 
 
 class Draft:
@@ -96,7 +101,7 @@ def parse(text: str, where: str) -> Experiment:
 
 def dump(experiment: Experiment) -> str:
     """All settings as YAML; `parse` gives the same experiment again."""
-    return yaml.safe_dump(experiment.model_dump(), sort_keys=False, allow_unicode=True)
+    return yaml.dump(experiment.model_dump(), Dumper=Dumper, sort_keys=False, allow_unicode=True)
 
 
 def _read_into(draft: Draft, name: str, folder: Path, chain: tuple[str, ...]) -> None:

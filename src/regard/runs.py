@@ -1,6 +1,6 @@
 """The run directory: everything about one experiment, readable without Regard, none of it pickle.
 
-- `run.json`: what wrote it, format and version, and a digest of what it was trained on
+- `run.json`: what wrote it, format and version, and digests of the texts it was begun with
 - `config.yaml`: all settings, as used
 - `vocabulary.json`: the tokens of both sides, in the order of their numbers, and the length of the longest source
 - `subwords.model`, or `source.model` and `target.model`: how SentencePiece splits words, where it does
@@ -30,6 +30,7 @@ from regard import __version__, experiments, files
 from regard.config import Experiment
 from regard.data import Codec
 from regard.errors import UserError
+from regard.tasks import Split
 from regard.text import Vocabulary
 
 FORMAT = 1
@@ -71,14 +72,14 @@ class Run:
         self.experiment = self._read("config.yaml", lambda text: experiments.parse(text, str(path / "config.yaml")))
 
     @classmethod
-    def create(cls, path: Path, experiment: Experiment, codec: Codec, texts: str = "") -> Run:
-        """A new run directory, there as a whole or not at all. `texts` tells one training text from another."""
+    def create(cls, path: Path, experiment: Experiment, codec: Codec, texts: Mapping[Split, str] | None = None) -> Run:
+        """A new run directory, there as a whole or not at all. `texts` are digests of what is in the splits."""
         vocabulary = {
             "source": codec.source_vocabulary.tokens,
             "target": codec.target_vocabulary.tokens,
             "longest_source": codec.longest_source,
         }
-        about = {"format": FORMAT, "regard": __version__, "torch": torch.__version__, "texts": texts}
+        about = {"format": FORMAT, "regard": __version__, "torch": torch.__version__, "texts": dict(texts or {})}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
@@ -93,6 +94,12 @@ class Run:
         except OSError as error:
             raise UserError(f"{path}: cannot be made: {error.strerror}") from None
         return cls(path)
+
+    @property
+    def texts(self) -> dict[str, Any]:
+        """A digest of what was in each split when the run was begun; nothing is known of those of older versions."""
+        known = self.about.get("texts")
+        return known if isinstance(known, dict) else {}
 
     def codec(self) -> Codec:
         def parse(text: str) -> Codec:

@@ -64,6 +64,7 @@ class Translator:
 
         A text that this model cannot read is a `UserError`.
         """
+        _check_unicode(text)
         numbers = self.codec.source(text) if text else ()
         if len(numbers) < 2:
             return ()
@@ -86,6 +87,7 @@ class Translator:
             if target:
                 raise UserError("its source is empty, and an empty text has an empty translation")
             return None
+        _check_unicode(target)
         example = self.codec.example(Pair(source, target))
         self._check_room("this target", len(example.target) - 1)
         return example
@@ -98,6 +100,7 @@ class Translator:
     def rules(self, search: Search) -> Rules:
         """The rules in numbers; a `UserError` if the model cannot follow them."""
         try:
+            _check_unicode(search.prefix)
             prefix = self.codec.prefix(search.prefix)
         except UserError as error:
             raise UserError(f"the prefix {search.prefix!r}: {error}") from None
@@ -215,6 +218,16 @@ def copied_words(hypothesis: Hypothesis, source_tokens: Sequence[str]) -> dict[i
         for place, number in enumerate(hypothesis.tokens)
         if number == Vocabulary.unknown and weights[place].any()
     }
+
+
+def _check_unicode(text: str) -> None:
+    """Python's texts may hold halves of characters, and bytes of the command line that are none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"character {error.start + 1}, {text[error.start]!r}, is not Unicode; write it in UTF-8"
+        ) from None
 
 
 def _chooser(search: Search, texts: Sequence[str], question: Question) -> Chooser:

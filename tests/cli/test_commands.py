@@ -163,6 +163,7 @@ def test_many_lines_keep_their_order(regard: Regard, trained: Path):
         ("abc\nä\n".encode(), "standard input, line 2: "),
         (b"abc\na\0b\n", "standard input, line 2: "),
         (b"a b\n", "standard input, line 1: "),
+        (b"abc\n" + b"a" * 100_000 + b"\n", "standard input, line 2: more than 10,000 characters"),
         (b"abc\n" * 600 + b"x\n", "standard input, line 601: "),
     ],
 )
@@ -172,7 +173,7 @@ def test_a_line_that_cannot_be_read_is_told_with_its_number(regard: Regard, trai
 
 def test_a_text_that_cannot_be_read_is_told_with_its_number(regard: Regard, trained: Path):
     refused(regard("translate", trained, "abc", "x"), "text 2: ", "not trained on the character 'x'")
-    refused(regard("translate", trained, "a\udcff"), "text 1: ")
+    refused(regard("translate", trained, "a\udcff"), "text 1: character 2, '\\udcff', is not Unicode")
 
 
 def test_a_text_longer_than_any_in_training_is_translated_with_a_note(regard: Regard, trained: Path):

@@ -117,6 +117,12 @@ def test_files_without_a_pair(in_folder: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == f"s, s: 0 pairs\n\n{verdict}\n"
 
 
+def test_a_test_without_a_pair_is_not_mistaken_for_the_training_text(in_folder: Path):
+    sound, empty = write(in_folder / "s", ["a"]), write(in_folder / "t", [])
+    with pytest.raises(UserError, match=r"^s, s: not ready for training: in the test: no pair of texts is in there$"):
+        print_check(sound, sound, (empty, empty), as_json=False)
+
+
 @pytest.mark.parametrize("sound", [True, False])
 def test_one_object_for_programs(in_folder: Path, capsys: pytest.CaptureFixture[str], sound: bool):
     source, target = write(in_folder / "s", ["ä", "b"]), write(in_folder / "t", ["A", "B" if sound else " "])

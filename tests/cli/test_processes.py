@@ -51,6 +51,18 @@ def test_a_closed_stream_is_no_trouble(trained: Path, closed: str, out: bytes):
     assert (done.returncode, done.stdout, done.stderr) == (0, out, b"")
 
 
+@pytest.mark.slow
+def test_what_a_stream_cannot_encode_is_escaped(start_regard: Start, tmp_path: Path):
+    for name, text in (("caf\udce9.de", "eins\neins\n"), ("x.en", "one\none\n")):
+        (tmp_path / name).write_text(text)
+    files = ("--source", tmp_path / "caf\udce9.de", "--target", tmp_path / "x.en")
+    for encoding in ("utf-8:strict", "ascii:strict"):
+        process = start_regard("data", "check", *files, env=os.environ | {"PYTHONIOENCODING": encoding})
+        out, err = process.communicate()
+        assert (process.returncode, err) == (0, b"")
+        assert b"caf\\udce9.de" in out
+
+
 def read_terminal(terminal: int) -> str:
     """All that a process writes to a terminal before it ends."""
     seen = b""

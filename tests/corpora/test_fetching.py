@@ -351,12 +351,28 @@ def test_an_archive_writes_nothing_but_the_wanted_files(folder: Path, tmp_path: 
     assert set(tmp_path.rglob("*")) - before == {folder.parent, folder, *(folder / name for name in (*good, ".lock"))}
 
 
-def damaged_bzip2() -> bytes:
-    """A member that is found, and cannot be read."""
+def bzip2() -> bytes:
+    """A member that could unpack to anything at once."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_BZIP2) as archive:
         archive.writestr("two.de", TEXTS["two.de"])
-    return content.getvalue().replace(b"BZh9", b"BZx9")
+    return content.getvalue()
+
+
+def hostile_header(kind: bytes, size: int) -> bytes:
+    """A tar archive whose second member claims what it likes."""
+    member = tarfile.TarInfo("two.de")
+    member.type, member.size = kind, size
+    return tarred({"stray": b""}, mode="w")[:512] + member.tobuf(tarfile.GNU_FORMAT) + bytes(2_048)
+
+
+def sparse() -> bytes:
+    """An archive that ends where its header says that it goes on."""
+    header = bytearray(hostile_header(tarfile.GNUTYPE_SPARSE, 0)[:1_024])
+    header[512 + 482] = 1
+    header[512 + 148 : 512 + 156] = b"        "
+    header[512 + 148 : 512 + 156] = b"%06o\0 " % sum(header[512:])
+    return bytes(header)
 
 
 DAMAGED = {
@@ -365,15 +381,35 @@ DAMAGED = {
     "two.de.gz": b"no",
     "all.tar": b"no",
     "name.zip": zipped({"é": b""}).replace("é".encode(), b"\xff\xfe"),  # a name that says it is UTF-8, and is not
-    "member.zip": damaged_bzip2(),
+    "member.zip": bzip2(),
+    "backwards.tar": hostile_header(tarfile.REGTYPE, -512),  # which would come again for ever
+    "name.tar": hostile_header(tarfile.GNUTYPE_LONGNAME, 1 << 70),
+    "note.tar": hostile_header(tarfile.XHDTYPE, 1 << 40),
+    "sparse.tar": sparse(),
 }
 
 
 @pytest.mark.parametrize("package", DAMAGED.items(), ids=lambda package: package[0])
 def test_a_damaged_package_is_told_of(folder: Path, tmp_path: Path, package: tuple[str, bytes]):
     (tmp_path / package[0]).write_bytes(package[1])
-    with pytest.raises(UserError, match=rf"{package[0]}: damaged \("):
+    with pytest.raises(UserError, match=rf"{package[0]}: (two\.de: )?damaged \("):
         fetching.get(ONLY_TWO, str(tmp_path), Watcher())
+
+
+def test_a_damaged_member_does_not_spoil_those_behind_it(folder: Path, tmp_path: Path):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in TEXTS.items():
+            archive.writestr(name, text)
+    (tmp_path / "all.zip").write_bytes(packed.getvalue().replace(b"Zeile 1 ", b"Zeile 2 "))
+    with pytest.raises(UserError, match=r"could not get one\.de\n.*all\.zip: one\.de: damaged \(Bad CRC"):
+        fetching.get(SMALL, str(tmp_path), Watcher())
+    assert content_of(folder) == {name: text for name, text in TEXTS.items() if name != "one.de"}
+
+
+def test_a_home_of_nobody_is_told_as_a_folder_that_is_not_there(folder: Path):
+    with pytest.raises(UserError, match=r"^--from ~nobody-at-all/x: no such folder or archive$"):
+        fetching.get(SMALL, "~nobody-at-all/x", Watcher())
 
 
 @pytest.mark.parametrize(("name", "content"), [(name, PACKINGS[name]) for name in ("gz", "tar.gz", "zip")])

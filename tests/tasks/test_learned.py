@@ -170,7 +170,8 @@ def test_both_algorithms_learn_pieces_of_their_own():
     assert notation_of(algorithm="bpe").files() != notation_of(algorithm="unigram").files()
 
 
-def test_from_more_pairs_than_are_needed_some_are_taken_from_everywhere(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("limit", ["LEARN_FROM", "MOST_CHARACTERS"])
+def test_from_more_text_than_is_needed_some_is_taken_from_everywhere(monkeypatch: pytest.MonkeyPatch, limit: str):
     heard: list[str] = []
     learn = Subwords.learn
 
@@ -178,10 +179,18 @@ def test_from_more_pairs_than_are_needed_some_are_taken_from_everywhere(monkeypa
         heard.extend(texts)
         return learn(heard, *arguments, **options)
 
-    monkeypatch.setattr("regard.tasks.learned.LEARN_FROM", 9)
+    characters = sum(len(pair.source) + len(pair.target) for pair in PAIRS)
+    most = {"LEARN_FROM": -(-len(PAIRS) // 3), "MOST_CHARACTERS": -(-characters // 3)}
+    monkeypatch.setattr(f"regard.tasks.learned.{limit}", most[limit])
     monkeypatch.setattr(Subwords, "learn", listening)
     notation_of()
     assert heard == [text for pair in PAIRS[::3] for text in (pair.source, pair.target)]
+
+
+@pytest.mark.parametrize("unit", ["characters", "words", "subwords"])
+def test_space_around_a_text_is_not_read_as_it_is_not_from_a_file(unit: str):
+    codec = codec_of(unit=unit)
+    assert codec.example(Pair(" \u00a0der Hund\t", "\tthe dog ")) == codec.example(Pair("der Hund", "the dog"))
 
 
 @pytest.mark.parametrize("joint", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -49,6 +50,15 @@ def test_there_are_as_many_pieces_as_asked_for_and_none_for_the_unknown(algorith
 def test_the_same_texts_give_the_same_pieces(subwords: Subwords):
     assert learned().model == subwords.model
     assert Subwords(subwords.model).split(TEXTS[3]) == subwords.split(TEXTS[3])
+
+
+def test_an_interruption_stays_one():
+    def texts() -> Iterator[str]:
+        yield from TEXTS
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Subwords.learn(texts(), 50, algorithm="unigram", coverage=1.0)
 
 
 def test_words_begin_where_spaces_were(subwords: Subwords):

@@ -154,6 +154,35 @@ def test_an_interrupted_training_goes_on(regard: Regard, place: Path, monkeypatc
     assert Path("runs/my/model.safetensors").read_bytes() == Path("runs/whole/model.safetensors").read_bytes()
 
 
+def test_an_interruption_of_the_last_step_leaves_the_test_for_later(
+    regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupted(self: PlainObserver, row: dict[str, Any], best: bool) -> None:
+        if row["step"] == self.steps:
+            self.interruptions.signal = signal.SIGTERM
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PlainObserver, "validated", interrupted)
+        answer = regard("train", "my.yaml", "--set", "training.epochs=1")
+    assert answer.code == 143
+    assert answer.out.startswith("runs/my: done (all epochs done)")
+    assert answer.err.endswith("runs/my: stopped before the test; the same command goes on with that\n")
+    assert not Path("runs/my/scores.json").exists()
+    done(regard("train", "my.yaml", "--set", "training.epochs=1"))
+    assert Path("runs/my/scores.json").exists()
+
+
+def test_another_test_than_in_training_is_told_of(regard: Regard, place: Path):
+    done(regard("train", "my.yaml", "--set", "training.epochs=1"))
+    for language in ("de", "en"):
+        path = Path(f"corpus/test.{language}")
+        first = Path(f"corpus/train.{language}").read_text().split("\n")[0]
+        path.write_text(path.read_text() + first + "\n")
+    note = "regard: note: runs/my: the {} split is not what it was in training"
+    assert note.format("test") in done(regard("evaluate", "runs/my")).err
+    assert "note" not in done(regard("evaluate", "runs/my", "--split", "validation")).err
+
+
 def test_an_interruption_while_texts_are_read_leaves_no_run(
     regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -30,6 +31,8 @@ def main() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # whoever started us has closed it
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a text or a file's name may not be of this encoding
     try:
         app()
     except UserError as error:
@@ -103,8 +106,15 @@ def train(
         f"best validation loss {progress.best_loss:.4f}, after step {progress.best_step:,}"
     )
     from regard.cli.evaluating import print_conclusion
+    from regard.conclusion import is_due
+    from regard.runs import Run
 
-    print_conclusion(path)
+    if not is_due(Run(path)):
+        return
+    if interruptions.signal:
+        print(f"{path}: stopped before the test; the same command goes on with that", file=sys.stderr)
+        sys.exit(interruptions.exit_code)
+    print_conclusion(Run(path))
 
 
 @data.command("get")

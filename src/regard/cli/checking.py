@@ -43,7 +43,7 @@ def _as_text(report: Report, names: str) -> str:
         _lengths(report) if report.sound_pairs else "",
         _words(report) if report.sound_pairs else "",
         _findings(report),
-        _test(report.test) if report.test else "",
+        _test(report, report.test) if report.test else "",
         _handled("", report.handled),
         _handled(" the test", report.test.handled) if report.test else "",
         "\n".join(_problems(report)),
@@ -71,8 +71,8 @@ def _words(report: Report) -> str:
     table = [["words", "running", "different", "once only", *(f"top {size:,}" for size in sizes)]]
     for name, side in zip(("source", "target"), sides, strict=True):
         more = "" if side.all_words_counted else "≥ "
-        counts = [f"{side.running_words:,}", f"{more}{side.different_words:,}", f"{side.words_occurring_once:,}"]
-        table.append([name, *counts, *(_share(side, size) for size in sizes)])
+        counts = [f"{more}{count:,}" for count in (side.different_words, side.words_occurring_once)]
+        table.append([name, f"{side.running_words:,}", *counts, *(_share(side, size) for size in sizes)])
     return aligned(table)
 
 
@@ -92,10 +92,11 @@ def _findings(report: Report) -> str:
     )
 
 
-def _test(test: Overlap) -> str:
+def _test(report: Report, test: Overlap) -> str:
+    more = "" if report.source.all_words_counted and report.target.all_words_counted else "at least "
     known = f"{test.known_source_words:.1%} of source words and {test.known_target_words:.1%} of target words"
     shared = _listed({"pair is in training": test.same_pairs, "source is in training": test.same_sources})
-    return "\n".join(filter(None, [f"test: {_many(test.pairs, 'pair')}; training knows {known}", shared]))
+    return "\n".join(filter(None, [f"test: {_many(test.pairs, 'pair')}; training knows {more}{known}", shared]))
 
 
 def _listed(findings: dict[str, Lines]) -> str:
@@ -136,9 +137,12 @@ def _verdict(report: Report) -> str:
 
 def _refused(report: Report) -> str:
     """In a few words, however much it is."""
-    in_test = report.test.problems if report.test else ()
-    parts = [_counted(report.problems), f"in the test: {_counted(in_test)}" if in_test else ""]
-    return "; ".join(filter(None, parts)) or "no pair of texts is in there"
+    in_test = _refusal(report.test) if report.test else ""
+    return "; ".join(filter(None, [_refusal(report), f"in the test: {in_test}" if in_test else ""]))
+
+
+def _refusal(checked: Report | Overlap) -> str:
+    return _counted(checked.problems) or ("" if checked.sound_pairs else "no pair of texts is in there")
 
 
 def _counted(found: tuple[Found, ...]) -> str:

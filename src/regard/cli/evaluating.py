@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from regard.cli.lines import note
 from regard.cli.loading import load, use_threads_of
 from regard.cli.progress import Counter
 from regard.cli.tables import by_width, side_by_side
-from regard.conclusion import illustrate, is_due, score
+from regard.conclusion import illustrate, score
 from regard.errors import UserError
 from regard.evaluation.scores import Examination, as_json
 from regard.files import locked
@@ -33,7 +34,11 @@ def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[Sea
     examinations = []
     for translator in translators:
         use_threads_of(translator.runs[0])
-        examinations.append(Examination(translator, split))
+        examination = Examination(translator, split)
+        if examination.changed:
+            run = translator.runs[0].path
+            note(f"{run}: the {split} split is not what it was in training; what was learned from may be in it now")
+        examinations.append(examination)
     sentences = sum(len(examination.pairs) for examination in examinations)
     with Counter(sentences * len(searches), shown=not (json_lines and sys.stdout.isatty())) as counter:
         for examination in examinations:
@@ -46,11 +51,9 @@ def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[Sea
         print(by_width(results) if len(searches) > 1 else side_by_side(results))
 
 
-def print_conclusion(path: Path) -> None:
+def print_conclusion(run: Run) -> None:
     """After a training on real text: the scores of the test set, and where the examples are."""
-    run = Run(path)
-    if not is_due(run):
-        return
+    path = run.path
     with locked(path) as alone:
         if not alone:
             raise UserError(f"{path}: another process is at work here")

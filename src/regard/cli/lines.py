@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.corpora import reading
-from regard.corpora.reading import parse_line, read_lines
+from regard.corpora.reading import parse_lines, read_lines
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def chunks(texts: Sequence[str] | None) -> Iterator[list[Line]]:
         return
     size = 1 if sys.stdin.isatty() else AT_ONCE
     chunk: list[Line] = []
-    for number, content in enumerate(sys.stdin.buffer, start=1):
-        chunk.append(_sound(parse_line(content.removesuffix(b"\n"), STANDARD_INPUT, number), STANDARD_INPUT))
+    for line in parse_lines(sys.stdin.buffer, STANDARD_INPUT):
+        chunk.append(_sound(line, STANDARD_INPUT))
         if len(chunk) == size:
             yield chunk
             chunk = []

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,7 +38,8 @@ class Interruptions:
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
         # Not print: the signal may have come in the middle of one.
-        os.write(sys.stderr.fileno(), b"\nregard: stopping as soon as this step is done; once more stops at once\n")
+        with suppress(OSError):  # whoever reads our lines may have heard the signal first, and be gone
+            os.write(sys.stderr.fileno(), b"\nregard: stopping as soon as this step is done; once more stops at once\n")
         signal.signal(number, signal.SIG_DFL)
 
     @property

@@ -67,17 +67,18 @@ def place(name: str) -> Path:
 def data_folder() -> Path:
     """Where all data sets lie: REGARD_DATA if it is set, otherwise in the folder for what can be had again."""
     if chosen := os.environ.get("REGARD_DATA"):
-        return Path(chosen).expanduser()
+        return Path(os.path.expanduser(chosen))  # Path's own raises if there is no such user
     return cache_folder() / "regard"
 
 
 def cache_folder() -> Path:
     """The user's folder for files that programs can get again, by the custom of the operating system."""
+    home = Path(os.path.expanduser("~"))
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
+        return home / "Library" / "Caches"
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
 
 
 def _has_size(path: Path, size: int) -> bool:

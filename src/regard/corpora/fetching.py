@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
@@ -69,7 +70,7 @@ def _check(origin: str) -> None:
             raise UserError(f"--from {origin}: {error}; an address is like https://example.org/folder") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UserError(f"--from {origin}: give a folder, an archive, or an address with http:// or https://")
-    elif not Path(origin).expanduser().exists():
+    elif not _path(origin).exists():
         raise UserError(f"--from {origin}: no such folder or archive")
 
 
@@ -77,12 +78,16 @@ def _is_address(origin: str) -> bool:
     return re.match("[a-z][a-z0-9+.-]+:", origin, re.IGNORECASE) is not None  # C:\ has one letter before its colon
 
 
+def _path(origin: str) -> Path:
+    return Path(os.path.expanduser(origin))  # Path's own raises if there is no such user
+
+
 def _try_all(search: _Search, dataset: DataSet, origin: str | None) -> None:
     if origin is None:
         for source in dataset.sources:
             search.in_addresses(source.addresses)
     elif not _is_address(origin):
-        search.in_folder(Path(origin).expanduser())
+        search.in_folder(_path(origin))
     elif is_archive(urlsplit(origin).path):
         search.in_addresses([origin])
     else:
@@ -158,10 +163,7 @@ class _Search:
                     if file := self._wanted().get(member):
                         self._keep(file, content, origin)
         except (*DAMAGES, OSError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise  # it is not the package: the disk is full, say
-            reason = next(iter(str(error).splitlines()), type(error).__name__)
-            self._fail(f"{origin}: damaged ({reason})")
+            self._fail(f"{origin}: {_damage(error)}")
 
     def _keep(self, file: DataFile, content: Content, origin: str) -> None:
         try:
@@ -169,6 +171,8 @@ class _Search:
                 _copy(content, target, file)
         except _WrongContentError as error:
             self._fail(f"{origin}: {file.name} is not the right one: {error}")
+        except (*DAMAGES, OSError) as error:  # what comes behind it may be sound
+            self._fail(f"{origin}: {file.name}: {_damage(error)}")
         else:
             self.missing.remove(file)
             self.observer.kept(file, origin)
@@ -176,6 +180,13 @@ class _Search:
     def _fail(self, reason: str) -> None:
         self.failures.append(reason)
         self.observer.failed(reason)
+
+
+def _damage(error: Exception) -> str:
+    """What is wrong with a package; if it is not the package, but a full disk, say, that is no reason to go on."""
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
+    return f"damaged ({next(iter(str(error).splitlines()), type(error).__name__)})"
 
 
 class _WrongContentError(Exception):

@@ -157,25 +157,30 @@ def read_lines(path: Path) -> Generator[Line]:
     """
     try:
         with _open(path) as file:
-            number = 0
-            while content := file.readline(MOST_BYTES):
-                number += 1
-                whole = len(content) < MOST_BYTES or content.endswith(b"\n")
-                yield parse_line(content.removesuffix(b"\n"), path, number, whole)
-                while not whole:  # the rest of an over-long line
-                    rest = file.readline(MOST_BYTES)
-                    whole = len(rest) < MOST_BYTES or rest.endswith(b"\n")
+            yield from parse_lines(file, path)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise UserError(f"{path}: is damaged or cut off, or not a gzip file; get it again") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 
 
+def parse_lines(file: BinaryIO, path: Path) -> Generator[Line]:
+    """The lines of an open file; `path` is what it is called where something is wrong."""
+    number = 0
+    while content := file.readline(MOST_BYTES):
+        number += 1
+        whole = len(content) < MOST_BYTES or content.endswith(b"\n")
+        yield _parse(content.removesuffix(b"\n"), path, number, whole)
+        while not whole:  # the rest of an over-long line
+            rest = file.readline(MOST_BYTES)
+            whole = len(rest) < MOST_BYTES or rest.endswith(b"\n")
+
+
 def _open(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
 
 
-def parse_line(content: bytes, path: Path, number: int, whole: bool = True) -> Line:
+def _parse(content: bytes, path: Path, number: int, whole: bool) -> Line:
     """A line's text, with what is wrong in it and what had to be put right."""
     problems, handled = [], []
     try:

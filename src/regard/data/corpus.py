@@ -38,10 +38,10 @@ class Corpus(Sequence[Example]):
         lengths = array("i")
         digest = hashlib.sha256()
         for example in examples:
-            lengths.extend((len(example.source), len(example.target)))
-            numbers = array("i", (*example.source, *example.target)).tobytes()
-            digest.update(lengths[-2:].tobytes() + numbers)
-            self._file.write(numbers)
+            numbers = _numbers(example)
+            lengths.extend(numbers[:2])
+            digest.update(numbers.tobytes())
+            self._file.write(numbers[2:].tobytes())
         self._file.flush()
         return np.array(lengths, dtype=np.int32).reshape(-1, 2), digest.hexdigest()
 
@@ -66,6 +66,19 @@ class Corpus(Sequence[Example]):
 
     def close(self) -> None:
         self._file.close()
+
+
+def digest_of(examples: Iterable[Example]) -> str:
+    """What `Corpus.digest` of the same examples is."""
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(_numbers(example).tobytes())
+    return digest.hexdigest()
+
+
+def _numbers(example: Example) -> array[int]:
+    """The two lengths, then all tokens."""
+    return array("i", (len(example.source), len(example.target), *example.source, *example.target))
 
 
 def lengths_of(examples: Sequence[Example]) -> NDArray[np.int32]:

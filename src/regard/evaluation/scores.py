@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 
 from regard import __version__
-from regard.data import Batches
+from regard.data import Batches, digest_of
 from regard.evaluation.alignment import share_aligned
 from regard.evaluation.bleu import bleu, chrf
 from regard.evaluation.measures import measure
@@ -63,6 +63,8 @@ class Examination:
         task, training = translator.experiment.data, translator.experiment.training
         self.pairs = list(task.pairs(split))
         examples = translator.codec.examples(self.pairs)
+        known = translator.runs[0].texts.get(split)
+        self.changed = known is not None and known != digest_of(examples)  # since the run was begun
         batches = Batches(examples, batch_tokens=training.batch_tokens, seed=training.seed)
         self.forced = measure(translator.model, batches.once(), teacher=True)
         self.aligned = share_aligned(translator.model, translator.codec.notation, self.pairs, examples)

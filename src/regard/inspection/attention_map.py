@@ -169,10 +169,10 @@ class Sheet:
 def _draw_cells(panel: Axes, weights: NDArray[np.float64]) -> AxesImage:
     image = panel.imshow(weights, cmap=COLOURS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
     outputs, sources = weights.shape
-    panel.set_xticks(np.arange(1, sources) - 0.5, minor=True)
-    panel.set_yticks(np.arange(1, outputs) - 0.5, minor=True)
     panel.tick_params(which="both", length=0, pad=5)
     if max(weights.shape) <= 24:  # among many cells the lines would be all that one sees
+        panel.set_xticks(np.arange(1, sources) - 0.5, minor=True)
+        panel.set_yticks(np.arange(1, outputs) - 0.5, minor=True)
         panel.grid(which="minor", color="white", linewidth=0.5, alpha=0.25)
     panel.spines[:].set_visible(False)
     panel.autoscale(False)  # lines that are drawn later do not move the map

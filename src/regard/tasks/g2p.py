@@ -58,12 +58,18 @@ class G2P(Task):
         return {
             "test": pairs[:tested],
             "validation": pairs[tested : tested + validated],
-            "train": [Pair(pair.source, target) for pair in train for target in (pair.target, *pair.others)],
+            "train": [each for pair in train for each in _each_pronunciation(pair)],
         }
 
 
 def _pair(word: str, first: str, *others: str) -> Pair:
     return Pair(word, first, others=others)
+
+
+def _each_pronunciation(pair: Pair) -> Iterator[Pair]:
+    known = (pair.target, *pair.others)
+    for target in known:
+        yield _pair(pair.source, target, *(other for other in known if other != target))
 
 
 def read_dictionary(path: Path, *, stress: bool) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from math import ceil
 from random import Random
 from typing import ClassVar, Literal, Self
 
@@ -16,7 +17,7 @@ from regard.text import Characters, Tokenizer, Vocabulary, Words
 from regard.text.subwords import Subwords
 
 LEARN_FROM = 100_000  # pairs at most, from which subwords are learned: more cost memory, and change little
-MOST_CHARACTERS = 30_000_000  # in all of them
+MOST_CHARACTERS = 30_000_000  # in all of them, about
 SIDES = ("source", "target")
 
 
@@ -87,7 +88,10 @@ class LearnedNotation(Notation):
         return {name: side.model for name, side in sides if isinstance(side, Subwords)}
 
     def source_tokens(self, text: str) -> list[str]:
-        return self.source.split(_cased(text, self.settings))
+        return self.source.split(_cased(text.strip(), self.settings))  # as training reads it from a file
+
+    def target_tokens(self, pair: Pair) -> list[str]:
+        return self.prefix_tokens(pair.target.strip())
 
     def prefix_tokens(self, text: str) -> list[str]:
         return self.target.split(_cased(text, self.settings))
@@ -145,14 +149,13 @@ def _learn_subwords(settings: TextSection, pairs: Iterable[Pair], sides: Sequenc
 
 def _some_texts(settings: TextSection, pairs: Iterable[Pair], sides: Sequence[str]) -> Iterator[str]:
     """The texts of all pairs, or of so many, evenly spread, as is enough."""
-    step = max(1, -(-sum(1 for _ in pairs) // LEARN_FROM))
-    characters = 0
+    count = characters = 0
+    for pair in pairs:
+        count += 1
+        characters += sum(len(getattr(pair, side)) for side in sides)
+    step = max(1, ceil(count / LEARN_FROM), ceil(characters / MOST_CHARACTERS))
     for pair in islice(pairs, 0, None, step):
-        texts = [_cased(getattr(pair, side), settings) for side in sides]
-        characters += sum(map(len, texts))
-        if characters > MOST_CHARACTERS:
-            return
-        yield from texts
+        yield from (_cased(getattr(pair, side), settings) for side in sides)
 
 
 # Those that have nothing to learn.

@@ -88,12 +88,14 @@ class _Guarded:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = texts
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
 
     def __iter__(self) -> Iterator[str]:
         try:
             yield from self.texts
-        except Exception as error:
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # Ctrl-C, too
             self.failure = error
             raise
 

@@ -64,7 +64,7 @@ def train(experiment: Experiment, path: Path, observer: Observer) -> Progress:
     with gathered(codec, pairs, path) as material:
         check_lengths(experiment, material)
         if is_new:
-            Run.create(path, experiment, codec, material.digest)
+            Run.create(path, experiment, codec, material.digests)
         _same_texts(Run(path), material)
         with locked(path) as alone:
             if not alone:
@@ -86,13 +86,13 @@ def _same_experiment(run: Run, experiment: Experiment) -> None:
 
 def _same_texts(run: Run, material: Material) -> None:
     """Going on with other texts would be another experiment under the same name."""
-    begun_with = run.about.get("texts")
-    if begun_with is None:
+    begun_with = run.texts
+    if not begun_with:
         raise UserError(
             f"{run.path}: this run was begun by an older Regard, which did not note on what texts; "
             "begin anew with another --out"
         )
-    if begun_with != material.digest:
+    if any(begun_with.get(split) != material.digests[split] for split in ("train", "validation")):
         raise UserError(
             f"{run.path}: the training text is not what it was when this run was begun; bring it back, "
             "or choose another --out"

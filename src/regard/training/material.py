@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
@@ -55,9 +54,9 @@ class Material:
     splits: Mapping[Split, Corpus]
 
     @property
-    def digest(self) -> str:
-        """Tells whether a run goes on with the texts that it was begun with."""
-        return sha256("".join(self.splits[split].digest for split in ("train", "validation")).encode()).hexdigest()
+    def digests(self) -> dict[Split, str]:
+        """They tell whether a run goes on with the texts that it was begun with."""
+        return {split: corpus.digest for split, corpus in self.splits.items()}
 
 
 @contextmanager
