@@ -23,6 +23,7 @@ BEAM = Search(beam=5)
 class Outcome:
     evaluations: list[Evaluation]
     shown: list[Shown]  # what the last of them is about
+    changed: bool  # is the test set another one than when the run was begun?
 
 
 def is_due(run: Run) -> bool:
@@ -36,7 +37,7 @@ def score(run: Run, advance: Advance = ignore) -> Outcome:
     greedy = examination.evaluate(GREEDY, advance)
     beam, translations = examination.translate(BEAM, advance)
     numbered = enumerate(zip(examination.pairs, translations, strict=True), start=1)
-    return Outcome([greedy, beam], [_shown(number, *both) for number, both in numbered])
+    return Outcome([greedy, beam], [_shown(number, *both) for number, both in numbered], examination.changed)
 
 
 def illustrate(run: Run, outcome: Outcome, advance: Advance = ignore) -> None:

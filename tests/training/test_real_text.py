@@ -168,7 +168,10 @@ def test_an_interruption_of_the_last_step_leaves_the_test_for_later(
     assert answer.out.startswith("runs/my: done (all epochs done)")
     assert answer.err.endswith("runs/my: stopped before the test; the same command goes on with that\n")
     assert not Path("runs/my/scores.json").exists()
-    done(regard("train", "my.yaml", "--set", "training.epochs=1"))
+    for language in ("de", "en"):
+        shutil.copy(f"corpus/validation.{language}", f"corpus/test.{language}")
+    answer = done(regard("train", "my.yaml", "--set", "training.epochs=1"))
+    assert "regard: note: runs/my: the test split is not what it was in training" in answer.err
     assert Path("runs/my/scores.json").exists()
 
 

@@ -36,8 +36,7 @@ def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[Sea
         use_threads_of(translator.runs[0])
         examination = Examination(translator, split)
         if examination.changed:
-            run = translator.runs[0].path
-            note(f"{run}: the {split} split is not what it was in training; what was learned from may be in it now")
+            note_change(translator.runs[0], split)
         examinations.append(examination)
     sentences = sum(len(examination.pairs) for examination in examinations)
     with Counter(sentences * len(searches), shown=not (json_lines and sys.stdout.isatty())) as counter:
@@ -51,6 +50,10 @@ def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[Sea
         print(by_width(results) if len(searches) > 1 else side_by_side(results))
 
 
+def note_change(run: Run, split: Split) -> None:
+    note(f"{run.path}: the {split} split is not what it was in training; what was learned from may be in it now")
+
+
 def print_conclusion(run: Run) -> None:
     """After a training on real text: the scores of the test set, and where the examples are."""
     path = run.path
@@ -62,6 +65,8 @@ def print_conclusion(run: Run) -> None:
         try:
             with Counter(None) as counter:
                 outcome = score(run, counter.advance)
+            if outcome.changed:
+                note_change(run, "test")
             print(by_width([as_json(evaluation) for evaluation in outcome.evaluations]), flush=True)
             with Counter(None, what="pictures") as counter:
                 illustrate(run, outcome, counter.advance)
