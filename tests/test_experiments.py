@@ -311,7 +311,7 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
         (COPY + "model:\n  dropout: [0.1\n", 4, "this is not YAML: expected ',' or ']'"),
         (COPY + "model:\n\tdropout: 1\n", 3, "this is not YAML: found character '\\t'"),
         (COPY + "a: b: c\n", 2, "this is not YAML: mapping values are not allowed here"),
-        (COPY + "model: *nothing\n", 2, "an experiment has no aliases (*nothing)"),
+        (COPY + "model: *nothing\n", 2, "this has no aliases (*nothing)"),
         (COPY + "---\n" + COPY, 2, "this is not YAML"),
         (COPY + "\0\n", 2, "this is not YAML"),
         (COPY + "# \a\n", 2, "this is not YAML"),
@@ -376,7 +376,7 @@ def test_a_directory_is_no_experiment():
 
 
 def test_an_alias_is_refused_because_a_few_of_them_can_stand_for_gigabytes():
-    with pytest.raises(UserError, match=r"e, line 4: an experiment has no aliases \(\*e\); write it out"):
+    with pytest.raises(UserError, match=r"e, line 4: this has no aliases \(\*e\); write it out"):
         experiments.parse(COPY + "model:\n  encoder: &e {size: 8, cell: tanh}\n  decoder: *e\n", "e")
 
 

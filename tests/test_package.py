@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ROWS: list[set[str]] = [
     {"errors"},
     {"settings"},
-    {"randomness", "files"},
+    {"randomness", "files", "documents"},
     {"text"},
     {"corpora"},
     {"tasks"},
