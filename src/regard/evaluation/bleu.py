@@ -9,6 +9,22 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 
+def bleu_metric(*, longest: int = 4, floor: float | None = None, lowercase: bool = False) -> BLEU:
+    """sacreBLEU's BLEU, with its defaults but for what is asked for."""
+    return BLEU(
+        max_ngram_order=longest,
+        lowercase=lowercase,
+        smooth_method="exp" if floor is None else "floor",
+        smooth_value=floor,
+        force=True,  # we know that these texts may come with spaces before their full stops
+    )
+
+
+def chrf_metric() -> CHRF:
+    """sacreBLEU's chrF2, with its defaults."""
+    return CHRF()
+
+
 @dataclass(frozen=True)
 class Bleu:
     score: float  # 0 to 100
@@ -30,13 +46,7 @@ def bleu(
     An n-gram precision of 0 makes all of it 0. sacreBLEU's own remedy is exponential smoothing; with `floor`, a
     count of 0 is put at that value instead.
     """
-    metric = BLEU(
-        max_ngram_order=longest,
-        lowercase=lowercase,
-        smooth_method="exp" if floor is None else "floor",
-        smooth_value=floor,
-        force=True,  # we know that these texts may come with spaces before their full stops
-    )
+    metric = bleu_metric(longest=longest, floor=floor, lowercase=lowercase)
     result = metric.corpus_score(list(texts), [list(truths)])
     return Bleu(result.score, result.precisions, result.bp, str(metric.get_signature()))
 
@@ -49,11 +59,11 @@ class Chrf:
 
 def chrf(texts: Sequence[str], truths: Sequence[str]) -> Chrf:
     """chrF2: precision and recall of n-grams of up to 6 characters, recall counting twice."""
-    metric = CHRF()
+    metric = chrf_metric()
     result = metric.corpus_score(list(texts), [list(truths)])
     return Chrf(result.score, str(metric.get_signature()))
 
 
 def sentence_chrf(text: str, truths: Sequence[str]) -> float:
     """chrF2 of one sentence, 0 to 100, held against the truth that it is nearest to."""
-    return float(CHRF().sentence_score(text, list(truths)).score)
+    return float(chrf_metric().sentence_score(text, list(truths)).score)

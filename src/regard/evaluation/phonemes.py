@@ -18,12 +18,16 @@ def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
     return row[-1]
 
 
+def phoneme_edits(text: str, known: Sequence[str]) -> tuple[int, int]:
+    """The edits that make a text the nearest of its truths, and how many phonemes that one has."""
+    return min((edit_distance(text.split(), truth.split()), len(truth.split())) for truth in known)
+
+
 def phoneme_error(texts: Sequence[str], truths: Sequence[Sequence[str]]) -> float:
     """Edits in all texts per phoneme of the truth; of several truths, the nearest counts."""
     edits = phonemes = 0
     for text, known in zip(texts, truths, strict=True):
-        distances = [(edit_distance(text.split(), truth.split()), len(truth.split())) for truth in known]
-        nearest, length = min(distances)
+        nearest, length = phoneme_edits(text, known)
         edits += nearest
         phonemes += length
     return edits / phonemes if phonemes else 0.0
