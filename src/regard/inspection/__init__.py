@@ -1,1 +1,1 @@
-"""Looking at what a model learned: attention maps, beam trees and learning curves, as figures and as files."""
+"""Looking at what a model learned: attention maps, beam trees, curves and comparisons, as figures and as files."""

@@ -32,6 +32,7 @@ class Series:
 
 # The colours of Okabe and Ito (2008). Teacher-forced and free-running look the same in all panels.
 BLACK, BLUE, VERMILION, GREEN, PURPLE = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY = "#E69F00", "#56B4E9"
 
 LOSSES = (
     Series("free_running_loss", "validation, free-running", VERMILION, "--", "s"),

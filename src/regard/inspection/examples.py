@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from pathlib import Path
-from string import Template
 from tempfile import TemporaryDirectory
 
 from regard import files
 from regard.errors import UserError
-from regard.inspection import attention_map, figures
+from regard.inspection import attention_map, figures, pages
 from regard.inspection.choosing import Chosen, Reason, Shown, choose
 
 PAGE = "index.html"
@@ -65,9 +63,7 @@ def _fill(
         pictures[each.number] = _draw(each)
         files.write(folder / _file_name(each.number), pictures[each.number])
         advance(1)
-    page = _page(chosen, pictures, _guide(shown), title, facts)
-    # A lone half of a surrogate pair cannot be encoded; it becomes a reference, which browsers show as �.
-    files.write(folder / PAGE, page.encode("utf-8", "xmlcharrefreplace"))
+    files.write(folder / PAGE, _page(chosen, pictures, _guide(shown), title, facts))
 
 
 def _guide(shown: Sequence[Shown]) -> str:
@@ -93,7 +89,7 @@ def _file_name(number: int) -> str:
 
 def _page(
     chosen: Sequence[Chosen], pictures: Mapping[int, bytes], guide: str, title: str, facts: Mapping[str, str]
-) -> str:
+) -> bytes:
     """The whole page. Whatever comes from outside is escaped where it is put in."""
     numbers = [each.shown.number for each in chosen]
     articles = [
@@ -104,9 +100,10 @@ def _page(
         (f"group-{place}", reason, [article for _, article in group])
         for place, (reason, group) in enumerate(groupby(articles, lambda pair: pair[0]), start=1)
     ]
-    return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+    return pages.fill(
+        TEMPLATE,
         title=escape(title),
-        facts=_described(facts),
+        facts=pages.describe(facts),
         guide=escape(guide),
         contents="\n".join(
             f'<li><a href="#{place}">{escape(reason.title)}</a> ({len(group)})</li>' for place, reason, group in groups
@@ -131,33 +128,16 @@ def _article(chosen: Chosen, picture: bytes | None, previous: int | None, follow
 <nav>{" ".join(f'<a href="#sentence-{to}" aria-label="{name}">{arrow}</a>' for to, arrow, name in links if to)}</nav>
 </header>
 <dl>
-{_text("source", shown.source)}
-{_text("output", shown.output, note="(cut off at the largest length)" if shown.cut_off else "")}
-{_text("reference", shown.reference)}
+{pages.quote_named("source", shown.source)}
+{pages.quote_named("output", shown.output, note="(cut off at the largest length)" if shown.cut_off else "")}
+{pages.quote_named("reference", shown.reference)}
 </dl>
 {_image(shown, picture) if picture else ""}
 </article>"""
 
 
-def _text(name: str, text: str, note: str = "") -> str:
-    """A text in a language that nobody told, in whichever direction it is written."""
-    if not text.strip():
-        note = f"(nothing) {note}".strip()
-    noted = f' <span class="note" lang="en" dir="ltr">{escape(note)}</span>' if note else ""
-    return f'<dt>{name}</dt><dd class="{name}" lang="" dir="auto" translate="no">{escape(text)}{noted}</dd>'
-
-
 def _image(shown: Shown, picture: bytes) -> str:
-    """The picture on a white card. Its size is told so that nothing moves when it is loaded."""
+    """The picture on a white card."""
     name = _file_name(shown.number)
-    size = re.search(rb'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', picture)
-    width, height = (round(float(side)) for side in size.groups()) if size else (0, 0)
     alt = f"attention of {len(shown.tokens)} output tokens to {len(shown.source_tokens)} source tokens"
-    image = f'<img src="{name}" alt="{alt}" width="{width}" height="{height}" loading="lazy">'
-    return f'<a class="picture" href="{name}">{image}</a>'
-
-
-def _described(facts: Mapping[str, str]) -> str:
-    return "\n".join(
-        f'<dt dir="auto">{escape(name)}</dt><dd dir="auto">{escape(fact)}</dd>' for name, fact in facts.items()
-    )
+    return f'<a class="picture" href="{name}">{pages.show(name, picture, alt, lazy=True)}</a>'
