@@ -35,6 +35,7 @@ ROWS: list[set[str]] = [
     {"training"},
     {"inspection"},
     {"conclusion"},
+    {"studies"},
     {"cli"},
 ]
 ONLY = {"nn": {"errors"}, "inspection": {"errors", "files", "text"}}

@@ -17,11 +17,25 @@ from regard.errors import UserError
 class Loader(yaml.SafeLoader):
     """YAML without objects, and with numbers such as 1e-3, which YAML 1.1 takes for a text."""
 
+    def construct_int(self, node: yaml.ScalarNode) -> int:
+        number = self.construct_yaml_int(node)
+        str(number)  # a ValueError if it has thousands of digits, which no message could tell
+        return number
+
 
 class Dumper(yaml.SafeDumper):
-    """Writes so that `Loader` reads the same: a text `1e-3` has quotation marks."""
+    """Writes so that `Loader` reads the same: a text `1e-3` has quotation marks, and there are no aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        # In other marks, this end of a line would be read as a space.
+        return self.represent_scalar("tag:yaml.org,2002:str", data, '"' if "\x85" in data else None)
 
 
+Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_int)
+Dumper.add_representer(str, Dumper.represent_str)
 for each in (Loader, Dumper):
     each.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
@@ -34,7 +48,8 @@ class Leaf:
 
     path: tuple[str, ...]
     value: Any
-    origin: str  # the file and the line
+    origin: str  # the file and the line …
+    folder: Path = Path()  # … and where that lies
 
 
 def read(path: Path) -> str | None:

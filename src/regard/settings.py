@@ -46,8 +46,9 @@ def _section_at(section: type[Section], path: Path) -> type[Section]:
     for part in path:
         field = section.model_fields.get(part)
         inner = field.annotation if field else None
-        if isinstance(inner, type) and issubclass(inner, Section):
-            section = inner
+        for kind in (inner, *get_args(inner)):  # a section, or a list of them
+            if isinstance(kind, type) and issubclass(kind, Section):
+                section = kind
     return section
 
 

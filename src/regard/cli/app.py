@@ -80,7 +80,7 @@ def recipes() -> None:
 def train(
     experiment: Annotated[str, typer.Argument(help="A recipe's name, or a path to a YAML file.")],
     out: Annotated[Path | None, typer.Option(help="The run directory.  [default: runs/EXPERIMENT]")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")] = None,
+    set_: options.Set = None,
 ) -> None:
     """Train a model, or go on where training stopped."""
     from regard import experiments
@@ -115,6 +115,91 @@ def train(
         print(f"{path}: stopped before the test; the same command goes on with that", file=sys.stderr)
         sys.exit(interruptions.exit_code)
     print_conclusion(Run(path))
+
+
+@app.command()
+def compare(
+    experiment: Annotated[str | None, typer.Argument(help="A recipe's name, or a path to a YAML file.")] = None,
+    vary: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE,VALUE...", help="A setting that differs from run to run.")
+    ] = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE,VALUE...", help="How each model is tested: beam, length_penalty, data.…"),
+    ] = None,
+    set_: options.Set = None,
+    seeds: options.Seeds = None,
+    baseline: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="What others are held against.  [default: the first]")
+    ] = None,
+    measure: Annotated[
+        list[str] | None, typer.Option(help="What to compare by; the first decides.  [default: by the task]")
+    ] = None,
+    method: options.Method = None,
+    config: Annotated[Path | None, typer.Option(help="A study that was written down: a YAML file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The report's folder.  [default: studies/NAME]")] = None,
+    runs: Annotated[Path | None, typer.Option(help="The folder of its runs.  [default: OUT/runs]")] = None,
+    jobs: options.Jobs = None,
+    report: options.Report = False,
+    as_json: options.WholeJson = False,
+) -> None:
+    """Train a grid of settings times seeds, and tell which is better, and how sure that is."""
+    from regard.cli.comparing import run_study
+    from regard.studies import reading
+
+    if (experiment is None) == (config is None):
+        raise UserError("say what to compare: an experiment with --vary, or --config FILE")
+    leaves = reading.parse_file(config) if config else []
+    leaves += reading.from_options(
+        experiment=experiment,
+        vary=vary,
+        test=test,
+        set=set_,
+        seeds=seeds,
+        baseline=baseline,
+        measures=measure,
+        method=method and method.value,
+    )
+    name = out.name if out else Path(str(config or experiment)).stem
+    study = reading.build(name, leaves, config.parent if config else Path())
+    out = out or Path("studies") / name
+    run_study(study, out, runs or out / "runs", jobs or cores(), report_only=report, as_json=as_json)
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(help="Which; 'list' lists them.")],
+    set_: options.Set = None,
+    seeds: options.Seeds = None,
+    method: options.Method = None,
+    out: Annotated[Path | None, typer.Option(help="The report's folder.  [default: studies/NAME]")] = None,
+    runs: Annotated[Path | None, typer.Option(help="The folder of all studies' runs.  [default: studies/runs]")] = None,
+    jobs: options.Jobs = None,
+    report: options.Report = False,
+    as_json: options.WholeJson = False,
+) -> None:
+    """Conduct one of the built-in studies: each answers a question about attention."""
+    from regard.studies import built_in, reading
+
+    if name == "list":
+        width = max(map(len, built_in.names()))
+        for each in built_in.names():
+            print(f"{each:{width}}  {built_in.question(each)}")
+        return
+    leaves = reading.parse(built_in.read(name), f"study {name}")
+    leaves += reading.from_options(set=set_, seeds=seeds, method=method and method.value)
+    from regard.cli.comparing import run_study
+
+    folder = Path("studies")
+    built = reading.build(name, leaves)
+    run_study(
+        built, out or folder / name, runs or folder / "runs", jobs or cores(), report_only=report, as_json=as_json
+    )
+
+
+def cores() -> int:
+    """How many processes can work at once here."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @data.command("get")

@@ -12,6 +12,11 @@ SEARCH, SAMPLING, RULES = "Search", "Sampling", "Rules"  # headings in the help
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, made by 'regard train'.")]
 Json = Annotated[bool, typer.Option("--json", help="For programs: a JSON object a line.")]
+WholeJson = Annotated[bool, typer.Option("--json", help="For programs: all of it, as one JSON object.")]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
+Seeds = Annotated[int | None, typer.Option(help="How often each is trained, with seeds 1, 2, …  [default: 3]")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="How many runs at a time.  [default: one for each core]")]
+Report = Annotated[bool, typer.Option("--report", help="Train nothing; only report on what is finished.")]
 Width = Annotated[int, typer.Option("--beam", help="The width of the beam; 1 is greedy.", rich_help_panel=SEARCH)]
 LengthPenalty = Annotated[
     float | None,
@@ -39,6 +44,16 @@ class SplitName(StrEnum):
     train = "train"
     validation = "validation"
     test = "test"
+
+
+class MethodName(StrEnum):
+    randomisation = "randomisation"
+    bootstrap = "bootstrap"
+
+
+Method = Annotated[
+    MethodName | None, typer.Option(help="The test over sentences: approximate randomisation, or paired bootstrap.")
+]
 
 
 class AlignmentForm(StrEnum):

@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from regard.evaluation.catalogue import MEASURES
+
 Result = Mapping[str, object]
-MEASURES = {
-    "sentences": ("sentences", "{:,}"),
-    "exact_match": ("exact matches", "{:.1%}"),
-    "word_error": ("wrong words", "{:.2%}"),
-    "phoneme_error": ("phoneme errors", "{:.2%}"),
-    "bleu": ("BLEU", "{:.2f}"),
-    "bleu_lc": ("BLEU, lowercased", "{:.2f}"),
-    "chrf": ("chrF2", "{:.2f}"),
-    "unfinished": ("cut off", "{:,}"),
-    "log_probability": ("log-probability", "{:.3f}"),
-    "token_accuracy": ("right tokens", "{:.2%}"),
-    "aligned": ("looks at an aligned token", "{:.1%}"),
-    "loss": ("loss", "{:.4f}"),
-    "perplexity": ("perplexity", "{:.3f}"),
-    "sentences_per_second": ("sentences a second", "{:,.0f}"),
-}
 # What the width of a beam changes.
 OF_A_SEARCH = (
     "exact_match",
@@ -40,14 +26,15 @@ def side_by_side(results: Sequence[Result]) -> str:
     known = [key for key in MEASURES if any(key in result for result in results)]
     return aligned(
         [["", *(str(result["run"]) for result in results)]]
-        + [[MEASURES[key][0], *(_cell(result, key) for result in results)] for key in known]
+        + [["sentences", *(f"{result['sentences']:,}" for result in results)]]
+        + [[MEASURES[key].title, *(_cell(result, key) for result in results)] for key in known]
     )
 
 
 def by_width(results: Sequence[Result]) -> str:
     """A row for each width of each run, a column for each measure."""
     known = [key for key in OF_A_SEARCH if any(key in result for result in results)]
-    table = [["beam", *(MEASURES[key][0] for key in known)]]
+    table = [["beam", *(MEASURES[key].title for key in known)]]
     table += [[str(result["beam"]), *(_cell(result, key) for key in known)] for result in results]
     if len({result["run"] for result in results}) > 1:
         names = ["run", *(str(result["run"]) for result in results)]
@@ -56,7 +43,7 @@ def by_width(results: Sequence[Result]) -> str:
 
 
 def _cell(result: Result, key: str) -> str:
-    return MEASURES[key][1].format(result[key]) if key in result else "–"
+    return MEASURES[key].form.format(result[key]) if key in result else "–"
 
 
 def aligned(table: Sequence[Sequence[str]]) -> str:

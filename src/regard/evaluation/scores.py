@@ -14,7 +14,7 @@ from regard.evaluation.bleu import bleu, chrf
 from regard.evaluation.measures import measure
 from regard.evaluation.phonemes import phoneme_error
 from regard.search import GREEDY, Search
-from regard.tasks import Split
+from regard.tasks import Split, Task
 from regard.translation import Translation
 from regard.translator import Advance, Translator, ignore
 
@@ -54,16 +54,17 @@ class Evaluation(OwnScores):
 
 
 class Examination:
-    """A run and one of its splits. What does not depend on the search is measured once."""
+    """A run and one of its splits, or one of other `data`. What does not depend on the search is measured once."""
 
-    def __init__(self, translator: Translator, split: Split) -> None:
+    def __init__(self, translator: Translator, split: Split, data: Task | None = None) -> None:
         if len(translator.runs) > 1:
             raise ValueError("an examination is of one run; of several that vote, there is no one model to measure")
         self.translator, self.split = translator, split
-        task, training = translator.experiment.data, translator.experiment.training
-        self.pairs = list(task.pairs(split))
+        own, training = translator.experiment.data, translator.experiment.training
+        data = data or own
+        self.pairs = list(data.pairs(split))
         examples = translator.codec.examples(self.pairs)
-        known = translator.runs[0].texts.get(split)
+        known = translator.runs[0].texts.get(split) if data == own else None
         self.changed = known is not None and known != digest_of(examples)  # since the run was begun
         batches = Batches(examples, batch_tokens=training.batch_tokens, seed=training.seed)
         self.forced = measure(translator.model, batches.once(), teacher=True)

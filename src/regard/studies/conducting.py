@@ -1,0 +1,212 @@
+"""Conducting a study: each run is a process of its own, some at a time; one that fails does not stop the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Literal, Protocol
+
+from regard.studies.definition import Study
+from regard.studies.worker import STOPPED, Request
+
+LOOK_EVERY = 0.2  # seconds
+# -P: a file in the folder where we are is not taken for a module because of its name.
+COMMAND = [sys.executable, "-P", "-m", "regard.studies.worker"]
+State = Literal["waiting", "running", "done", "failed", "stopped"]
+
+
+@dataclass
+class Job:
+    """One run: what is asked of it, and how far it has come."""
+
+    label: str  # of its condition, without what is only about exams
+    seed: int
+    request: Request
+    state: State = "waiting"
+    doing: str = ""
+    done: int = 0
+    total: int | None = None
+    first: int = 0  # `done` when this work began: what was done before tells nothing of the rate
+    phase_began: float = 0.0
+    began: float = 0.0
+    seconds: float = 0.0  # of this session
+    error: str = ""
+    asked: bool = False  # to stop
+    process: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    @property
+    def path(self) -> Path:
+        return self.request.path
+
+    @property
+    def log(self) -> Path:
+        """What the process has to say besides; kept if it failed."""
+        return self.path.parent / f"{self.path.name}.log"
+
+    @property
+    def rate(self) -> float:
+        """Of the present work, a second."""
+        return (self.done - self.first) / max(time.monotonic() - self.phase_began, 1e-9)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds of the present work; None: not known."""
+        return (self.total - self.done) / self.rate if self.total is not None and self.rate > 0 else None
+
+    def hear(self, line: str) -> None:
+        told = json.loads(line)
+        if told["doing"] != self.doing:
+            self.doing, self.first, self.phase_began = told["doing"], told["done"], time.monotonic()
+        self.done, self.total = told["done"], told["total"]
+
+
+News = SimpleQueue[tuple[Job, str | None]]  # a line that a job's process has written; None: it has ended
+
+
+class Watcher(Protocol):
+    """Whoever wants to know how a study goes, and may ask it to stop."""
+
+    def changed(self, job: Job) -> None:
+        """A job has begun, or has ended."""
+
+    def looked(self, jobs: Sequence[Job]) -> None:
+        """A moment has passed."""
+
+    def wants_to_stop(self) -> bool: ...
+
+
+def jobs_of(study: Study, runs: Path) -> list[Job]:
+    """One for each run of the study, those of the first seed first.
+
+    `runs` is the folder of all run directories. It may serve several studies: equal experiments are one run.
+    """
+    jobs: dict[Path, Job] = {}
+    for seed in study.seeds:
+        for condition in study.conditions:
+            path = runs / condition.run_name(seed)
+            if path not in jobs:
+                request = Request(path, condition.with_seed(seed), [])
+                jobs[path] = Job(study.training_label(condition), seed, request)
+            if condition.exam not in jobs[path].request.exams:
+                jobs[path].request.exams.append(condition.exam)
+    for job in jobs.values():
+        job.state = "waiting" if job.request.left() else "done"
+    return list(jobs.values())
+
+
+def conduct(jobs: Sequence[Job], at_once: int, watcher: Watcher) -> None:
+    """Run all jobs that are waiting, `at_once` at a time, until they have ended or the watcher wants to stop."""
+    news: News = SimpleQueue()
+    running: list[Job] = []
+    waiting = [job for job in jobs if job.state == "waiting"]
+    try:
+        while waiting or running:
+            if watcher.wants_to_stop():
+                waiting.clear()
+                for job in running:
+                    _ask_to_stop(job)
+            while waiting and len(running) < at_once:
+                running.append(waiting.pop(0))
+                _start(running[-1], news)
+                watcher.changed(running[-1])
+            for job, line in _heard(news):
+                if line is not None:
+                    job.hear(line)
+                else:
+                    _end(job)
+                    running.remove(job)
+                    watcher.changed(job)
+            watcher.looked(jobs)
+    finally:
+        for job in running:  # something went wrong here: they save what they have
+            _ask_to_stop(job)
+
+
+def seconds_left(jobs: Sequence[Job], at_once: int) -> float | None:
+    """A guess: a run that waits takes as long as those that are known, on average. None: none is known yet."""
+    now = time.monotonic()
+    running = [job for job in jobs if job.state == "running"]
+    under_way = [job.left for job in running if job.doing == "training" and job.left is not None]
+    known = [job.seconds for job in jobs if job.state == "done" and job.seconds]
+    known += [now - job.began + job.left for job in running if job.doing == "training" and job.left is not None]
+    if not known:
+        return None
+    waiting = sum(job.state == "waiting" for job in jobs)
+    return (sum(under_way) + waiting * sum(known) / len(known)) / min(at_once, max(len(running) + waiting, 1))
+
+
+def _start(job: Job, news: News) -> None:
+    job.path.parent.mkdir(parents=True, exist_ok=True)
+    with job.log.open("wb") as log:
+        process = subprocess.Popen(
+            COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            encoding="utf-8",
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            start_new_session=True,  # Ctrl-C is for this process, which then asks the others
+        )
+    job.process, job.state, job.began, job.doing = process, "running", time.monotonic(), ""
+    Thread(target=_listen, args=(job, process, news), daemon=True).start()
+    assert process.stdin
+    with suppress(BrokenPipeError), process.stdin as stdin:
+        stdin.write(job.request.dump())
+
+
+def _listen(job: Job, process: subprocess.Popen[str], news: News) -> None:
+    assert process.stdout
+    with process.stdout as lines:
+        for line in lines:
+            news.put((job, line))
+    process.wait()
+    news.put((job, None))
+
+
+def _heard(news: News) -> Iterator[tuple[Job, str | None]]:
+    """All that is new, after at most a moment."""
+    with suppress(Empty):
+        yield news.get(timeout=LOOK_EVERY)
+        while True:
+            yield news.get_nowait()
+
+
+def _ask_to_stop(job: Job) -> None:
+    if job.process and not job.asked:
+        job.asked = True
+        job.process.terminate()
+
+
+def _end(job: Job) -> None:
+    """Its process is gone: how did it end?"""
+    assert job.process
+    code = job.process.returncode
+    job.seconds, job.process = time.monotonic() - job.began, None
+    if code == 0 and not job.request.left():
+        job.state = "done"
+        job.log.unlink(missing_ok=True)
+    elif code == STOPPED or (job.asked and code == -signal.SIGTERM):  # which may come before it can listen
+        job.state = "stopped"
+        job.log.unlink(missing_ok=True)
+    else:
+        job.state, job.error = "failed", _last_words(job.log, code)
+
+
+def _last_words(log: Path, code: int) -> str:
+    """What a process said was wrong: all of it, or the last line of a traceback."""
+    said = log.read_text(encoding="utf-8", errors="replace").strip()
+    if code < 0:
+        return f"ended by {signal.Signals(-code).name}" + (f"; see {log}" if said else "")
+    if "Traceback (most recent call last)" in said:
+        return f"{said.splitlines()[-1]} (see {log})"
+    return said or (f"ended with code {code}" if code else "ended without a result")

@@ -1,0 +1,188 @@
+"""A study: one question, put to a grid of settings, with several seeds each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BeforeValidator, Field, field_validator
+
+from regard import documents
+from regard.config import Experiment
+from regard.documents import Leaf
+from regard.errors import suggest
+from regard.evaluation.catalogue import MEASURES, main_measure
+from regard.experiments import Setting
+from regard.settings import Section
+from regard.studies.exams import Exam, digest_of
+
+
+def label_of(value: object) -> str:
+    """What an option is called: its value as it is written in YAML."""
+    try:
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    except TypeError:  # keys that JSON does not have
+        return str(value)
+
+
+Label = Annotated[str, BeforeValidator(label_of)]
+
+
+class Expectation(Section):
+    """What a lecture would have us expect of the measure that decides."""
+
+    order: list[Label] = Field(min_length=2)  # options of one axis, from worse to better
+    where: dict[Label, Label] = Field(default_factory=dict)  # only at these options of other axes
+    says: str = ""  # why
+
+    def place(self, axes: Sequence[Axis]) -> int | None:
+        """The number of the axis whose options are ordered; None: there is none."""
+        found = (
+            place
+            for place, axis in enumerate(axes)
+            if axis.name not in self.where and set(self.order) <= set(axis.labels)
+        )
+        return next(found, None)
+
+
+class Plan(Section):
+    """The keys of a study that are not settings of an experiment."""
+
+    question: str = ""
+    experiment: str
+    seeds: int = Field(3, ge=1, le=1_000)
+    baseline: dict[Label, Label] = Field(default_factory=dict)
+    measures: list[str] = Field(default_factory=list)
+    method: Literal["randomisation", "bootstrap"] = "randomisation"
+    expect: list[Expectation] = Field(default_factory=list)
+
+    @field_validator("measures")
+    @classmethod
+    def _know_measures(cls, measures: list[str]) -> list[str]:
+        for name in measures:
+            if name not in MEASURES:
+                raise ValueError(f"{name!r} is no measure; {suggest(name, MEASURES)}")
+            if measures.count(name) > 1:
+                raise ValueError(f"{name!r} stands here twice")
+        return measures
+
+
+@dataclass(frozen=True)
+class Option:
+    label: str
+    settings: tuple[Setting, ...]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One thing that differs from run to run or, of `test`, from exam to exam."""
+
+    name: str
+    options: tuple[Option, ...]
+    origin: str
+    trains: bool  # does it change what is trained?
+
+    @property
+    def title(self) -> str:
+        """`model.attention.kind` is `attention.kind` to people."""
+        section, dot, rest = self.name.partition(".")
+        return rest if dot and section in Experiment.model_fields else self.name
+
+    @property
+    def is_about_texts(self) -> bool:
+        """Does it change nothing but the texts of exams?"""
+        settings = [setting for option in self.options for setting in option.settings]
+        return not self.trains and all(setting.path[0] == "data" for setting in settings)
+
+    @property
+    def labels(self) -> list[str]:
+        return [option.label for option in self.options]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One point of the grid: what is trained, with any seed, and how it is tested."""
+
+    labels: tuple[str, ...]  # the option of each axis
+    experiment: Experiment
+    exam: Exam
+
+    def with_seed(self, seed: int) -> Experiment:
+        training = self.experiment.training.model_copy(update={"seed": seed})
+        return self.experiment.model_copy(update={"training": training})
+
+    def run_name(self, seed: int) -> str:
+        """The same for the same settings, whatever a study calls them."""
+        settings = self.experiment.model_dump(exclude={"description": True, "training": {"seed"}})
+        return f"{settings['data']['task']}-{digest_of(settings)}-{seed}"
+
+
+@dataclass(frozen=True)
+class Study:
+    name: str
+    plan: Plan
+    axes: tuple[Axis, ...]
+    conditions: tuple[Condition, ...]  # those of the first axis change slowest
+    leaves: tuple[Leaf, ...] = field(repr=False)
+
+    @property
+    def seeds(self) -> range:
+        return range(1, self.plan.seeds + 1)
+
+    @property
+    def measures(self) -> list[str]:
+        return self.plan.measures or [main_measure(self.conditions[0].experiment.data)]
+
+    @property
+    def baseline(self) -> Mapping[str, str]:
+        """For some axes, the option that the others are held against."""
+        if self.plan.baseline or not self.axes:
+            return self.plan.baseline
+        return {self.axes[0].name: self.axes[0].options[0].label}
+
+    def baseline_of(self, condition: Condition) -> Condition | None:
+        """The same with the baseline's options; None for a baseline itself."""
+        labels = tuple(
+            self.baseline.get(axis.name, label) for axis, label in zip(self.axes, condition.labels, strict=True)
+        )
+        return None if labels == condition.labels else self.at(labels)
+
+    def at(self, labels: tuple[str, ...]) -> Condition:
+        return next(condition for condition in self.conditions if condition.labels == labels)
+
+    def label(self, condition: Condition) -> str:
+        return " · ".join(condition.labels) or Path(self.plan.experiment).stem
+
+    def training_label(self, condition: Condition) -> str:
+        """The same without what is only about exams."""
+        trained = [label for axis, label in zip(self.axes, condition.labels, strict=True) if axis.trains]
+        return " · ".join(trained) or Path(self.plan.experiment).stem
+
+    def expected(self) -> Iterator[tuple[Expectation, Condition, Condition]]:
+        """Each pair of neighbours in an expected order: the worse and the better, all else being equal."""
+        for expectation in self.plan.expect:
+            place = expectation.place(self.axes)
+            assert place is not None, "an order that no axis has is refused when a study is read"
+            for condition in self.conditions:
+                held = dict(zip((axis.name for axis in self.axes), condition.labels, strict=True))
+                if condition.labels[place] == expectation.order[0] and expectation.where.items() <= held.items():
+                    row = [
+                        self.at((*condition.labels[:place], label, *condition.labels[place + 1 :]))
+                        for label in expectation.order
+                    ]
+                    yield from ((expectation, worse, better) for worse, better in pairwise(row))
+
+    def dump(self) -> str:
+        """As YAML; reading it, wherever that is, gives the same study again."""
+        tree: dict[str, Any] = {}
+        for leaf in self.leaves:
+            branch = tree
+            for part in leaf.path[:-1]:
+                branch = branch.setdefault(part, {})
+            branch[leaf.path[-1]] = leaf.value
+        return yaml.dump(tree, Dumper=documents.Dumper, sort_keys=False, allow_unicode=True)

@@ -1,0 +1,168 @@
+"""What a study has found as pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from statistics import fmean
+
+from matplotlib.figure import Figure
+
+from regard.evaluation.catalogue import MEASURES
+from regard.inspection.comparison import Band, Dots, draw_bands, draw_dots
+from regard.inspection.study_page import Picture
+from regard.studies.definition import Axis, Condition
+from regard.studies.results import Cell, Findings, Result
+
+MOST_BINS = 8
+FEWEST_SENTENCES = 20  # in a bin: a score of fewer says little
+
+
+def scores(findings: Findings) -> Iterator[Picture]:
+    """Every measure of the study: each run as a dot, the mean, and its 95 % interval."""
+    for name in findings.study.measures:
+        measure = MEASURES[name]
+        dots = []
+        for cell in findings.cells:
+            if summary := cell.summary(name):
+                interval = None if summary.low is None or summary.high is None else (summary.low, summary.high)
+                row = findings.study.training_label(cell.condition)
+                dots.append(Dots(row, tuple(cell.values(name)), interval, group=_tested(findings, cell.condition)))
+        if dots:
+            caption = f"{measure.title}: every run, their mean, and the 95 % interval of the mean."
+            yield Picture(draw_dots(dots, measure.title, measure.percent), f"{measure.title} of each run", caption)
+
+
+def trends(findings: Findings) -> Iterator[Picture]:
+    """Along an axis of numbers, such as the width of a beam: each measure as a line."""
+    for axis in findings.study.axes:
+        numbers = [_number(label) for label in axis.labels]
+        if len(numbers) < 3 or None in numbers:
+            continue
+        for name in findings.study.measures:
+            bands = list(_trend(findings, axis, name))
+            if bands:
+                measure = MEASURES[name]
+                figure = draw_bands(bands, axis.title, measure.title, measure.percent, log_x=_spread_out(bands[0].x))
+                yield Picture(
+                    figure,
+                    f"{measure.title} against {axis.title}",
+                    "Lines are means over seeds; bands reach from the least to the greatest.",
+                )
+
+
+def _trend(findings: Findings, axis: Axis, name: str) -> Iterator[Band]:
+    place = findings.study.axes.index(axis)
+    lines: dict[str, list[Cell]] = {}
+    for cell in findings.cells:
+        if cell.values(name):
+            rest = [each for each in _named(findings, cell.condition) if each[0] is not axis]
+            lines.setdefault(" · ".join(label for _, label in rest), []).append(cell)
+    for label, along in lines.items():
+        along.sort(key=lambda cell: float(cell.condition.labels[place]))
+        seeds = sorted({result.seed for cell in along for result in cell.results})
+        runs = tuple(tuple(_of_seed(cell, seed, name) for cell in along) for seed in seeds)
+        yield Band(label, tuple(float(cell.condition.labels[place]) for cell in along), runs)
+
+
+def _of_seed(cell: Cell, seed: int, name: str) -> float | None:
+    return next((result.value(name) for result in cell.results if result.seed == seed), None)
+
+
+def curves(findings: Findings) -> Iterator[Picture]:
+    """How training went: losses with a teacher and without, and how much came out right without."""
+    trained = {findings.study.training_label(cell.condition): cell for cell in reversed(findings.cells) if cell.results}
+    cells = dict(reversed(trained.items()))  # runs are trained once, however often they are tested
+    ways = {"validation_loss": "teacher-forced", "free_running_loss": "free-running"}
+    losses = [
+        band for key, panel in ways.items() for label, cell in cells.items() for band in _curve(label, cell, key, panel)
+    ]
+    if losses:
+        caption = "Loss on the validation set, reading the true tokens (teacher-forced) or its own (free-running)."
+        yield Picture(draw_bands(losses, "step", "validation loss"), "learning curves: loss", caption)
+    exact = [band for label, cell in cells.items() for band in _curve(label, cell, "free_running_exact_match", "")]
+    if any(value for band in exact for run in band.runs for value in run):
+        picture = draw_bands(exact, "step", "exact matches", percent=True)
+        yield Picture(
+            picture, "learning curves: exact matches", "Sentences of the validation set that are right as a whole."
+        )
+
+
+def _curve(label: str, cell: Cell, key: str, panel: str) -> Iterator[Band]:
+    runs = [{row["step"]: row.get(key) for row in result.metrics} for result in cell.results]
+    steps = sorted({step for run in runs for step in run})
+    if steps:
+        yield Band(
+            label, tuple(map(float, steps)), tuple(tuple(run.get(step) for step in steps) for run in runs), panel
+        )
+
+
+def lengths(findings: Findings) -> Iterator[Picture]:
+    """The score of sentences of like length, for each run."""
+    name = findings.measure
+    if not MEASURES[name].by_sentence:
+        return
+    points: dict[tuple[str, str], dict[float, list[float | None]]] = {}
+    most = max((len(cell.results) for cell in findings.cells), default=0)
+    for cell in findings.cells:
+        for length, values in _by_length(cell.results, name):
+            key = _panel_and_line(findings, cell.condition)
+            points.setdefault(key, {})[length] = [*values, *[None] * (most - len(values))]
+    bands = [
+        Band(line, tuple(sorted(own)), tuple(zip(*(own[length] for length in sorted(own)), strict=True)), panel)
+        for (panel, line), own in points.items()
+        if len(own) > 1
+    ]
+    if bands:
+        measure = MEASURES[name]
+        figure: Figure = draw_bands(bands, "source length, in tokens", measure.title, measure.percent)
+        yield Picture(figure, f"{measure.title} against source length", "Sentences of like length are scored together.")
+
+
+def _by_length(results: Sequence[Result], name: str) -> Iterator[tuple[float, list[float | None]]]:
+    """(mean length, score of each run) for sentences of like length, about as many in each bin."""
+    for places in bins_of(results[0].lengths) if results else ():
+        mean = fmean(results[0].lengths[place] for place in places)
+        yield mean, [result.counts(name).of(places) for result in results]
+
+
+def bins_of(lengths: Sequence[int]) -> list[list[int]]:
+    """The places of sentences of like length, about as many in each bin. Equal lengths are in one bin."""
+    most = max(1, min(MOST_BINS, len(lengths) // FEWEST_SENTENCES))
+    by_length = groupby(sorted(range(len(lengths)), key=lengths.__getitem__), lengths.__getitem__)
+    bins: list[list[int]] = [[]]
+    for places in (list(group) for _, group in by_length):
+        if len(bins[-1]) >= len(lengths) / most:
+            bins.append([])
+        bins[-1] += places
+    return bins
+
+
+def _panel_and_line(findings: Findings, condition: Condition) -> tuple[str, str]:
+    """With several axes, the first has a panel for each option. An axis of other test texts only adds lengths."""
+    labels = [label for axis, label in _named(findings, condition) if not axis.is_about_texts]
+    if len(labels) > 1:
+        return labels[0], " · ".join(labels[1:])
+    return "", labels[0] if labels else findings.study.label(condition)
+
+
+def _tested(findings: Findings, condition: Condition) -> str:
+    return " · ".join(label for axis, label in _named(findings, condition) if not axis.trains)
+
+
+def _named(findings: Findings, condition: Condition) -> list[tuple[Axis, str]]:
+    """Each axis with its option; a bare number would not say what it is the number of."""
+    axes = zip(findings.study.axes, condition.labels, strict=True)
+    return [(axis, label if _number(label) is None else f"{axis.title} {label}") for axis, label in axes]
+
+
+def _number(label: str) -> float | None:
+    try:
+        return float(label)
+    except ValueError:
+        return None
+
+
+def _spread_out(values: Sequence[float]) -> bool:
+    """Would most of them crowd at one end of an even scale?"""
+    return min(values) > 0 and max(values) / min(values) >= 8

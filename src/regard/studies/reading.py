@@ -1,0 +1,303 @@
+"""Reading a study: from a YAML file, or from the command line as if it were one.
+
+    question: Does attention help, and is it the looking that helps?
+    experiment: multi30k                                  # a recipe, or an experiment file
+    set: {training.epochs: 6}                             # what all runs have in common
+    vary:
+      model.attention.kind: [none, mean, scaled-dot]      # an axis: the values of a key …
+      width:                                              # … or groups of settings, each with a name
+        narrow: {model.encoder.size: 32, model.decoder.size: 64}
+        wide: {model.encoder.size: 64, model.decoder.size: 128}
+    test: {beam: [1, 5]}                                  # the same for how, or on what, each model is tested
+    seeds: 3
+    baseline: {model.attention.kind: none}                # what the others are held against
+    measures: [bleu_lc, validation_loss]                  # the first decides
+    expect:
+      - {order: [none, mean, scaled-dot]}                 # from worse to better
+
+An axis has the values of a key, or groups of settings with names. Those of `test` are about `beam`, `length_penalty`,
+`split` and the settings of `data`. Every point of the grid is checked before anything is trained.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from regard import documents, experiments, recipes, settings
+from regard.documents import Leaf
+from regard.errors import UserError, suggest
+from regard.evaluation.catalogue import MEASURES
+from regard.experiments import Draft, KeyPath, Setting, key_path
+from regard.studies.definition import Axis, Condition, Option, Plan, Study, label_of
+from regard.studies.exams import Exam, Manner
+from regard.tasks import TASKS
+
+MOST_POINTS = 1_000
+KEYS = ("set", "vary", "test", *Plan.model_fields)
+SECTIONS = f"a study has the keys {', '.join(KEYS)}"
+EXAMPLES = {
+    "set": ("training.epochs", "2"),
+    "vary": ("model.attention.kind", "none,dot"),
+    "test": ("beam", "1,5"),
+    "baseline": ("model.attention.kind", "none"),
+}
+# Runs are processes that share the cores. A study may set this otherwise.
+ONE_THREAD = Setting(("training", "threads"), 1, "a study's runs have one thread each")
+NO_AXES = "there is nothing of vary or test to choose from"
+PATHS = {("data", key) for task in TASKS.values() for key in task.paths}  # where a text names a file
+Origin = Callable[[KeyPath], str]  # of a key of the study
+
+
+def parse(text: str, where: str) -> list[Leaf]:
+    return list(documents.leaves(text, where, SECTIONS))
+
+
+def parse_file(path: Path) -> list[Leaf]:
+    text = documents.read(path)
+    if text is None:
+        raise UserError(f"{path}: there is no such file; a study is a YAML file")
+    return parse(text, str(path))
+
+
+def from_options(**given: Any) -> list[Leaf]:
+    """What the command line says, as if it were written in a file; what is None was not said."""
+    leaves: list[Leaf] = []
+    for key, value in given.items():
+        if key in EXAMPLES:
+            for text in value or ():
+                leaves += _keyed(key, text)
+        elif value is not None:
+            leaves.append(Leaf((key,), value, "the command line"))
+    return leaves
+
+
+def _keyed(section: str, text: str) -> Iterator[Leaf]:
+    """`--vary KEY=VALUE,VALUE` or `--set KEY=VALUE`. A path in it is meant from where we are."""
+    several = section in ("vary", "test")
+    origin = f"--{section} {text}"
+    key, equals, values = text.partition("=")
+    if not equals or not key.strip():
+        raise UserError(f"{origin}: this should be KEY=VALUE, as in --{section} {'='.join(EXAMPLES[section])}")
+    value = documents.value(f"[{values}]" if several else values, origin)
+    return _spread(Leaf((section, key.strip()), value, origin, Path.cwd()))
+
+
+def _spread(leaf: Leaf) -> Iterator[Leaf]:
+    """The leaves of a value that has keys of its own, as in a file."""
+    if isinstance(leaf.value, dict) and leaf.value:
+        for key, value in leaf.value.items():
+            yield from _spread(replace(leaf, path=(*leaf.path, label_of(key)), value=value))
+    else:
+        yield leaf
+
+
+def build(name: str, leaves: Iterable[Leaf], folder: Path = Path()) -> Study:
+    """The study, all of whose experiments are known to be sound. A later leaf takes the place of an earlier one.
+
+    Files are named as seen from `folder`, unless a leaf has its own.
+    """
+    draft, places = Draft(name), dict[KeyPath, int]()
+    for leaf in leaves:
+        path = _address(leaf.path)
+        draft.set(Setting(path, leaf.value, leaf.origin, folder / leaf.folder))
+        places.setdefault(path[:2], len(places))  # an axis that is given anew stays where it was
+    kept = [Leaf(path, value, draft.origins[path], draft.folders[path]) for path, value in draft.values.items()]
+    kept.sort(key=lambda leaf: places[leaf.path[:2]])
+    plan = _plan([leaf for leaf in kept if leaf.path[0] not in ("set", "vary", "test")], draft.origin)
+    common = [Setting(leaf.path[1:], leaf.value, leaf.origin, leaf.folder) for leaf in _section(kept, "set")]
+    vary = _axes(_section(kept, "vary"), trains=True)
+    tests = _axes(_section(kept, "test"), trains=False)
+    axes = (*vary, *tests)
+    _check_axes(axes, common)
+    _check_plan(plan, axes, draft.origin)
+    conditions = list(_conditions(plan, common, vary, tests, folder))
+    _check_conditions(name, conditions)
+    _check_measures(plan, conditions[0], draft.origin)
+    return Study(name, plan, axes, tuple(conditions), tuple(_at_home(kept)))
+
+
+def continues(study: Study, text: str, where: str) -> bool:
+    """Is this the study that `text` tells of, or has that one grown to be this?"""
+    old = parse(text, where)
+    axes = {leaf.path[:2] for leaf in old if leaf.path[0] in ("vary", "test") and len(leaf.path) > 1}
+    experiment, known = (
+        [leaf.value for leaf in leaves if leaf.path == ("experiment",)] for leaves in (study.leaves, old)
+    )
+    return experiment == known and axes <= {leaf.path[:2] for leaf in study.leaves}
+
+
+def _address(path: KeyPath) -> KeyPath:
+    """The same for the same key: a setting may be written with dots or with keys below keys, and so may an axis."""
+    section, *rest = path
+    if section == "set" and rest:
+        return section, *key_path(".".join(rest))
+    return (section, ".".join(rest)) if section == "baseline" and rest else path
+
+
+def _section(leaves: Sequence[Leaf], key: str) -> list[Leaf]:
+    found = [leaf for leaf in leaves if leaf.path[0] == key]
+    for leaf in found:
+        if len(leaf.path) == 1 and leaf.value not in (None, {}):
+            raise UserError(f"{leaf.origin}: {key}: this should have keys of its own, such as {EXAMPLES[key][0]}")
+    return [leaf for leaf in found if len(leaf.path) > 1]
+
+
+def _plan(leaves: Sequence[Leaf], origin: Origin) -> Plan:
+    values: dict[str, Any] = {}
+    for leaf in leaves:
+        if leaf.path[0] not in KEYS:
+            raise UserError(f"{leaf.origin}: {leaf.path[0]}: there is no such key; {suggest(leaf.path[0], KEYS)}")
+        if len(leaf.path) == 1:
+            values[leaf.path[0]] = leaf.value
+        else:
+            values.setdefault(leaf.path[0], {})[".".join(leaf.path[1:])] = leaf.value
+    try:
+        return Plan.model_validate(values)
+    except ValidationError as error:
+        raise UserError(settings.explain(error, Plan, (), origin)) from None
+
+
+def _axes(leaves: Sequence[Leaf], trains: bool) -> list[Axis]:
+    options: dict[str, dict[str, list[Setting]]] = {}
+    origins: dict[str, str] = {}
+    for leaf in leaves:
+        _, name, *rest = leaf.path
+        origins.setdefault(name, leaf.origin)
+        own = options.setdefault(name, {})
+        if rest:
+            label, *keys = rest
+            found = own.setdefault(label, [])
+            if keys:
+                found.append(Setting(key_path(".".join(keys)), leaf.value, leaf.origin, leaf.folder))
+            elif leaf.value not in (None, {}):
+                example = "training.epochs: 2" if trains else "beam: 5"
+                raise UserError(
+                    f"{leaf.origin}: {name}: {label}: this should be a group of settings, such as {{{example}}}; "
+                    f"an axis with the values of a key is written with dots, {name}.{label}"
+                )
+            continue
+        if not isinstance(leaf.value, list) or not leaf.value:
+            raise UserError(f"{leaf.origin}: {name}: this should be a list of values, or groups of settings with names")
+        for value in leaf.value:
+            label = label_of(value)
+            if label in own:
+                raise UserError(f"{leaf.origin}: {name}: {label} stands here twice")
+            own[label] = [Setting(key_path(name), value, leaf.origin, leaf.folder)]
+    return [
+        Axis(name, tuple(Option(label, tuple(found)) for label, found in own.items()), origins[name], trains)
+        for name, own in options.items()
+    ]
+
+
+def _check_axes(axes: Sequence[Axis], common: Sequence[Setting]) -> None:
+    names = [axis.name for axis in axes]
+    for place, axis in enumerate(axes):
+        if axis.name in names[:place]:
+            raise UserError(f"{axis.origin}: {axis.name}: this is an axis of vary already; give one another name")
+    for setting in common:
+        if ".".join(setting.path) in names:
+            raise UserError(f"{setting.origin}: {'.'.join(setting.path)}: this is varied already; leave it out")
+    for setting in (*common, *(s for axis in axes for option in axis.options for s in option.settings)):
+        section = setting.value if setting.path == ("training",) and isinstance(setting.value, dict) else {}
+        if setting.path == ("training", "seed") or "seed" in section:
+            raise UserError(
+                f"{setting.origin}: training.seed: a study repeats each run with other seeds; say how many by seeds"
+            )
+    points = prod(len(axis.options) for axis in axes)
+    if points > MOST_POINTS:
+        raise UserError(f"{axes[-1].origin}: with this, the grid has more than {MOST_POINTS:,} points; vary less")
+
+
+def _check_plan(plan: Plan, axes: Sequence[Axis], origin: Origin) -> None:
+    """Are there all axes and options of which it speaks?"""
+    labels = {axis.name: axis.labels for axis in axes}
+    wanted = [("baseline", axis, label, origin(("baseline", axis))) for axis, label in plan.baseline.items()]
+    for expectation in plan.expect:
+        wanted += [("expect: where", *held, origin(("expect",))) for held in expectation.where.items()]
+    for key, name, label, where in wanted:
+        if name not in labels:
+            raise UserError(f"{where}: {key}: {name!r} is no axis; {suggest(name, labels) if labels else NO_AXES}")
+        if label not in labels[name]:
+            raise UserError(f"{where}: {key}: {name} has no {label!r}; {suggest(label, labels[name])}")
+    for expectation in plan.expect:
+        if expectation.place(axes) is None:
+            free = [f"{name} has {', '.join(known)}" for name, known in labels.items() if name not in expectation.where]
+            raise UserError(
+                f"{origin(('expect',))}: expect: no axis{' besides those of where' if expectation.where else ''} "
+                f"has all of {', '.join(expectation.order)}; {'; '.join(free) or NO_AXES}"
+            )
+
+
+def _check_conditions(name: str, conditions: Sequence[Condition]) -> None:
+    known: dict[tuple[str, Exam], Condition] = {}
+    for condition in conditions:
+        other = known.setdefault((condition.run_name(1), condition.exam), condition)
+        if other is not condition:
+            labels = [" · ".join(each.labels) for each in (other, condition)]
+            raise UserError(f"{name}: {labels[0]} and {labels[1]} are the same; nothing differs but the name")
+
+
+def _check_measures(plan: Plan, condition: Condition, origin: Origin) -> None:
+    scored_by = condition.experiment.data.scored_by
+    possible = [name for name, measure in MEASURES.items() if measure.only in (None, scored_by)]
+    for name in plan.measures:
+        if name not in possible:
+            raise UserError(f"{origin(('measures',))}: measures: this task has no {name}; {suggest(name, possible)}")
+
+
+def _conditions(
+    plan: Plan, common: Sequence[Setting], vary: Sequence[Axis], tests: Sequence[Axis], folder: Path
+) -> Iterator[Condition]:
+    for trained in product(*(axis.options for axis in vary)):
+        chosen = [ONE_THREAD, *common, *(setting for option in trained for setting in option.settings)]
+        experiment = experiments.load(plan.experiment, chosen, folder)
+        for tested in product(*(axis.options for axis in tests)):
+            test_settings = [setting for option in tested for setting in option.settings]
+            other = [setting for setting in test_settings if setting.path[0] == "data"]
+            data = experiments.load(plan.experiment, [*chosen, *other], folder).data if other else experiment.data
+            manner = _manner([setting for setting in test_settings if setting.path[0] != "data"])
+            labels = tuple(option.label for option in (*trained, *tested))
+            yield Condition(labels, experiment, Exam(data, manner))
+
+
+def _manner(chosen: Sequence[Setting]) -> Manner:
+    by_key = {".".join(setting.path): setting for setting in chosen}
+    for key, setting in by_key.items():
+        if key not in Manner.model_fields:
+            raise UserError(
+                f"{setting.origin}: {key}: there is no such key; {suggest(key, Manner.model_fields)}, or one of data"
+            )
+    try:
+        return Manner.model_validate({key: setting.value for key, setting in by_key.items()})
+    except ValidationError as error:
+        raise UserError(settings.explain(error, Manner, (), lambda path: by_key[path[0]].origin)) from None
+
+
+def _at_home(leaves: Iterable[Leaf]) -> Iterator[Leaf]:
+    """The same with whole paths, so that files are found from anywhere; options keep their labels."""
+    for leaf in leaves:
+        section, *rest = leaf.path
+        has_texts = isinstance(leaf.value, list) and any(isinstance(value, str) for value in leaf.value)
+        if section == "experiment":
+            yield leaf if leaf.value in recipes.names() else replace(leaf, value=_whole(leaf.value, leaf.folder))
+        elif has_texts and len(rest) == 1 and key_path(rest[0]) in PATHS:
+            for value in leaf.value:
+                path = (*leaf.path, label_of(value), rest[0])
+                yield replace(leaf, path=path, value=_whole(value, leaf.folder))
+        elif key_path(".".join(rest if section == "set" else rest[2:])) in PATHS:
+            yield replace(leaf, value=_whole(leaf.value, leaf.folder))
+        else:
+            yield leaf
+
+
+def _whole(value: Any, folder: Path) -> Any:
+    """A path as it is seen from anywhere; what is not a text is no path."""
+    return os.path.abspath(folder / os.path.expanduser(value)) if isinstance(value, str) else value

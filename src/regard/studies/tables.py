@@ -1,0 +1,228 @@
+"""What a study has found as tables for people, and as CSV and JSON for programs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from io import StringIO
+from statistics import fmean
+from typing import Any
+
+from regard import __version__
+from regard.evaluation.catalogue import MEASURES, Measure
+from regard.inspection.study_page import Table
+from regard.studies.results import Cell, Comparison, Findings
+
+UNKNOWN = "–"
+
+
+def main_table(findings: Findings) -> Table:
+    """The measure that decides: every mean with its spread over seeds, and how sure the differences are."""
+    measure = MEASURES[findings.measure]
+    compared = {id(comparison.cell): comparison for comparison in findings.comparisons}
+    unit = " (%)" if measure.percent else ""
+    head = ["runs", f"{measure.title}{unit}", "variance", "deviation", "95 % interval"]
+    baselines = [findings.study.baseline_of(cell.condition) is None for cell in findings.cells]
+    if not all(baselines):
+        head += ["difference", "p, sentences", "p, seeds", "sure"]
+    rows = []
+    for cell, is_baseline in zip(findings.cells, baselines, strict=True):
+        row = [*_names(findings, cell), *_spread(cell, findings.measure)]
+        if not all(baselines):
+            row += ["baseline", "", "", ""] if is_baseline else _difference(compared.get(id(cell)), measure)
+        rows.append(tuple(row))
+    return Table((*_axes(findings), *head), tuple(rows), caption=f"{measure.title}, over seeds")
+
+
+def _spread(cell: Cell, name: str) -> list[str]:
+    measure, summary = MEASURES[name], cell.summary(name)
+    if summary is None:
+        return ["0", *[UNKNOWN] * 4]
+    scale = 100 if measure.percent else 1
+    spread = [str(summary.count), number(summary.mean, measure)]
+    if summary.variance is None or summary.deviation is None or summary.low is None or summary.high is None:
+        return [*spread, *[UNKNOWN] * 3]
+    low, high = (max(0.0, summary.low), min(1.0, summary.high)) if measure.percent else (summary.low, summary.high)
+    interval = f"{number(low, measure)} to {number(high, measure)}"  # what cannot be is not told
+    return [*spread, f"{summary.variance * scale**2:.3g}", f"{summary.deviation * scale:.3g}", interval]
+
+
+def _difference(comparison: Comparison | None, measure: Measure) -> list[str]:
+    if comparison is None:
+        return [UNKNOWN] * 4
+    sure = {True: "yes", False: "no", None: UNKNOWN}[comparison.sure]
+    difference = number(comparison.over_seeds.mean, measure)
+    signed = difference if difference.startswith("-") else f"+{difference}"
+    return [signed, chance(comparison.p_sentences), chance(comparison.p_seeds), sure]
+
+
+def number(value: float, measure: Measure) -> str:
+    """A value without its sign of per cent, which stands in the head of the column."""
+    return measure.form.format(value).removesuffix("%")
+
+
+def chance(p: float | None) -> str:
+    if p is None:
+        return UNKNOWN
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
+def other_table(findings: Findings) -> Table | None:
+    """Means and variances of the other measures."""
+    others = findings.study.measures[1:]
+    if not others:
+        return None
+    head = [part for name in others for part in (MEASURES[name].title, "variance")]
+    rows = []
+    for cell in findings.cells:
+        row = _names(findings, cell)
+        for name in others:
+            summary, scale = cell.summary(name), 100 if MEASURES[name].percent else 1
+            row.append(MEASURES[name].form.format(summary.mean) if summary else UNKNOWN)
+            row.append(f"{summary.variance * scale**2:.3g}" if summary and summary.variance is not None else UNKNOWN)
+        rows.append(tuple(row))
+    return Table((*_axes(findings), *head), tuple(rows), caption="other measures, over seeds")
+
+
+def verdict_table(findings: Findings) -> Table | None:
+    """What was expected of each pair, and what came out."""
+    measure = MEASURES[findings.measure]
+    rows = [
+        (
+            f"{verdict.comparison.other.label} < {verdict.comparison.cell.label}",
+            *(number(fmean(cell.values(findings.measure)), measure) for cell in verdict.comparison.pair),
+            chance(verdict.comparison.p_sentences),
+            chance(verdict.comparison.p_seeds),
+            verdict.words,
+        )
+        for verdict in findings.verdicts
+    ]
+    head = ("expected: worse < better", "left", "right", "p, sentences", "p, seeds", "found")
+    return Table(head, tuple(rows), caption="expected and found") if rows else None
+
+
+def run_table(findings: Findings) -> Table:
+    """Every single run."""
+    measures = findings.study.measures
+    rows = [
+        (
+            *_names(findings, cell),
+            str(result.seed),
+            *(_value(result.value(name), name) for name in measures),
+            result.run.name,
+        )
+        for cell in findings.cells
+        for result in cell.results
+    ]
+    head = (*_axes(findings), "seed", *(MEASURES[name].title for name in measures), "run")
+    return Table(head, tuple(rows), caption="every run")
+
+
+def _value(value: float | None, name: str) -> str:
+    return UNKNOWN if value is None else MEASURES[name].form.format(value)
+
+
+def all_tables(findings: Findings) -> list[Table]:
+    made = (main_table(findings), other_table(findings), verdict_table(findings))
+    return [table for table in made if table is not None]
+
+
+def _axes(findings: Findings) -> list[str]:
+    return [axis.title for axis in findings.study.axes] or ["experiment"]
+
+
+def _names(findings: Findings, cell: Cell) -> list[str]:
+    return list(cell.condition.labels) or [cell.label]
+
+
+def to_markdown(table: Table) -> str:
+    def line(cells: Iterable[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+    return "\n".join([line(table.head), line("---" for _ in table.head), *map(line, table.rows)])
+
+
+def to_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(["" if cell is None else cell for cell in row] for row in rows)
+    return text.getvalue()
+
+
+def runs_csv(findings: Findings) -> str:
+    """A line for each run and exam, with all of its measures in full."""
+    rows = [
+        (*_names(findings, cell), result.seed, result.run.name, *(result.value(name) for name in MEASURES))
+        for cell in findings.cells
+        for result in cell.results
+    ]
+    return to_csv((*_axes(findings), "seed", "run", *MEASURES), rows)
+
+
+def summary_csv(findings: Findings) -> str:
+    """A line for each condition and measure."""
+    rows = [
+        (*_names(findings, cell), name, s.count, s.mean, s.variance, s.deviation, s.low, s.high)
+        for cell in findings.cells
+        for name in MEASURES
+        if (s := cell.summary(name))
+    ]
+    head = (*_axes(findings), "measure", "runs", "mean", "variance", "deviation", "low", "high")
+    return to_csv(head, rows)
+
+
+def as_json(findings: Findings) -> dict[str, Any]:
+    study = findings.study
+    return {
+        "study": study.name,
+        "question": study.plan.question,
+        "experiment": study.plan.experiment,
+        "axes": {axis.name: axis.labels for axis in study.axes},
+        "measures": study.measures,
+        "method": study.plan.method,
+        "runs": {"wanted": findings.wanted, "finished": findings.finished},
+        "failures": [
+            {"run": job.path.name, "label": job.label, "seed": job.seed, "error": job.error}
+            for job in findings.failures
+        ],
+        "conditions": [_cell_json(findings, cell) for cell in findings.cells],
+        "comparisons": [_comparison_json(comparison) for comparison in findings.comparisons],
+        "expectations": [
+            {"says": verdict.expectation.says, "found": verdict.words, **_comparison_json(verdict.comparison)}
+            for verdict in findings.verdicts
+        ],
+        "version": __version__,
+    }
+
+
+def _cell_json(findings: Findings, cell: Cell) -> dict[str, Any]:
+    return {
+        "label": cell.label,
+        "options": {axis.name: label for axis, label in zip(findings.study.axes, cell.condition.labels, strict=True)},
+        "test": cell.condition.exam.manner.model_dump(),
+        "measures": {name: asdict(summary) for name in MEASURES if (summary := cell.summary(name))},
+        "runs": [
+            {"seed": result.seed, "run": result.run.name}
+            | {name: value for name in MEASURES if (value := result.value(name)) is not None}
+            for result in cell.results
+        ],
+    }
+
+
+def _comparison_json(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "label": comparison.cell.label,
+        "against": comparison.other.label,
+        "over_seeds": asdict(comparison.over_seeds),
+        "over_sentences": asdict(comparison.over_sentences) if comparison.over_sentences else None,
+        "corrected_p_seeds": comparison.p_seeds,
+        "corrected_p_sentences": comparison.p_sentences,
+        "sure": comparison.sure,
+    }
+
+
+def dump_json(findings: Findings) -> str:
+    return json.dumps(as_json(findings), ensure_ascii=False, indent=2)

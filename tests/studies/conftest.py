@@ -1,0 +1,65 @@
+"""Small studies over the brief experiment of 12 steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.studies import reading
+from regard.studies.definition import Study
+from regard.studies.results import Cell, Findings, Result
+
+
+@pytest.fixture(scope="session")
+def new_study(tiny_file: Path, brief_settings: tuple[str, ...]) -> Callable[..., Study]:
+    """A study over the brief experiment: `new_study(vary=["model.attention.kind=none,dot"], seeds=2)`."""
+
+    def make(name: str = "brief", **given: Any) -> Study:
+        given["set"] = [*brief_settings, *given.get("set", [])]
+        return reading.build(name, reading.from_options(experiment=str(tiny_file), **given))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def new_findings(new_study: Callable[..., Study]) -> Callable[..., Findings]:
+    """What a study would have found if a share of the sentences were right: `new_findings({"none": [0.1, 0.2]}, …)`.
+
+    For each condition, by its label, the share of each seed. It is the first sentences that are right.
+    """
+
+    def make(shares: Mapping[str, Sequence[float]], sentences: int = 100, **given: Any) -> Findings:
+        study = new_study(**given)
+        cells = []
+        for condition in study.conditions:
+            own = shares.get(study.label(condition), [])
+            results = [_made_up(seed, share, sentences) for seed, share in enumerate(own, start=1)]
+            cells.append(Cell(condition, study.label(condition), tuple(results)))
+        done = sum(len(cell.results) for cell in cells)
+        return Findings(study, tuple(cells), len(study.conditions) * study.plan.seeds, done, ())
+
+    return make
+
+
+def _made_up(seed: int, share: float, sentences: int) -> Result:
+    sources = tuple("abcde"[: 1 + number % 5] + str(number) for number in range(sentences))
+    outputs = tuple(source if number < share * sentences else "?" for number, source in enumerate(sources))
+    exact = sum(map(str.__eq__, sources, outputs)) / sentences
+    metrics = tuple(
+        {"step": step, "validation_loss": 3 - share - step / 10, "free_running_loss": 4.0, "seconds": step * 2.0}
+        | {"free_running_exact_match": share}
+        for step in (4, 8, 12)
+    )
+    return Result(
+        seed=seed,
+        run=Path(f"copy-0123456789-{seed}"),
+        evaluation={"exact_match": exact, "loss": 1.5, "beam": 1, "length_penalty": 0.0},
+        sources=sources,
+        lengths=tuple(map(len, sources)),
+        targets=tuple((source,) for source in sources),
+        outputs=outputs,
+        metrics=metrics,
+    )

@@ -1,0 +1,117 @@
+"""The built-in studies: what they claim, as far as that can be told without training."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from regard import recipes
+from regard.errors import UserError
+from regard.evaluation.catalogue import MEASURES
+from regard.studies import built_in, reading
+from regard.studies.definition import Study
+from regard.tasks import Task
+from regard.tasks.generated import Generated
+
+NAMES = [
+    "attention",
+    "attention-homework",
+    "beam",
+    "blank",
+    "bottleneck",
+    "encoders",
+    "mechanisms",
+    "positions",
+    "prompt-placement",
+    "teacher-forcing",
+]
+# What only texts of some kind are scored by.
+OWN = {"bleu": {"bleu", "bleu_lc", "chrf"}, "phonemes": {"phoneme_error", "word_error"}, "exact match": set[str]()}
+
+
+@cache
+def build(name: str) -> Study:
+    return reading.build(name, reading.parse(built_in.read(name), f"study {name}"))
+
+
+def measures_of(data: Task) -> set[str]:
+    others = set().union(*OWN.values())
+    aligned = {"aligned"} if isinstance(data, Generated) and data.generate(Random(1)).alignment else set()
+    return (MEASURES.keys() - others - {"aligned"}) | OWN[data.scored_by] | aligned
+
+
+def test_these_there_are():
+    assert built_in.names() == NAMES
+
+
+def test_an_unknown_one_brings_the_nearest():
+    with pytest.raises(UserError, match="there is no study 'atention'; did you mean 'attention'"):
+        built_in.read("atention")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_study_asks_a_question_of_a_recipe_more_than_once(name: str):
+    study = build(name)
+    assert study.plan.question == built_in.question(name)
+    assert "?" in study.plan.question
+    assert "\n" not in study.plan.question
+    assert study.plan.experiment in recipes.names()
+    assert study.plan.seeds >= 2
+    assert any(study.baseline_of(condition) for condition in study.conditions)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_two_points_of_the_grid_are_the_same(name: str):
+    conditions = build(name).conditions
+    assert len({(condition.run_name(1), condition.exam.file(Path())) for condition in conditions}) == len(conditions)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_study_measures_what_its_task_has(name: str):
+    study = build(name)
+    assert study.plan.measures
+    assert len(set(study.plan.measures)) == len(study.plan.measures)
+    for condition in study.conditions:
+        assert set(study.plan.measures) <= measures_of(condition.exam.data)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_expectation_is_about_some_pair(name: str):
+    study = build(name)
+    found = [expectation for expectation, _, _ in study.expected()]
+    assert [expectation for expectation in study.plan.expect if expectation not in found] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_study_comes_back_from_its_dump(name: str):
+    study = build(name)
+    again = reading.build(name, reading.parse(study.dump(), "a copy"))
+    assert (again.plan, again.conditions) == (study.plan, study.conditions)
+
+
+def run_names(name: str) -> set[str]:
+    return {condition.run_name(seed) for condition in build(name).conditions for seed in build(name).seeds}
+
+
+def test_the_beam_is_studied_with_runs_of_the_study_of_attention():
+    assert len(run_names("attention")) == 9
+    assert len(run_names("beam")) == 3
+    assert run_names("beam") < run_names("attention")
+
+
+def test_the_bottleneck_has_the_size_that_the_axis_says():
+    study = build("bottleneck")
+    sizes = [(condition.labels[1], condition.experiment.model.decoder.size) for condition in study.conditions]
+    assert {(label, str(size)) for label, size in sizes} == {(label, label) for label in study.axes[1].labels}
+
+
+def test_positions_are_tested_at_twice_the_trained_length():
+    for condition in build("positions").conditions:
+        longest = condition.experiment.data.model_dump()["max_length"]
+        tested = condition.exam.data.model_dump()
+        times = {"trained": 1, "twice": 2}[condition.labels[1]]
+        assert tested["max_length"] == longest * times
+        assert (tested["min_length"] == tested["max_length"]) == (times == 2)

@@ -1,0 +1,227 @@
+"""What a study knows of itself: the names of its runs, its baseline, what is expected of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.studies import reading
+from regard.studies.definition import Axis, Condition, Study
+
+GRID = """
+experiment: copy
+vary: {model.attention.kind: [none, dot], training.epochs: [1, 2]}
+test: {beam: [1, 5]}
+"""
+
+
+def build(text: str = "", name: str = "s", **options: Any) -> Study:
+    return reading.build(name, [*reading.parse(text, "s.yaml"), *reading.from_options(**options)])
+
+
+def only(*settings: str, experiment: str = "copy", **options: Any) -> Condition:
+    """The one condition of a study without axes."""
+    (condition,) = build(experiment=experiment, set=settings, **options).conditions
+    return condition
+
+
+# --- Names of runs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "data.max_length=19",
+        "data.seed=2",
+        "data.alphabet=äbc",
+        "model.dropout=0.1",
+        "training.epochs=3",
+        "training.threads=2",
+        "training.rate.kind=constant",
+        "decoding.length_factor=3.0",
+    ],
+)
+def test_another_setting_is_another_run(setting: str):
+    assert only(setting).run_name(1) != only().run_name(1)
+
+
+def test_another_seed_is_another_run_of_which_the_name_tells():
+    assert [only().run_name(seed).rpartition("-")[2] for seed in (1, 2, 12)] == ["1", "2", "12"]
+    assert len({only().run_name(seed).rpartition("-")[0] for seed in (1, 2, 12)}) == 1
+
+
+def test_a_run_is_called_after_its_task():
+    assert only().run_name(1).startswith("copy-")
+    assert only(experiment="bottleneck").run_name(1).startswith("case-")
+
+
+def test_a_description_is_no_other_run():
+    assert only("description=Another.").run_name(1) == only().run_name(1)
+
+
+def test_the_seed_of_the_experiment_file_does_not_matter(tmp_path: Path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("extends: copy\ntraining: {seed: 7}\n")
+    mine = only(experiment=str(path))
+    assert mine.run_name(1) == only().run_name(1)
+    assert mine.with_seed(1) == only().with_seed(1)
+
+
+def test_runs_are_the_same_whatever_the_study_is_called_and_whatever_it_asks():
+    one = build(GRID)
+    other = build(
+        """
+experiment: copy
+question: Why?
+vary:
+  how long: {long: {training: {epochs: 2}}, short: {training.epochs: 1}}
+  looks: {"yes": {model.attention.kind: dot}, "no": {model.attention.kind: none}}
+seeds: 9
+measures: [loss]
+""",
+        name="other",
+    )
+    assert {condition.run_name(1) for condition in one.conditions} == {c.run_name(1) for c in other.conditions}
+    assert len({condition.run_name(1) for condition in one.conditions}) == 4
+
+
+def test_a_default_that_is_written_out_is_no_other_run():
+    assert only("training.clip=1").run_name(1) == only("training.clip=1.0").run_name(1) == only().run_name(1)
+
+
+def test_a_seed_changes_the_seed_alone():
+    condition = only()
+    assert condition.with_seed(5).training.seed == 5
+    assert condition.with_seed(5) == only().experiment.model_copy(
+        update={"training": condition.experiment.training.model_copy(update={"seed": 5})}
+    )
+
+
+def test_seeds_begin_with_one():
+    assert list(build(GRID, seeds=3).seeds) == [1, 2, 3]
+
+
+def test_a_run_has_one_thread_unless_the_study_says_otherwise():
+    assert only(experiment="multi30k").experiment.training.threads == 1
+    assert only("training.threads=2").experiment.training.threads == 2
+    varied = build(experiment="copy", vary=["training.threads=1,2"])
+    assert [condition.experiment.training.threads for condition in varied.conditions] == [1, 2]
+
+
+# --- Baselines and measures ------------------------------------------------------------------------------
+
+
+def held_against(study: Study) -> dict[str, str | None]:
+    found = {}
+    for condition in study.conditions:
+        baseline = study.baseline_of(condition)
+        found[study.label(condition)] = baseline and study.label(baseline)
+    return found
+
+
+def test_the_first_option_of_the_first_axis_is_the_baseline_all_else_being_equal():
+    assert held_against(build(GRID)) == {
+        "none · 1 · 1": None,
+        "none · 1 · 5": None,
+        "none · 2 · 1": None,
+        "none · 2 · 5": None,
+        "dot · 1 · 1": "none · 1 · 1",
+        "dot · 1 · 5": "none · 1 · 5",
+        "dot · 2 · 1": "none · 2 · 1",
+        "dot · 2 · 5": "none · 2 · 5",
+    }
+
+
+def test_a_baseline_may_be_an_option_of_another_axis():
+    assert held_against(build(GRID, vary=["training.epochs=1"], baseline=["beam=5"])) == {
+        "none · 1 · 1": "none · 1 · 5",
+        "none · 1 · 5": None,
+        "dot · 1 · 1": "dot · 1 · 5",
+        "dot · 1 · 5": None,
+    }
+
+
+def test_a_baseline_of_all_axes_is_one_condition():
+    study = build(GRID, baseline=["beam=5", "model.attention.kind=dot", "training.epochs=1"])
+    assert set(held_against(study).values()) == {"dot · 1 · 5", None}
+    assert study.baseline_of(study.at(("dot", "1", "5"))) is None
+
+
+def test_what_has_no_axes_has_no_baseline():
+    assert held_against(build(experiment="copy")) == {"copy": None}
+
+
+def test_the_task_decides_by_what_to_compare_unless_the_study_does():
+    assert build(experiment="copy").measures == ["exact_match"]
+    assert build(experiment="multi30k").measures == ["bleu_lc"]
+    assert build(experiment="g2p").measures == ["word_error"]
+    assert build(experiment="g2p", measures=["loss", "exact_match"]).measures == ["loss", "exact_match"]
+
+
+# --- What is expected ------------------------------------------------------------------------------------
+
+
+def expected(text: str) -> list[tuple[str, str]]:
+    study = build(GRID + text)
+    return [(study.label(worse), study.label(better)) for _, worse, better in study.expected()]
+
+
+def test_an_order_is_expected_at_all_options_of_the_other_axes():
+    assert expected("expect: [{order: [none, dot]}]\n") == [
+        ("none · 1 · 1", "dot · 1 · 1"),
+        ("none · 1 · 5", "dot · 1 · 5"),
+        ("none · 2 · 1", "dot · 2 · 1"),
+        ("none · 2 · 5", "dot · 2 · 5"),
+    ]
+
+
+def test_an_order_may_be_expected_at_some_options_only():
+    where = "{model.attention.kind: dot, training.epochs: 2}"
+    assert expected(f"expect: [{{order: [5, 1], where: {where}}}]\n") == [("dot · 2 · 5", "dot · 2 · 1")]
+
+
+def test_a_longer_order_is_one_of_neighbours():
+    study = build(experiment="copy", vary=["training.epochs=1,2,3"], expect=[{"order": [3, 1, 2]}])
+    assert [(w.labels, b.labels) for _, w, b in study.expected()] == [(("3",), ("1",)), (("1",), ("2",))]
+
+
+def test_an_order_is_not_about_an_axis_that_is_held():
+    study = build(
+        experiment="copy",
+        vary=["model.encoder.layers=1,2", "model.decoder.layers=1,2"],
+        expect=[{"order": [1, 2], "where": {"model.encoder.layers": 2}}],
+    )
+    assert [(w.labels, b.labels) for _, w, b in study.expected()] == [(("2", "1"), ("2", "2"))]
+
+
+def test_each_pair_comes_with_what_it_is_expected_by():
+    study = build(GRID + "expect:\n- {order: [1, 2], says: Practice.}\n- {order: [1, 5], says: A beam.}\n")
+    assert [expectation.says for expectation, _, _ in study.expected()] == ["Practice."] * 4 + ["A beam."] * 4
+
+
+# --- What things are called ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("model.attention.kind", "attention.kind"),
+        ("data.prompt", "prompt"),
+        ("training.rate.peak", "rate.peak"),
+        ("decoding.copy_unknown", "copy_unknown"),
+        ("beam", "beam"),
+        ("model", "model"),
+        ("size no. 5", "size no. 5"),
+    ],
+)
+def test_an_axis_is_called_by_what_tells_something(name: str, title: str):
+    assert Axis(name, (), "here", trains=True).title == title
+
+
+def test_a_run_is_called_by_what_is_trained():
+    study = build(GRID)
+    assert {study.training_label(c) for c in study.conditions} == {"none · 1", "none · 2", "dot · 1", "dot · 2"}
+    tested = build(experiment="copy", test=["beam=1,5"])
+    assert {tested.training_label(condition) for condition in tested.conditions} == {"copy"}

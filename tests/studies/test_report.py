@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from regard.studies import report
+from regard.studies.conducting import jobs_of
+from regard.studies.definition import Study
+from regard.studies.results import Cell, Findings, gather
+from regard.studies.worker import Reporter, work
+
+NewFindings = Callable[..., Findings]
+SHARES = {"none": [0.1, 0.2], "dot": [0.9, 0.8]}
+VARY = ["model.attention.kind=none,dot"]
+
+
+@pytest.fixture(scope="module")
+def conducted(new_study: Callable[..., Study], tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    """The findings of two real runs."""
+    folder = tmp_path_factory.mktemp("runs")
+    study = new_study("conducted", vary=VARY, seeds=1, expect=[{"order": ["none", "dot"]}])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("signal.signal", lambda *_: None)  # this process is no worker
+        for job in jobs_of(study, folder):
+            assert work(job.request, Reporter())
+    return gather(study, jobs_of(study, folder))
+
+
+def test_all_files_of_a_report(conducted: Findings, tmp_path: Path):
+    report.write_report(conducted, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("index.html", "report.md", "runs.csv", "summary.csv", "results.json", "pictures")
+    }
+    pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
+    assert {"exact-matches-of-each-run.png", "learning-curves-loss.png"} <= pictures
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    for heading in ("Result", "Learning curves", "Score against source length", "The same sentences", "Every run"):
+        assert f">{heading}</h2>" in page
+    assert 'src="http' not in page
+    assert "<script" not in page
+    assert json.loads((tmp_path / "results.json").read_text())["runs"] == {"wanted": 2, "finished": 2}
+
+
+def test_the_same_findings_give_the_same_report(conducted: Findings, tmp_path: Path):
+    contents = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        report.write_report(conducted, tmp_path / name)
+        contents.append({path.name: path.read_bytes() for path in (tmp_path / name).rglob("*.*")})
+    assert contents[0] == contents[1]
+
+
+def test_the_same_sentences_stand_side_by_side_with_their_maps(conducted: Findings):
+    shown = list(report.sentences(conducted))
+    assert len(shown) == 3
+    lengths = [len(sentence.source) for sentence in shown]
+    assert lengths == sorted(lengths)
+    for sentence in shown:
+        none, dot = sentence.attempts
+        assert (none.label, dot.label) == ("none", "dot")
+        assert none.picture is None
+        assert dot.picture
+        assert b"<svg" in dot.picture
+        place = conducted.cells[0].results[0].sources.index(sentence.source)
+        assert [none.output, dot.output] == [cell.results[0].outputs[place] for cell in conducted.cells]
+        assert none.right == (none.output == sentence.reference)
+
+
+def test_a_sentence_is_chosen_because_the_models_differ(new_findings: NewFindings):
+    findings = new_findings({"none": [0.0], "dot": [0.0]}, vary=VARY, seeds=1, sentences=30)
+    none, dot = findings.cells
+    outputs = tuple(source if number == 17 else "?" for number, source in enumerate(dot.results[0].sources))
+    differing = Cell(dot.condition, dot.label, (replace(dot.results[0], outputs=outputs),))
+    places = report.telling_places([none.results[0], differing.results[0]])
+    assert 17 in places
+    assert len(places) == 3
+
+
+def test_without_its_weights_a_run_still_has_its_words(new_findings: NewFindings):
+    shown = list(report.sentences(new_findings(SHARES, vary=VARY, seeds=2)))
+    assert shown
+    assert all(attempt.picture is None for sentence in shown for attempt in sentence.attempts)
+
+
+def test_a_report_of_a_part_says_so(new_findings: NewFindings):
+    whole = new_findings(SHARES, vary=VARY, seeds=2)
+    assert report.facts(whole)["runs"] == "4 of 4 finished"
+    part = new_findings({"dot": [0.9]}, vary=VARY, seeds=2)
+    assert report.facts(part)["runs"] == "1 of 4 finished: what follows is about these alone"
+    assert "1 of 4 finished" in report.markdown(part)
+    assert b"1 of 4 finished" in report.render(report.page(part))
+
+
+def test_nothing_from_outside_is_taken_for_html(new_findings: NewFindings):
+    findings = new_findings(SHARES, vary=VARY, seeds=2, question="<script>alert(1)</script>")
+    result = findings.cells[1].results[0]
+    hostile = replace(result, outputs=("<img src=x onerror=alert(1)>", "\ud800") * (len(result.outputs) // 2))
+    cells = (findings.cells[0], replace(findings.cells[1], results=(hostile,)))
+    page = report.render(report.page(Findings(findings.study, cells, 4, 4, ()))).decode()
+    assert "<script" not in page
+    assert "<img src=x" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_markdown_has_the_question_and_every_table(new_findings: NewFindings):
+    text = report.markdown(
+        new_findings(SHARES, vary=VARY, seeds=2, question="Does it help?", expect=[{"order": ["none", "dot"]}])
+    )
+    assert "Does it help?" in text
+    assert "| none | 2 | 15.0 |" in text
+    assert "| none < dot |" in text
+    assert "| dot | 1 | 90.0% |" in text

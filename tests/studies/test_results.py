@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean, variance
+
+import pytest
+from scipy import stats
+
+from regard.errors import UserError
+from regard.evaluation.significance import randomise
+from regard.evaluation.statistics import holm, welch
+from regard.studies.conducting import jobs_of
+from regard.studies.definition import Study
+from regard.studies.results import Findings, Result, gather
+from regard.studies.worker import Reporter, work
+
+NewFindings = Callable[..., Findings]
+THREE = {"none": [0.1, 0.12, 0.09], "mean": [0.11, 0.13, 0.08], "dot": [0.9, 0.95, 0.92]}
+VARY = ["model.attention.kind=none,mean,dot"]
+
+
+def test_a_summary_is_over_seeds(new_findings: NewFindings):
+    findings = new_findings(THREE, vary=VARY)
+    for cell in findings.cells:
+        summary = cell.summary("exact_match")
+        assert summary
+        assert summary.mean == pytest.approx(fmean(THREE[cell.label]))
+        assert summary.variance == pytest.approx(variance(THREE[cell.label]))
+    assert findings.cells[0].summary("bleu") is None
+
+
+def test_the_best_validation_counts_and_all_the_time_does(new_findings: NewFindings):
+    (cell,) = new_findings({"dot": [0.5]}, vary=["model.attention.kind=dot"], seeds=1).cells
+    assert cell.values("validation_loss") == [3 - 0.5 - 1.2]
+    assert cell.values("training_seconds") == [24.0]
+
+
+def test_each_is_compared_with_the_baseline_by_both_tests_corrected(new_findings: NewFindings):
+    findings = new_findings(THREE, vary=VARY)
+    none, mean, dot = findings.cells
+    first, second = findings.comparisons
+    assert [(c.cell, c.other) for c in findings.comparisons] == [(mean, none), (dot, none)]
+    by_seeds = [welch(cell.values("exact_match"), none.values("exact_match")).p for cell in (mean, dot)]
+    assert [first.p_seeds, second.p_seeds] == holm([p for p in by_seeds if p is not None])
+    counts = {cell.label: [r.counts("exact_match") for r in cell.results] for cell in findings.cells}
+    by_sentences = [randomise(counts[name], counts["none"]).p for name in ("mean", "dot")]
+    assert [first.p_sentences, second.p_sentences] == holm(by_sentences)
+    assert by_seeds[1] == pytest.approx(stats.ttest_ind(THREE["dot"], THREE["none"], equal_var=False).pvalue)
+    assert (first.sure, second.sure) == (False, True)
+
+
+def test_another_baseline_and_another_method(new_findings: NewFindings):
+    findings = new_findings(THREE, vary=VARY, baseline=["model.attention.kind=dot"], method="bootstrap")
+    assert [c.cell.label for c in findings.comparisons] == ["none", "mean"]
+    assert {c.over_sentences.method for c in findings.comparisons if c.over_sentences} == {"paired bootstrap"}
+    assert all(c.over_seeds.mean < 0 and c.sure for c in findings.comparisons)
+
+
+def test_with_two_axes_all_else_is_equal_to_the_baseline(new_findings: NewFindings):
+    findings = new_findings(
+        {"none · 3": [0.1], "none · 5": [0.2], "dot · 3": [0.8], "dot · 5": [0.9]},
+        vary=["model.attention.kind=none,dot", "data.max_length=3,5"],
+        seeds=1,
+    )
+    pairs = [(c.cell.label, c.other.label) for c in findings.comparisons]
+    assert pairs == [("dot · 3", "none · 3"), ("dot · 5", "none · 5")]
+
+
+def test_one_seed_leaves_only_the_test_over_sentences(new_findings: NewFindings):
+    (comparison,) = new_findings(
+        {"none": [0.1], "dot": [0.9]}, vary=["model.attention.kind=none,dot"], seeds=1
+    ).comparisons
+    assert comparison.p_seeds is None
+    assert comparison.p_sentences is not None
+    assert comparison.sure
+
+
+def test_only_seeds_that_both_have_are_paired(new_findings: NewFindings):
+    (comparison,) = new_findings(
+        {"none": [0.1, 0.2, 0.3], "dot": [0.9]}, vary=["model.attention.kind=none,dot"]
+    ).comparisons
+    assert comparison.over_sentences
+    assert comparison.over_sentences.difference == pytest.approx(0.8)
+
+
+def test_other_sentences_cannot_be_paired(new_findings: NewFindings):
+    findings = new_findings({"none": [0.1, 0.2], "dot": [0.9, 0.8]}, vary=["model.attention.kind=none,dot"], seeds=2)
+    others = new_findings({"dot": [0.9, 0.8]}, sentences=90, vary=["model.attention.kind=none,dot"], seeds=2)
+    mixed = Findings(findings.study, (findings.cells[0], others.cells[1]), 4, 4, ())
+    mixed.cells[1].__dict__["condition"] = findings.study.conditions[1]
+    (comparison,) = mixed.comparisons
+    assert comparison.over_sentences is None
+    assert comparison.p_seeds is not None
+
+
+def test_a_measure_that_does_not_go_by_sentences_has_only_seeds(new_findings: NewFindings):
+    findings = new_findings(THREE, vary=VARY, measures=["validation_loss"])
+    assert [c.over_sentences for c in findings.comparisons] == [None, None]
+
+
+def test_what_has_no_run_yet_is_compared_with_nothing(new_findings: NewFindings):
+    findings = new_findings({"none": [0.1, 0.2], "dot": [0.9, 0.8]}, vary=VARY, seeds=2)
+    assert [c.cell.label for c in findings.comparisons] == ["dot"]
+    assert new_findings({}, vary=VARY).comparisons == []
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        (["none", "dot"], ["as expected"]),
+        (["dot", "none"], ["the other way round"]),
+        (["none", "mean"], ["as expected, but not sure"]),
+        (["mean", "none"], ["not seen"]),
+        (["none", "mean", "dot"], ["as expected, but not sure", "as expected"]),
+    ],
+)
+def test_the_verdict_on_an_expectation(new_findings: NewFindings, order: list[str], words: list[str]):
+    findings = new_findings(THREE, vary=VARY, expect=[{"order": order}])
+    assert [verdict.words for verdict in findings.verdicts] == words
+
+
+def test_of_errors_less_is_better(new_findings: NewFindings):
+    findings = new_findings(THREE, vary=VARY, expect=[{"order": ["none", "dot"]}], measures=["validation_loss"])
+    assert [verdict.words for verdict in findings.verdicts] == ["as expected"]
+
+
+def test_what_runs_have_left_is_gathered(
+    new_study: Callable[..., Study], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # this process is no worker
+    study = new_study(vary=["model.attention.kind=none,dot"], seeds=2, test=["beam=1,2"])
+    jobs = jobs_of(study, tmp_path)
+    for job in jobs[:3]:
+        assert work(job.request, Reporter())
+    findings = gather(study, jobs_of(study, tmp_path))
+    assert (findings.wanted, findings.finished) == (4, 3)
+    assert [len(cell.results) for cell in findings.cells] == [2, 2, 1, 1]
+    first = findings.cells[0].results[0]
+    assert first.run == jobs[0].path
+    assert first.counts("exact_match").total == first.value("exact_match")
+    exam = jobs[0].request.exams[0].file(jobs[0].path)
+    assert first.outputs == tuple(json.loads(exam.read_text())["outputs"])
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"evaluation": 1}', "\x00"])
+def test_a_damaged_result_is_told_with_its_place(
+    trained: Path, new_study: Callable[..., Study], tmp_path: Path, content: str
+):
+    from shutil import copytree
+
+    from regard.runs import Run
+
+    copytree(trained, tmp_path / "run")
+    exam = new_study().conditions[0].exam
+    path = exam.file(tmp_path / "run")
+    path.parent.mkdir()
+    path.write_text(content)
+    with pytest.raises(UserError, match=r"\.json: this file is damaged; remove it, and the exam is sat again"):
+        Result.read(Run(tmp_path / "run"), 1, exam)
