@@ -80,7 +80,7 @@ def test_a_run_that_fails_is_told_and_the_rest_is_reported(regard: Regard, brief
     options = ("--set", "model.encoder.positions.kind=learned", "--vary", "model.encoder.positions.longest=3,64")
     answer = regard("compare", brief_file, *options, "--seeds", 1, "--out", tmp_path / "study")
     assert answer.code == 1
-    message = "3, seed 1 failed: model.encoder.positions.longest: 3 positions are too few"
+    message = "encoder.positions.longest 3, seed 1 failed: model.encoder.positions.longest: 3 positions are too few"
     assert f"regard: {message}" in answer.err
     assert "Traceback" not in answer.err
     known = json.loads((tmp_path / "study" / "results.json").read_text())

@@ -123,29 +123,29 @@ def held_against(study: Study) -> dict[str, str | None]:
 
 def test_the_first_option_of_the_first_axis_is_the_baseline_all_else_being_equal():
     assert held_against(build(GRID)) == {
-        "none · 1 · 1": None,
-        "none · 1 · 5": None,
-        "none · 2 · 1": None,
-        "none · 2 · 5": None,
-        "dot · 1 · 1": "none · 1 · 1",
-        "dot · 1 · 5": "none · 1 · 5",
-        "dot · 2 · 1": "none · 2 · 1",
-        "dot · 2 · 5": "none · 2 · 5",
+        "none · epochs 1 · beam 1": None,
+        "none · epochs 1 · beam 5": None,
+        "none · epochs 2 · beam 1": None,
+        "none · epochs 2 · beam 5": None,
+        "dot · epochs 1 · beam 1": "none · epochs 1 · beam 1",
+        "dot · epochs 1 · beam 5": "none · epochs 1 · beam 5",
+        "dot · epochs 2 · beam 1": "none · epochs 2 · beam 1",
+        "dot · epochs 2 · beam 5": "none · epochs 2 · beam 5",
     }
 
 
 def test_a_baseline_may_be_an_option_of_another_axis():
     assert held_against(build(GRID, vary=["training.epochs=1"], baseline=["beam=5"])) == {
-        "none · 1 · 1": "none · 1 · 5",
-        "none · 1 · 5": None,
-        "dot · 1 · 1": "dot · 1 · 5",
-        "dot · 1 · 5": None,
+        "none · epochs 1 · beam 1": "none · epochs 1 · beam 5",
+        "none · epochs 1 · beam 5": None,
+        "dot · epochs 1 · beam 1": "dot · epochs 1 · beam 5",
+        "dot · epochs 1 · beam 5": None,
     }
 
 
 def test_a_baseline_of_all_axes_is_one_condition():
     study = build(GRID, baseline=["beam=5", "model.attention.kind=dot", "training.epochs=1"])
-    assert set(held_against(study).values()) == {"dot · 1 · 5", None}
+    assert set(held_against(study).values()) == {"dot · epochs 1 · beam 5", None}
     assert study.baseline_of(study.at(("dot", "1", "5"))) is None
 
 
@@ -170,16 +170,18 @@ def expected(text: str) -> list[tuple[str, str]]:
 
 def test_an_order_is_expected_at_all_options_of_the_other_axes():
     assert expected("expect: [{order: [none, dot]}]\n") == [
-        ("none · 1 · 1", "dot · 1 · 1"),
-        ("none · 1 · 5", "dot · 1 · 5"),
-        ("none · 2 · 1", "dot · 2 · 1"),
-        ("none · 2 · 5", "dot · 2 · 5"),
+        ("none · epochs 1 · beam 1", "dot · epochs 1 · beam 1"),
+        ("none · epochs 1 · beam 5", "dot · epochs 1 · beam 5"),
+        ("none · epochs 2 · beam 1", "dot · epochs 2 · beam 1"),
+        ("none · epochs 2 · beam 5", "dot · epochs 2 · beam 5"),
     ]
 
 
 def test_an_order_may_be_expected_at_some_options_only():
     where = "{model.attention.kind: dot, training.epochs: 2}"
-    assert expected(f"expect: [{{order: [5, 1], where: {where}}}]\n") == [("dot · 2 · 5", "dot · 2 · 1")]
+    assert expected(f"expect: [{{order: [5, 1], where: {where}}}]\n") == [
+        ("dot · epochs 2 · beam 5", "dot · epochs 2 · beam 1")
+    ]
 
 
 def test_a_longer_order_is_one_of_neighbours():
@@ -222,6 +224,11 @@ def test_an_axis_is_called_by_what_tells_something(name: str, title: str):
 
 def test_a_run_is_called_by_what_is_trained():
     study = build(GRID)
-    assert {study.training_label(c) for c in study.conditions} == {"none · 1", "none · 2", "dot · 1", "dot · 2"}
+    assert {study.training_label(c) for c in study.conditions} == {
+        "none · epochs 1",
+        "none · epochs 2",
+        "dot · epochs 1",
+        "dot · epochs 2",
+    }
     tested = build(experiment="copy", test=["beam=1,5"])
     assert {tested.training_label(condition) for condition in tested.conditions} == {"copy"}

@@ -52,14 +52,14 @@ def test_every_run_is_a_dot(new_findings: NewFindings, drawn: Drawn):
 
 def test_exams_of_one_run_are_groups_of_a_row(new_findings: NewFindings, drawn: Drawn):
     findings = new_findings(
-        {"dot · 1": [0.9], "dot · 4": [0.8]}, vary=["model.attention.kind=dot"], test=["beam=1,4"], seeds=1
+        {"dot · beam 1": [0.9], "dot · beam 4": [0.8]}, vary=["model.attention.kind=dot"], test=["beam=1,4"], seeds=1
     )
     list(drawing.scores(findings))
     assert [(dots.label, dots.group) for dots in drawn.dots[0]] == [("dot", "beam 1"), ("dot", "beam 4")]
 
 
 def test_an_axis_of_numbers_is_drawn_as_one(new_findings: NewFindings, drawn: Drawn):
-    shares = {f"{kind} · {beam}": [beam / 100, beam / 50] for kind in ("none", "dot") for beam in (10, 1, 2)}
+    shares = {f"{kind} · beam {beam}": [beam / 100, beam / 50] for kind in ("none", "dot") for beam in (10, 1, 2)}
     findings = new_findings(shares, vary=VARY, test=["beam=10,1,2"], seeds=2)
     (picture,) = drawing.trends(findings)
     assert picture.alt == "exact matches against beam"
@@ -71,7 +71,9 @@ def test_an_axis_of_numbers_is_drawn_as_one(new_findings: NewFindings, drawn: Dr
 
 def test_names_and_two_numbers_are_no_scale(new_findings: NewFindings):
     assert list(drawing.trends(new_findings(SHARES, vary=VARY, seeds=2))) == []
-    findings = new_findings({"dot · 1": [0.9], "dot · 4": [0.8]}, vary=["model.attention.kind=dot"], test=["beam=1,4"])
+    findings = new_findings(
+        {"dot · beam 1": [0.9], "dot · beam 4": [0.8]}, vary=["model.attention.kind=dot"], test=["beam=1,4"]
+    )
     assert list(drawing.trends(findings)) == []
 
 
@@ -103,7 +105,9 @@ def test_a_run_that_ended_early_leaves_the_later_steps_to_the_others(new_finding
 
 
 def test_tested_twice_is_trained_once(new_findings: NewFindings, drawn: Drawn):
-    findings = new_findings({"dot · 1": [0.9], "dot · 4": [0.8]}, vary=["model.attention.kind=dot"], test=["beam=1,4"])
+    findings = new_findings(
+        {"dot · beam 1": [0.9], "dot · beam 4": [0.8]}, vary=["model.attention.kind=dot"], test=["beam=1,4"]
+    )
     list(drawing.curves(findings))
     assert [band.label for band in drawn.bands[1][0]] == ["dot"]
 
@@ -132,14 +136,17 @@ def test_bins_hold_whole_lengths_and_all_sentences(new_findings: NewFindings):
 
 def test_an_exam_of_longer_texts_goes_on_where_the_other_ends(new_findings: NewFindings, drawn: Drawn):
     findings = new_findings(
-        {"dot · 5": [0.9], "dot · 9": [0.8]}, vary=["model.attention.kind=dot"], test=["data.max_length=5,9"], seeds=1
+        {"dot · max_length 5": [0.9], "dot · max_length 9": [0.8]},
+        vary=["model.attention.kind=dot"],
+        test=["data.max_length=5,9"],
+        seeds=1,
     )
     list(drawing.lengths(findings))
     assert [(band.panel, band.label) for band in drawn.bands[0][0]] == [("", "dot")]
 
 
 def test_of_two_axes_the_first_has_panels(new_findings: NewFindings, drawn: Drawn):
-    shares = {f"{kind} · {length}": [0.5] for kind in ("none", "dot") for length in (3, 5)}
+    shares = {f"{kind} · max_length {length}": [0.5] for kind in ("none", "dot") for length in (3, 5)}
     findings = new_findings(shares, vary=[*VARY, "data.max_length=3,5"], seeds=1)
     list(drawing.lengths(findings))
     places = [(band.panel, band.label) for band in drawn.bands[0][0]]

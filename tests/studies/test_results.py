@@ -60,12 +60,17 @@ def test_another_baseline_and_another_method(new_findings: NewFindings):
 
 def test_with_two_axes_all_else_is_equal_to_the_baseline(new_findings: NewFindings):
     findings = new_findings(
-        {"none · 3": [0.1], "none · 5": [0.2], "dot · 3": [0.8], "dot · 5": [0.9]},
+        {
+            "none · max_length 3": [0.1],
+            "none · max_length 5": [0.2],
+            "dot · max_length 3": [0.8],
+            "dot · max_length 5": [0.9],
+        },
         vary=["model.attention.kind=none,dot", "data.max_length=3,5"],
         seeds=1,
     )
     pairs = [(c.cell.label, c.other.label) for c in findings.comparisons]
-    assert pairs == [("dot · 3", "none · 3"), ("dot · 5", "none · 5")]
+    assert pairs == [("dot · max_length 3", "none · max_length 3"), ("dot · max_length 5", "none · max_length 5")]
 
 
 def test_one_seed_leaves_only_the_test_over_sentences(new_findings: NewFindings):

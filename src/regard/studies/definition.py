@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,6 +29,13 @@ def label_of(value: object) -> str:
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     except TypeError:  # keys that JSON does not have
         return str(value)
+
+
+def is_number(label: str) -> bool:
+    try:
+        return isfinite(float(label))
+    except ValueError:
+        return False
 
 
 Label = Annotated[str, BeforeValidator(label_of)]
@@ -103,6 +111,10 @@ class Axis:
     def labels(self) -> list[str]:
         return [option.label for option in self.options]
 
+    def name_of(self, label: str) -> str:
+        """An option for those who do not see which axis it is of: a bare `3` or `false` says nothing."""
+        return f"{self.title} {label}" if is_number(label) or label in ("true", "false", "null") else label
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -155,12 +167,17 @@ class Study:
     def at(self, labels: tuple[str, ...]) -> Condition:
         return next(condition for condition in self.conditions if condition.labels == labels)
 
+    def options(self, condition: Condition) -> list[tuple[Axis, str]]:
+        """Each axis with the name of its option."""
+        pairs = zip(self.axes, condition.labels, strict=True)
+        return [(axis, axis.name_of(label)) for axis, label in pairs]
+
     def label(self, condition: Condition) -> str:
-        return " · ".join(condition.labels) or Path(self.plan.experiment).stem
+        return " · ".join(name for _, name in self.options(condition)) or Path(self.plan.experiment).stem
 
     def training_label(self, condition: Condition) -> str:
         """The same without what is only about exams."""
-        trained = [label for axis, label in zip(self.axes, condition.labels, strict=True) if axis.trains]
+        trained = [name for axis, name in self.options(condition) if axis.trains]
         return " · ".join(trained) or Path(self.plan.experiment).stem
 
     def expected(self) -> Iterator[tuple[Expectation, Condition, Condition]]:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from regard.evaluation.catalogue import MEASURES
 from regard.inspection.comparison import Band, Dots, draw_bands, draw_dots
 from regard.inspection.study_page import Picture
-from regard.studies.definition import Axis, Condition
+from regard.studies.definition import Axis, Condition, is_number
 from regard.studies.results import Cell, Findings, Result
 
 MOST_BINS = 8
@@ -36,8 +36,7 @@ def scores(findings: Findings) -> Iterator[Picture]:
 def trends(findings: Findings) -> Iterator[Picture]:
     """Along an axis of numbers, such as the width of a beam: each measure as a line."""
     for axis in findings.study.axes:
-        numbers = [_number(label) for label in axis.labels]
-        if len(numbers) < 3 or None in numbers:
+        if len(axis.labels) < 3 or not all(map(is_number, axis.labels)):
             continue
         for name in findings.study.measures:
             bands = list(_trend(findings, axis, name))
@@ -56,7 +55,7 @@ def _trend(findings: Findings, axis: Axis, name: str) -> Iterator[Band]:
     lines: dict[str, list[Cell]] = {}
     for cell in findings.cells:
         if cell.values(name):
-            rest = [each for each in _named(findings, cell.condition) if each[0] is not axis]
+            rest = [each for each in findings.study.options(cell.condition) if each[0] is not axis]
             lines.setdefault(" · ".join(label for _, label in rest), []).append(cell)
     for label, along in lines.items():
         along.sort(key=lambda cell: float(cell.condition.labels[place]))
@@ -140,27 +139,14 @@ def bins_of(lengths: Sequence[int]) -> list[list[int]]:
 
 def _panel_and_line(findings: Findings, condition: Condition) -> tuple[str, str]:
     """With several axes, the first has a panel for each option. An axis of other test texts only adds lengths."""
-    labels = [label for axis, label in _named(findings, condition) if not axis.is_about_texts]
+    labels = [label for axis, label in findings.study.options(condition) if not axis.is_about_texts]
     if len(labels) > 1:
         return labels[0], " · ".join(labels[1:])
     return "", labels[0] if labels else findings.study.label(condition)
 
 
 def _tested(findings: Findings, condition: Condition) -> str:
-    return " · ".join(label for axis, label in _named(findings, condition) if not axis.trains)
-
-
-def _named(findings: Findings, condition: Condition) -> list[tuple[Axis, str]]:
-    """Each axis with its option; a bare number would not say what it is the number of."""
-    axes = zip(findings.study.axes, condition.labels, strict=True)
-    return [(axis, label if _number(label) is None else f"{axis.title} {label}") for axis, label in axes]
-
-
-def _number(label: str) -> float | None:
-    try:
-        return float(label)
-    except ValueError:
-        return None
+    return " · ".join(label for axis, label in findings.study.options(condition) if not axis.trains)
 
 
 def _spread_out(values: Sequence[float]) -> bool:
