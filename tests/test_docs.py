@@ -13,6 +13,7 @@ from typer.main import get_command
 from regard import experiments, nn, recipes
 from regard.cli.app import app
 from regard.search import Question
+from regard.studies import built_in, reading
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -87,6 +88,23 @@ def test_the_experiments_in_the_docs_are_valid(page: str, tmp_path: Path) -> Non
         path.write_text(block, encoding="utf-8")
         experiments.load(str(path))
         assert isinstance(yaml.safe_load(block), dict)
+
+
+def test_the_study_in_the_docs_can_be_conducted() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(encoding="utf-8"), re.S)
+    assert blocks
+    for block in blocks:
+        study = reading.build("docs", reading.parse(block, "docs/studies.md"))
+        assert len(study.conditions) > 1
+
+
+def test_every_built_in_study_has_its_answer_and_its_picture() -> None:
+    text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## `([\w-]+)`\n(.*?)(?=^## |\Z)", text, re.S | re.M))
+    assert sorted(sections) == built_in.names()
+    for name, section in sections.items():
+        assert built_in.question(name) in " ".join(section.split()), name
+        assert f"](studies/{name}" in section, f"{name} has no picture"
 
 
 def test_the_modules_in_the_readme_work_on_their_own() -> None:

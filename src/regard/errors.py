@@ -20,3 +20,8 @@ def suggest(value: object, choices: Iterable[str]) -> str:
     near = get_close_matches(str(value), names, n=1)
     hint = f"did you mean '{near[0]}'? " if near else ""
     return f"{hint}choices: {', '.join(names)}"
+
+
+def printable(text: str) -> str:
+    """The text with line breaks, control characters and the like as visible escapes, such as `\\n`."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

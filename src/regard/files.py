@@ -35,8 +35,16 @@ def write(path: Path, content: bytes) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[bool]:
-    """Holds a folder for this process; False if another one has it. The lock ends with the process, however it ends."""
-    with (folder / ".lock").open("w") as file:
+    """Holds a folder for this process; False if another one has it."""
+    with held(folder / ".lock") as alone:
+        yield alone
+
+
+@contextmanager
+def held(path: Path) -> Iterator[bool]:
+    """Holds a file for this process; False if another one has it. The lock ends with the process, however it ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

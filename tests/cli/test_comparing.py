@@ -43,7 +43,7 @@ def brief_file(tiny_file: Path, brief_settings: tuple[str, ...], tmp_path_factor
 
 def models(out: Path) -> dict[str, int]:
     """When each run was trained."""
-    return {path.parent.name: path.stat().st_mtime_ns for path in out.glob(f"runs/*/{MODEL}")}
+    return {path.parent.name: path.stat().st_mtime_ns for path in out.parent.glob(f"runs/*/{MODEL}")}
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ def test_a_study_is_conducted_reported_and_grows(regard: Regard, brief_file: Pat
     before = models(out)
     assert len(before) == 2
 
-    grown = regard("compare", "--config", out / "study.yaml", "--seeds", 2, "--out", out, "--json")
+    grown = regard("compare", "--config", out / "study.yaml", "--seeds", 2, "--json")
     assert grown.code == 0, grown.err
     known = json.loads(grown.out)
     assert known["runs"] == {"wanted": 4, "finished": 4}
@@ -69,7 +69,7 @@ def test_a_study_is_conducted_reported_and_grows(regard: Regard, brief_file: Pat
     assert before.items() <= after.items()  # not trained again
     assert json.loads((out / "results.json").read_text()) == known
 
-    again = regard("compare", "--config", out / "study.yaml", "--out", out, "--report")
+    again = regard("compare", "--config", out / "study.yaml", "--report")
     assert again.code == 0
     assert again.err == ""  # nothing was started
     assert models(out) == after
@@ -134,7 +134,7 @@ def test_an_interrupted_or_killed_study_goes_on_where_it_was(
         "training.save_every=0",
     )
     process = start_regard(*arguments)
-    wait_for(lambda: list(out.glob("runs/*-1/state.safetensors")))
+    wait_for(lambda: list(out.parent.glob("runs/*-1/state.safetensors")))
     children = workers_of(process.pid)
     assert len(children) == 1
     process.send_signal(number)
@@ -143,11 +143,11 @@ def test_an_interrupted_or_killed_study_goes_on_where_it_was(
     if number == signal.SIGINT:
         assert process.returncode == 128 + signal.SIGINT
         assert b"stopped with 0 of 2 runs done; the same command goes on" in err
-    assert [path.name for path in out.glob("runs/*-2")] == []
+    assert [path.name for path in out.parent.glob("runs/*-2")] == []
     from regard.runs import Run
     from regard.training.progress import read_state
 
-    (run,) = out.glob("runs/*-1")
+    (run,) = out.parent.glob("runs/*-1")
     _, progress = read_state(Run(run))
     assert 0 < progress.step < 16_000
     assert not progress.finished
@@ -213,7 +213,7 @@ def test_on_a_terminal_a_table_shows_what_runs(start_regard: Callable[..., Any],
             "--set training.clip=3: training.clip: this is varied already; leave it out",
         ),
         (("copy", "--seeds", "0"), "seeds: 0 is not right"),
-        (("copy", "--report"), "no run is finished, so there is nothing to report"),
+        (("copy", "--report"), "studies/copy: there is no such study yet; without --report it is conducted"),
     ],
 )
 def test_what_is_wrong_is_told(
@@ -224,7 +224,7 @@ def test_what_is_wrong_is_told(
     assert answer.code == 2
     assert message in answer.err
     assert answer.err.startswith("regard: ")
-    assert not list(tmp_path.glob("studies/*/runs"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_of_something_else_is_left_alone(regard: Regard, brief_file: Path, tmp_path: Path):
@@ -239,7 +239,14 @@ def test_a_folder_of_something_else_is_left_alone(regard: Regard, brief_file: Pa
 
 
 @pytest.mark.parametrize(
-    "known", ["experiment: copy", "experiment: {}\nvary: {{model.attention.kind: [none, dot]}}", "x: y"]
+    "known",
+    [
+        "experiment: copy",
+        "experiment: {}\nvary: {{model.attention.kind: [none, dot]}}",
+        "experiment: {}\nvary: {{model.dropout: [0.1]}}",
+        "experiment: {}\nset: {{training.epochs: 1}}",
+        "x: y",
+    ],
 )
 def test_the_folder_of_another_study_is_left_alone(regard: Regard, brief_file: Path, tmp_path: Path, known: str):
     (tmp_path / "study.yaml").write_text(known.format(brief_file))

@@ -8,11 +8,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from regard.evaluation.statistics import Difference, Summary, holm, student, student_quantile, summarise, welch
+from regard.evaluation.statistics import Difference, Summary, holm, paired, student, student_quantile, summarise, welch
 
 freedoms = st.floats(1, 1e6)
 scores = st.floats(-100, 100).map(lambda value: round(value, 3))
@@ -99,6 +99,32 @@ def test_no_values_are_refused():
     for call in (lambda: summarise([]), lambda: welch([], [1.0]), lambda: welch([1.0], [])):
         with pytest.raises(ValueError, match="no values"):
             call()
+
+
+@given(st.lists(st.tuples(scores, scores), min_size=2, max_size=9))
+def test_the_test_of_pairs_is_that_of_scipy(pairs: list[tuple[float, float]]):
+    values, others = (list(side) for side in zip(*pairs, strict=True))
+    differences = [value - other for value, other in pairs]
+    assume(statistics.stdev(differences) > 1e-6 * max(map(abs, differences)))
+    found = paired(values, others)
+    expected = stats.ttest_rel(values, others)
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-12)
+    interval = expected.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), rel=1e-6, abs=1e-9)
+
+
+def test_pairs_leave_out_what_differs_from_run_to_run():
+    greedy, beam = [39.1, 39.8, 40.6], [39.6, 40.4, 41.15]
+    assert welch(beam, greedy).p == pytest.approx(0.43, abs=0.01)
+    assert paired(beam, greedy).p == pytest.approx(0.003, abs=0.001)
+
+
+def test_pairs_without_a_spread():
+    assert paired([2.0], [1.0]) == Difference(1.0, None, None, None)
+    assert paired([2.0, 3.0], [2.0, 3.0]) == Difference(0.0, 0.0, 0.0, 1.0)
+    assert paired([3.0, 4.0], [2.0, 3.0]) == Difference(1.0, 1.0, 1.0, 0.0)
+    with pytest.raises(ValueError, match="zip"):
+        paired([1.0, 2.0], [1.0])
 
 
 @pytest.mark.filterwarnings("ignore:Precision loss")  # what scipy says where one side has no spread

@@ -110,7 +110,7 @@ def test_what_is_done_is_not_done_again(new_study: Callable[..., Study], worker:
     ("behaviour", "error"),
     [
         ("sys.exit('the disk is full')", "the disk is full"),
-        ("{}['key']", r"KeyError: 'key' \(see .*\.log\)"),
+        ("{}['key']", "KeyError: 'key'"),
         ("import os; os.kill(os.getpid(), signal.SIGKILL)", "ended by SIGKILL"),
         ("sys.exit(3)", "ended with code 3"),
         ("sys.exit(0)", "ended without a result"),
@@ -126,6 +126,14 @@ def test_a_failure_is_told_and_does_not_stop_the_rest(
     with pytest.raises(AssertionError, match=f"^{error}$"):
         raise AssertionError(jobs[0].error)
     assert jobs[0].log.is_file()
+    (again, *_) = jobs_of(new_study(seeds=3), tmp_path)
+    again.recall_failure()
+    assert again.state == "failed"
+    worker("pass_exams()")
+    repaired = jobs_of(new_study(seeds=3), tmp_path)
+    conduct(repaired, 1, Watching())
+    assert states(repaired) == ["done"] * 3
+    assert not jobs[0].log.exists()
 
 
 def test_to_stop_is_to_ask_those_that_run_and_to_start_no_other(
@@ -164,6 +172,8 @@ def test_when_something_goes_wrong_here_the_processes_are_asked_to_stop(
         conduct(jobs, 1, Watching(fail))
     assert jobs[0].process
     assert jobs[0].process.wait(30) == -signal.SIGTERM
+    assert jobs[0].words
+    jobs[0].words.close()
 
 
 def test_a_file_that_is_called_like_a_module_is_not_one(

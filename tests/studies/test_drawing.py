@@ -142,7 +142,15 @@ def test_an_exam_of_longer_texts_goes_on_where_the_other_ends(new_findings: NewF
         seeds=1,
     )
     list(drawing.lengths(findings))
-    assert [(band.panel, band.label) for band in drawn.bands[0][0]] == [("", "dot")]
+    lines = [(band.panel, band.label) for band in drawn.bands[0][0]]
+    assert lines == [("dot", "max_length 5"), ("dot", "max_length 9")]  # of the same lengths: two lines
+    short, long = findings.cells
+    longer = replace(long.results[0], lengths=tuple(length + 10 for length in long.results[0].lengths))
+    apart = Findings(findings.study, (short, replace(long, results=(longer,))), 1, 1, ())
+    list(drawing.lengths(apart))
+    (band,) = drawn.bands[1][0]
+    assert (band.panel, band.label) == ("", "dot")
+    assert band.x[0] < 8 < 12 < band.x[-1]
 
 
 def test_of_two_axes_the_first_has_panels(new_findings: NewFindings, drawn: Drawn):

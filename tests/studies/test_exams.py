@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from regard import experiments, recipes
-from regard.studies.exams import Exam, Manner, digest_of
+from regard.studies.exams import Exam, Manner, fingerprint
 from regard.tasks import SPLITS, Task
 from regard.tasks.copy import Copy
 
@@ -74,8 +74,8 @@ def test_the_file_lies_with_the_run():
 
 
 def test_a_digest_does_not_depend_on_the_order_of_keys_and_takes_any_text():
-    assert digest_of({"a": 1, "b": "ä"}) == digest_of({"b": "ä", "a": 1}) != digest_of({"a": "ä", "b": 1})
-    assert len(digest_of({"half a character": "\ud800"})) == 10
+    assert fingerprint({"a": 1, "b": "ä"}) == fingerprint({"b": "ä", "a": 1}) != fingerprint({"a": "ä", "b": 1})
+    assert len(fingerprint({"half a character": "\ud800"})) == 10
 
 
 @pytest.mark.parametrize("wrong", [{"beam": 0}, {"beam": 1.5}, {"length_penalty": -1.0}, {"split": "all"}, {"bem": 2}])

@@ -3,10 +3,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
+from shutil import copytree
 
 import pytest
+from matplotlib.figure import Figure
 
+from regard.inspection.study_page import Picture
 from regard.studies import report
 from regard.studies.conducting import jobs_of
 from regard.studies.definition import Study
@@ -23,10 +27,8 @@ def conducted(new_study: Callable[..., Study], tmp_path_factory: pytest.TempPath
     """The findings of two real runs."""
     folder = tmp_path_factory.mktemp("runs")
     study = new_study("conducted", vary=VARY, seeds=1, expect=[{"order": ["none", "dot"]}])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("signal.signal", lambda *_: None)  # this process is no worker
-        for job in jobs_of(study, folder):
-            assert work(job.request, Reporter())
+    for job in jobs_of(study, folder):
+        work(job.request, Reporter(BytesIO()))
     return gather(study, jobs_of(study, folder))
 
 
@@ -36,13 +38,49 @@ def test_all_files_of_a_report(conducted: Findings, tmp_path: Path):
         *("index.html", "report.md", "runs.csv", "summary.csv", "results.json", "pictures")
     }
     pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
-    assert {"exact-matches-of-each-run.png", "learning-curves-loss.png"} <= pictures
+    assert {"01-exact-matches-of-each-run.png", "02-learning-curves-loss.png"} <= pictures
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     for heading in ("Result", "Learning curves", "Score against source length", "The same sentences", "Every run"):
         assert f">{heading}</h2>" in page
     assert 'src="http' not in page
     assert "<script" not in page
     assert json.loads((tmp_path / "results.json").read_text())["runs"] == {"wanted": 2, "finished": 2}
+
+
+def test_pictures_of_an_earlier_report_go_and_others_stay(conducted: Findings, tmp_path: Path):
+    (tmp_path / "pictures").mkdir()
+    for name in ("99-older.png", "mine.png"):
+        (tmp_path / "pictures" / name).write_bytes(b"")
+    report.write_report(conducted, tmp_path)
+    names = [path.name for path in (tmp_path / "pictures").iterdir()]
+    assert "99-older.png" not in names
+    assert "mine.png" in names
+
+
+def test_a_model_that_is_damaged_does_not_spoil_the_report(conducted: Findings, tmp_path: Path):
+    copied = tmp_path / "run"
+    copytree(conducted.cells[1].results[0].run, copied)
+    (copied / "model.safetensors").write_bytes(b"cut off")
+    dot = replace(conducted.cells[1], results=(replace(conducted.cells[1].results[0], run=copied),))
+    findings = Findings(conducted.study, (conducted.cells[0], dot), 2, 2, ())
+    for sentence in report.sentences(findings):
+        assert sentence.attempts[1].picture is None
+        assert "this file is damaged" in sentence.attempts[1].note
+
+
+def test_models_of_one_seed_stand_side_by_side(new_findings: NewFindings):
+    findings = new_findings({"none": [0.1, 0.2, 0.3], "dot": [0.5, 0.6]}, vary=VARY)
+    none, dot = findings.cells
+    late = replace(dot, results=tuple(replace(result, seed=result.seed + 1) for result in dot.results))
+    shown = report.comparable(Findings(findings.study, (none, late), 6, 5, ()))
+    assert [(label, result.seed) for label, result in shown] == [("none", 2), ("dot", 2)]
+
+
+def test_names_of_pictures_are_short_and_all_different(tmp_path: Path):
+    pictures = [Picture(Figure(), alt) for alt in ("n" * 300, "n" * 400, "長さ", "深さ", "../../x")]
+    report.write_pictures(pictures, tmp_path)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == [f"01-{'n' * 60}.png", f"02-{'n' * 60}.png", "03-.png", "04-.png", "05-x.png"]
 
 
 def test_the_same_findings_give_the_same_report(conducted: Findings, tmp_path: Path):

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from statistics import fmean, variance
 
@@ -10,7 +12,7 @@ from scipy import stats
 
 from regard.errors import UserError
 from regard.evaluation.significance import randomise
-from regard.evaluation.statistics import holm, welch
+from regard.evaluation.statistics import holm, paired, welch
 from regard.studies.conducting import jobs_of
 from regard.studies.definition import Study
 from regard.studies.results import Findings, Result, gather
@@ -79,7 +81,7 @@ def test_one_seed_leaves_only_the_test_over_sentences(new_findings: NewFindings)
     ).comparisons
     assert comparison.p_seeds is None
     assert comparison.p_sentences is not None
-    assert comparison.sure
+    assert comparison.sure is None  # another training might say otherwise
 
 
 def test_only_seeds_that_both_have_are_paired(new_findings: NewFindings):
@@ -103,6 +105,60 @@ def test_other_sentences_cannot_be_paired(new_findings: NewFindings):
 def test_a_measure_that_does_not_go_by_sentences_has_only_seeds(new_findings: NewFindings):
     findings = new_findings(THREE, vary=VARY, measures=["validation_loss"])
     assert [c.over_sentences for c in findings.comparisons] == [None, None]
+
+
+def test_two_tests_that_point_in_opposite_directions_are_not_sure(new_findings: NewFindings):
+    shares = {"none": [0.5, 0.02, 0.01, 0.0, 0.01], "dot": [0.3, 0.9, 0.91]}
+    findings = new_findings(shares, vary=["model.attention.kind=none,dot"], seeds=5)
+    none, dot = findings.cells
+    lonely = Findings(
+        findings.study,
+        (
+            none,
+            replace(
+                dot,
+                results=tuple(replace(result, seed=seed) for result, seed in zip(dot.results, (1, 7, 8), strict=True)),
+            ),
+        ),
+        8,
+        8,
+        (),
+    )
+    (comparison,) = lonely.comparisons
+    assert comparison.over_sentences
+    assert comparison.over_seeds.mean > 0 > comparison.over_sentences.difference
+    assert comparison.sure is False
+
+
+def test_the_same_runs_tested_in_two_ways_are_pairs(new_findings: NewFindings):
+    shares = {"dot · beam 1": [0.3, 0.5, 0.7], "dot · beam 4": [0.35, 0.56, 0.75]}
+    findings = new_findings(shares, vary=["model.attention.kind=dot"], test=["beam=1,4"])
+    (comparison,) = findings.comparisons
+    assert comparison.over_seeds == paired(*reversed([cell.values("exact_match") for cell in findings.cells]))
+    assert comparison.sure
+
+
+def test_runs_about_different_texts_are_not_pooled(
+    new_findings: NewFindings, new_study: Callable[..., Study], tmp_path: Path
+):
+    study = new_study(seeds=2)
+    for job in jobs_of(study, tmp_path):
+        work(job.request, Reporter(BytesIO()))
+    run = jobs_of(study, tmp_path)[1].path
+    about = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(about | {"texts": {"train": "other"}}))
+    with pytest.raises(UserError, match="are about different texts; remove the older one"):
+        gather(study, jobs_of(study, tmp_path))
+
+
+def test_a_damaged_run_has_failed_and_the_others_count(new_study: Callable[..., Study], tmp_path: Path):
+    study = new_study(seeds=2)
+    for job in jobs_of(study, tmp_path):
+        work(job.request, Reporter(BytesIO()))
+    (jobs_of(study, tmp_path)[0].path / "run.json").unlink()
+    findings = gather(study, jobs_of(study, tmp_path))
+    assert [[result.seed for result in cell.results] for cell in findings.cells] == [[2]]
+    assert [(job.seed, "it has no run.json" in job.error) for job in findings.failures] == [(1, True)]
 
 
 def test_what_has_no_run_yet_is_compared_with_nothing(new_findings: NewFindings):
@@ -131,14 +187,11 @@ def test_of_errors_less_is_better(new_findings: NewFindings):
     assert [verdict.words for verdict in findings.verdicts] == ["as expected"]
 
 
-def test_what_runs_have_left_is_gathered(
-    new_study: Callable[..., Study], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("signal.signal", lambda *_: None)  # this process is no worker
+def test_what_runs_have_left_is_gathered(new_study: Callable[..., Study], tmp_path: Path):
     study = new_study(vary=["model.attention.kind=none,dot"], seeds=2, test=["beam=1,2"])
     jobs = jobs_of(study, tmp_path)
     for job in jobs[:3]:
-        assert work(job.request, Reporter())
+        work(job.request, Reporter(BytesIO()))
     findings = gather(study, jobs_of(study, tmp_path))
     assert (findings.wanted, findings.finished) == (4, 3)
     assert [len(cell.results) for cell in findings.cells] == [2, 2, 1, 1]
@@ -149,7 +202,19 @@ def test_what_runs_have_left_is_gathered(
     assert first.outputs == tuple(json.loads(exam.read_text())["outputs"])
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"evaluation": 1}', "\x00"])
+SOUND = {"evaluation": {"exact_match": 1.0}, "sources": ["a"], "lengths": [1], "targets": [["a"]], "outputs": ["a"]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "[]", "{}", "\x00"),
+        *(json.dumps(SOUND | {key: []}) for key in SOUND),
+        json.dumps(SOUND | {"targets": [[]]}),
+        json.dumps(SOUND | {"evaluation": {"exact_match": "much"}}),
+        json.dumps(SOUND | {"lengths": ["1"]}),
+    ],
+)
 def test_a_damaged_result_is_told_with_its_place(
     trained: Path, new_study: Callable[..., Study], tmp_path: Path, content: str
 ):

@@ -82,7 +82,7 @@ def test_markdown_keeps_its_columns_whatever_the_cells_hold():
 def test_csv_has_every_run_and_every_measure(new_findings: NewFindings):
     findings = new_findings(SHARES, vary=VARY, seeds=2)
     rows = list(csv.DictReader(StringIO(tables.runs_csv(findings))))
-    assert [(row["attention.kind"], row["seed"], row["exact_match"]) for row in rows] == [
+    assert [(row["model.attention.kind"], row["seed"], row["exact_match"]) for row in rows] == [
         ("none", "1", "0.1"),
         ("none", "2", "0.2"),
         ("dot", "1", "0.9"),
@@ -90,7 +90,7 @@ def test_csv_has_every_run_and_every_measure(new_findings: NewFindings):
     ]
     assert {row["bleu"] for row in rows} == {""}
     summaries = list(csv.DictReader(StringIO(tables.summary_csv(findings))))
-    (dot,) = [row for row in summaries if (row["attention.kind"], row["measure"]) == ("dot", "exact_match")]
+    (dot,) = [row for row in summaries if (row["model.attention.kind"], row["measure"]) == ("dot", "exact_match")]
     assert float(dot["mean"]) == pytest.approx(0.85)
     assert float(dot["variance"]) == pytest.approx(0.005)
 

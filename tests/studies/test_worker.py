@@ -2,33 +2,33 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import signal
-from collections.abc import Callable, Iterator
+import shutil
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from regard import experiments
+from regard import files
 from regard.errors import UserError
 from regard.evaluation.scores import Examination, as_json
 from regard.runs import MODEL, STATE, Run
 from regard.search import Search
-from regard.studies import worker
-from regard.studies.conducting import jobs_of
+from regard.studies import reading, worker
+from regard.studies.conducting import COMMAND, jobs_of
 from regard.studies.definition import Study
 from regard.studies.worker import STOPPED, Reporter, Request, work
+from regard.training import Stopped
+from regard.training.progress import read_state
 from regard.translator import Translator
 
 CLOCKS = {"seconds", "sentences_per_second"}
 
 
 @pytest.fixture
-def reporter() -> Iterator[Reporter]:
-    before = signal.getsignal(signal.SIGTERM)
-    yield Reporter()
-    signal.signal(signal.SIGTERM, before)
+def reporter() -> Reporter:
+    return Reporter(io.BytesIO())
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_request_survives_its_journey(request_of: Callable[..., Request]):
 def test_a_run_is_trained_and_sits_its_exams(request_of: Callable[..., Request], reporter: Reporter):
     request = request_of(test=["beam=1,3"])
     assert request.left() == request.exams
-    assert work(request, reporter)
+    work(request, reporter)
     assert request.left() == []
     run = Run(request.path)
     assert run.experiment == request.experiment
@@ -72,22 +72,25 @@ def test_a_run_is_trained_and_sits_its_exams(request_of: Callable[..., Request],
 
 
 def test_what_is_told_on_the_way(
-    request_of: Callable[..., Request],
-    reporter: Reporter,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    request_of: Callable[..., Request], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(worker, "TELL_EVERY", 0.0)
-    assert work(request_of(), reporter)
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    work(request_of(test=["beam=1,2"]), reporter)
+    assert isinstance(reporter.channel, io.BytesIO)
+    told = [json.loads(line) for line in reporter.channel.getvalue().splitlines()]
     training = [row for row in told if row["doing"] == "training"]
     assert (training[0]["done"], training[-1]["done"], training[-1]["total"]) == (0, 12, 12)
-    assert told[-1] == {"doing": "testing", "done": 50, "total": 50}
+    assert [row for row in told if row["doing"] == "testing"] == [
+        {"doing": "testing", "done": 0, "total": 100},
+        {"doing": "testing", "done": 50, "total": 100},
+        {"doing": "testing", "done": 50, "total": 100},
+        {"doing": "testing", "done": 100, "total": 100},
+    ]
 
 
 def test_an_exam_may_be_about_other_texts(request_of: Callable[..., Request], reporter: Reporter):
     request = request_of(test=["data.max_length=5,9"])
-    assert work(request, reporter)
+    work(request, reporter)
     ordinary, longer = result_of(request), result_of(request, 1)
     assert max(ordinary["lengths"]) == 5
     assert max(longer["lengths"]) == 9
@@ -95,13 +98,13 @@ def test_an_exam_may_be_about_other_texts(request_of: Callable[..., Request], re
 
 def test_a_new_exam_does_not_train_anew(request_of: Callable[..., Request], reporter: Reporter):
     request = request_of()
-    assert work(request, reporter)
+    work(request, reporter)
     before = [(request.path / name).stat().st_mtime_ns for name in (MODEL, STATE)]
     first = request.exams[0].file(request.path)
     first_before = first.stat().st_mtime_ns
     more = request_of(test=["beam=1,2"])
     assert more.path == request.path
-    assert work(more, reporter)
+    work(more, reporter)
     assert more.left() == []
     assert [(request.path / name).stat().st_mtime_ns for name in (MODEL, STATE)] == before
     assert first.stat().st_mtime_ns == first_before
@@ -116,14 +119,15 @@ def test_who_is_asked_to_stop_saves_and_goes_on_later(request_of: Callable[..., 
         steps += 1
         original(progress, loss)
         if steps == 5:
-            os.kill(os.getpid(), signal.SIGTERM)
+            reporter.stop()
 
     reporter.stepped = stepped  # type: ignore[method-assign]
-    assert not work(request, reporter)
+    with pytest.raises(Stopped):
+        work(request, reporter)
     assert steps == 5
     assert request.left() == request.exams
     reporter.stopping = False
-    assert work(request, reporter)
+    work(request, reporter)
     assert steps == 12
 
 
@@ -136,56 +140,129 @@ def test_an_exam_can_be_broken_off(request_of: Callable[..., Request], reporter:
         reporter.stopping = reporter.stopping or (doing == "testing" and done >= 20)
 
     reporter.tell = interrupt  # type: ignore[method-assign]
-    assert not work(request, reporter)
+    with pytest.raises(Stopped):
+        work(request, reporter)
     assert request.left() == request.exams
     assert not list(request.path.glob("exams/*"))
 
 
-def test_without_the_one_who_started_it_a_worker_stops(
+class BrokenPipe(io.RawIOBase):
+    """What is left of a channel when its reader is gone."""
+
+    def write(self, content: object) -> int:
+        raise BrokenPipeError
+
+
+def test_a_worker_to_whom_nobody_listens_saves_what_it_has_and_stops(
+    request_of: Callable[..., Request], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(worker, "TELL_EVERY", 0.0)  # as if steps were long
+    request = request_of()
+    deaf = Reporter(io.BytesIO())
+    began = deaf.began
+
+    def lose_the_reader(*given: Any) -> None:
+        began(*given)
+        deaf.channel = BrokenPipe()  # type: ignore[assignment]
+
+    deaf.began = lose_the_reader  # type: ignore[method-assign]
+    with pytest.raises(Stopped):
+        work(request, deaf)
+    _, progress = read_state(Run(request.path))
+    assert progress.step == 1
+
+
+def test_two_studies_that_want_the_same_run_take_turns(
     request_of: Callable[..., Request], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(os, "getppid", lambda: 1)
-    assert reporter.wants_to_stop()
+    monkeypatch.setattr(worker, "TELL_EVERY", 0.01)
     request = request_of()
-    assert not work(request, reporter)
-    assert Run(request.path).has(STATE)  # after the first step, from which it goes on
+    told: list[str] = []
+    with files.held(request.path.with_name(f".{request.path.name}.lock")) as alone:
+        assert alone
+
+        def wait(doing: str, *_: object, **__: object) -> None:
+            told.append(doing)
+            reporter.stopping = len(told) == 3
+
+        monkeypatch.setattr(reporter, "tell", wait)
+        with pytest.raises(Stopped):
+            work(request, reporter)
+    assert told == ["waiting"] * 3
+    reporter.stopping = False
+    work(request, reporter)
+    assert request.left() == []
 
 
-def test_as_a_process_it_ends_with_what_was_wrong(
-    request_of: Callable[..., Request], monkeypatch: pytest.MonkeyPatch, reporter: Reporter
-):
+Process = Callable[[Request], tuple[int, str, str]]
+
+
+@pytest.fixture
+def process() -> Process:
+    """The worker as a process of its own: its exit code, and what it wrote."""
+
+    def run(request: Request) -> tuple[int, str, str]:
+        done = subprocess.run(COMMAND, input=request.dump(), capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+@pytest.mark.slow
+def test_as_a_process_it_ends_with_what_was_wrong(request_of: Callable[..., Request], process: Process):
     request = request_of()
-    broken = experiments.load(
-        "copy", ["model.attention.kind=mean", "data.train=50", "data.validation=5", "data.test=5"]
-    )
     request.path.mkdir()
     (request.path / "notes.txt").write_text("mine")
-    for asked, message in (
-        (request, "this is not a run directory"),
-        (Request(request.path, broken, []), "run directory"),
-    ):
-        monkeypatch.setattr("sys.stdin", io.StringIO(asked.dump()))
-        with pytest.raises(SystemExit, match=message):
-            worker.main()
+    code, _, said = process(request)
+    assert code == 1
+    assert "this is not a run directory" in said
+    assert "Traceback" not in said
     assert (request.path / "notes.txt").read_text() == "mine"
 
 
-def test_as_a_process_it_tells_that_it_was_stopped(
-    request_of: Callable[..., Request], monkeypatch: pytest.MonkeyPatch, reporter: Reporter
+@pytest.mark.slow
+def test_as_a_process_it_stops_when_asked_and_goes_on_later(request_of: Callable[..., Request], process: Process):
+    request = request_of(set=["training.epochs=4000", "training.validate_every=100000"])
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as asked:
+        assert asked.stdin
+        assert asked.stdout
+        asked.stdin.write(request.dump())
+        asked.stdin.close()
+        for line in asked.stdout:
+            if json.loads(line)["doing"] == "training":
+                asked.terminate()
+                break
+        asked.stdout.read()
+        assert asked.wait(60) == STOPPED
+    _, progress = read_state(Run(request.path))
+    assert progress.step > 0
+
+
+def test_a_test_set_that_is_not_what_it_was_is_refused(
+    new_study: Callable[..., Study], corpus: Path, reporter: Reporter, tmp_path: Path
 ):
-    monkeypatch.setattr("sys.stdin", io.StringIO(request_of().dump()))
-    monkeypatch.setattr(Reporter, "wants_to_stop", lambda self: True)
-    with pytest.raises(SystemExit) as end:
-        worker.main()
-    assert end.value.code == STOPPED
+    shutil.copytree(corpus, tmp_path / "corpus")
+    settings = [
+        "data={task: files, source: de, target: en, text: {unit: words}}",
+        f"data.train={tmp_path}/corpus/train",
+    ]
+    settings += [f"data.{split}={tmp_path}/corpus/{split}" for split in ("validation", "test")]
+    plan = {"experiment": "clauses", "set": [*settings, "training.epochs=1", "training.batch_tokens=4000"]}
+    (job,) = jobs_of(reading.build("s", reading.from_options(**plan, seeds=1)), tmp_path / "runs")
+    work(job.request, reporter)
+    shutil.rmtree(job.path / "exams")
+    lines = (tmp_path / "corpus/test.de").read_text().splitlines()
+    (tmp_path / "corpus/test.de").write_text("\n".join(reversed(lines)) + "\n")
+    with pytest.raises(UserError, match="the test split is not what it was in training; remove this run"):
+        work(job.request, reporter)
 
 
 def test_an_exam_that_this_model_cannot_sit_is_a_mistake_of_the_user(
     request_of: Callable[..., Request], reporter: Reporter
 ):
     request = request_of(
-        set=["model.encoder.positions.kind=learned", "model.encoder.positions.longest=6"], test=["data.max_length=5,9"]
+        set=["model.encoder.positions.kind=learned", "model.encoder.positions.longest=6"], test=["data.max_length=9,5"]
     )
     with pytest.raises(UserError, match="positions"):
         work(request, reporter)
-    assert request.left() == request.exams[1:]  # the first one counts
+    assert request.left() == [request.exams[0]]  # the one that it can sit counts

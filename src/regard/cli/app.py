@@ -138,7 +138,7 @@ def compare(
     method: options.Method = None,
     config: Annotated[Path | None, typer.Option(help="A study that was written down: a YAML file.")] = None,
     out: Annotated[Path | None, typer.Option(help="The report's folder.  [default: studies/NAME]")] = None,
-    runs: Annotated[Path | None, typer.Option(help="The folder of its runs.  [default: OUT/runs]")] = None,
+    runs: options.Runs = None,
     jobs: options.Jobs = None,
     report: options.Report = False,
     as_json: options.WholeJson = False,
@@ -160,10 +160,11 @@ def compare(
         measures=measure,
         method=method and method.value,
     )
-    name = out.name if out else Path(str(config or experiment)).stem
-    study = reading.build(name, leaves, config.parent if config else Path())
-    out = out or Path("studies") / name
-    run_study(study, out, runs or out / "runs", jobs or cores(), report_only=report, as_json=as_json)
+    if out is None:
+        own = config is not None and config.name == "study.yaml"  # written by an earlier study, in its folder
+        out = config.parent if config and own else Path("studies") / Path(str(config or experiment)).stem
+    study = reading.build(out.resolve().name, leaves, config.parent if config else Path())
+    run_study(study, out, runs or out.parent / "runs", jobs or cores(), report_only=report, as_json=as_json)
 
 
 @app.command()
@@ -173,7 +174,7 @@ def study(
     seeds: options.Seeds = None,
     method: options.Method = None,
     out: Annotated[Path | None, typer.Option(help="The report's folder.  [default: studies/NAME]")] = None,
-    runs: Annotated[Path | None, typer.Option(help="The folder of all studies' runs.  [default: studies/runs]")] = None,
+    runs: options.Runs = None,
     jobs: options.Jobs = None,
     report: options.Report = False,
     as_json: options.WholeJson = False,
@@ -190,11 +191,9 @@ def study(
     leaves += reading.from_options(set=set_, seeds=seeds, method=method and method.value)
     from regard.cli.comparing import run_study
 
-    folder = Path("studies")
+    out = out or Path("studies") / name
     built = reading.build(name, leaves)
-    run_study(
-        built, out or folder / name, runs or folder / "runs", jobs or cores(), report_only=report, as_json=as_json
-    )
+    run_study(built, out, runs or out.parent / "runs", jobs or cores(), report_only=report, as_json=as_json)
 
 
 def cores() -> int:

@@ -27,35 +27,35 @@ if TYPE_CHECKING:
 def run_study(study: Study, out: Path, runs: Path, at_once: int, *, report_only: bool, as_json: bool) -> None:
     """Conduct what is left of a study, write its report, and print what it found."""
     jobs = jobs_of(study, runs)
-    with held(out, study):
-        files.write(out / DEFINITION, study.dump().encode())
-        if not report_only:
-            conduct_aloud(study, jobs, at_once, out)
+    check_folder(study, out, is_there=report_only)
+    if report_only:
         for job in jobs:
-            if job.state == "failed":
-                print(f"regard: {name_of(job)} failed: {job.error}", file=sys.stderr)
-        if not any(job.state == "done" for job in jobs):
-            raise UserError(f"{out}: no run is finished, so there is nothing to report")
+            job.recall_failure()
+            tell_failure(job)
         report(study, jobs, out, as_json)
+    else:
+        out.mkdir(parents=True, exist_ok=True)
+        with files.locked(out) as alone:
+            if not alone:
+                raise UserError(f"{out}: another process is at work here; --report tells what is finished")
+            files.write(out / DEFINITION, study.dump().encode())
+            conduct_aloud(study, jobs, at_once, out)
+            report(study, jobs, out, as_json)
     if any(job.state == "failed" for job in jobs):
         sys.exit(1)
 
 
-@contextmanager
-def held(out: Path, study: Study) -> Iterator[None]:
-    """The folder of a study, for this process alone. That of another study, or of something else, is left as it is."""
+def check_folder(study: Study, out: Path, is_there: bool) -> None:
+    """The folder of another study, or of something else, is left as it is."""
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: this is a file; choose another --out")
     known = documents.read(out / DEFINITION)
     if known is None and out.is_dir() and any(out.iterdir()):
         raise UserError(f"{out}: this is not a study's folder: it has no {DEFINITION}; choose another --out")
+    if known is None and is_there:
+        raise UserError(f"{out}: there is no such study yet; without --report it is conducted")
     if known is not None and not continues(study, known, str(out / DEFINITION)):
         raise UserError(f"{out}: this folder holds another study, told in its {DEFINITION}; choose another --out")
-    out.mkdir(parents=True, exist_ok=True)
-    with files.locked(out) as alone:
-        if not alone:
-            raise UserError(f"{out}: another process is at work here")
-        yield
 
 
 def conduct_aloud(study: Study, jobs: Sequence[Job], at_once: int, out: Path) -> None:
@@ -73,7 +73,14 @@ def report(study: Study, jobs: Sequence[Job], out: Path, as_json: bool) -> None:
     from regard.studies.results import gather
     from regard.studies.tables import all_tables, dump_json
 
+    failed = [job for job in jobs if job.state == "failed"]
     findings = gather(study, jobs)
+    for job in findings.failures:
+        if job not in failed:
+            tell_failure(job)
+    if not any(cell.results for cell in findings.cells):
+        print(f"regard: {out}: no run is finished, so there is nothing to report", file=sys.stderr)
+        sys.exit(1 if findings.failures else 2)
     write_report(findings, out)
     if as_json:
         print(dump_json(findings))
@@ -81,6 +88,12 @@ def report(study: Study, jobs: Sequence[Job], out: Path, as_json: bool) -> None:
     for table in all_tables(findings):
         print(f"{table.caption}\n{aligned([table.head, *table.rows])}\n")
     print(f"{out / PAGE}: the whole report")
+
+
+def tell_failure(job: Job) -> None:
+    if job.state == "failed":
+        for line in job.error.splitlines():
+            print(f"regard: {name_of(job)} failed: {line}", file=sys.stderr)
 
 
 def name_of(job: Job) -> str:
@@ -100,14 +113,14 @@ class PlainWatcher:
         self.told_at = time.monotonic()
 
     def changed(self, job: Job) -> None:
-        ended = f" after {clock(job.seconds)}" if job.state != "running" else ""
-        self.tell(f"{name_of(job)}: {job.state}{ended}{f': {job.error}' if job.error else ''}")
+        self.tell(f"{name_of(job)}: {job.state}{f' after {clock(job.seconds)}' if job.state != 'running' else ''}")
+        tell_failure(job)
 
     def looked(self, jobs: Sequence[Job]) -> None:
         if time.monotonic() - self.told_at >= PLAIN_EVERY:
             for job in jobs:
                 if job.state == "running":
-                    self.tell(f"{name_of(job)}: {progress_of(job)}")
+                    self.tell(f"{name_of(job)}: {'  '.join(progress_of(job))}")
             self.tell(self.summary(jobs))
 
     def wants_to_stop(self) -> bool:
@@ -124,11 +137,12 @@ class PlainWatcher:
         print(line, file=sys.stderr, flush=True)
 
 
-def progress_of(job: Job) -> str:
+def progress_of(job: Job) -> list[str]:
+    """What it does, how much is done, the rate and, where it is known, the time left."""
     unit = {"training": "steps", "testing": "sentences"}.get(job.doing, "pairs")
     of_total = f"/{job.total:,}" if job.total is not None else ""
-    left = f"  {clock(job.left)} left" if job.left is not None else ""
-    return f"{job.doing or 'starting'}  {job.done:,}{of_total} {unit}  {job.rate:,.1f} {unit}/s{left}"
+    left = [f"{clock(job.left)} left"] if job.left is not None else []
+    return [job.doing or "starting", f"{job.done:,}{of_total} {unit}", f"{job.rate:,.1f} {unit}/s", *left]
 
 
 class LiveWatcher(PlainWatcher):
@@ -158,7 +172,7 @@ class LiveWatcher(PlainWatcher):
             table.add_column(name, justify="right" if name in ("seed", "done", "rate", "left") else "left")
         for job in jobs:
             if job.state == "running":
-                doing, done, rate, *left = progress_of(job).split("  ")
+                doing, done, rate, *left = progress_of(job)
                 bar = ProgressBar(total=job.total or 1, completed=job.done if job.total else 0, width=24)
                 table.add_row(escape(job.label), str(job.seed), doing, bar, done, rate, *left)
         return table

@@ -16,6 +16,9 @@ WholeJson = Annotated[bool, typer.Option("--json", help="For programs: all of it
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
 Seeds = Annotated[int | None, typer.Option(help="How often each is trained, with seeds 1, 2, …  [default: 3]")]
 Jobs = Annotated[int | None, typer.Option(min=1, help="How many runs at a time.  [default: one for each core]")]
+Runs = Annotated[
+    Path | None, typer.Option(help="The folder of run directories, which studies share.  [default: runs, beside OUT]")
+]
 Report = Annotated[bool, typer.Option("--report", help="Train nothing; only report on what is finished.")]
 Width = Annotated[int, typer.Option("--beam", help="The width of the beam; 1 is greedy.", rich_help_panel=SEARCH)]
 LengthPenalty = Annotated[

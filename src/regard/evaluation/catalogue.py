@@ -24,9 +24,6 @@ class Measure:
     def percent(self) -> bool:
         return self.form.endswith("%}")
 
-    def show(self, value: float) -> str:
-        return self.form.format(value)
-
 
 MEASURES = {
     "exact_match": Measure("exact matches", "{:.1%}", by_sentence=True),
@@ -35,7 +32,7 @@ MEASURES = {
     "bleu": Measure("BLEU", "{:.2f}", by_sentence=True, only="bleu"),
     "bleu_lc": Measure("BLEU, lowercased", "{:.2f}", by_sentence=True, only="bleu"),
     "chrf": Measure("chrF2", "{:.2f}", by_sentence=True, only="bleu"),
-    "unfinished": Measure("cut off", "{:,}", higher_is_better=False),
+    "unfinished": Measure("cut off", "{:,g}", higher_is_better=False),
     "log_probability": Measure("log-probability", "{:.3f}"),
     "token_accuracy": Measure("right tokens", "{:.2%}"),
     "aligned": Measure("looks at an aligned token", "{:.1%}"),

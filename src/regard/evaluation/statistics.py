@@ -73,6 +73,20 @@ def welch(values: Sequence[float], others: Sequence[float]) -> Difference:
     return Difference(mean, mean - margin, mean + margin, student(abs(mean) / math.sqrt(total), freedom))
 
 
+def paired(values: Sequence[float], others: Sequence[float]) -> Difference:
+    """Student's test of pairs: the same runs in two ways. What differs from run to run is left out of account.
+
+    d = value − other        t = mean of d / √(variance of d / n)        interval = that of the mean of d
+    """
+    found = summarise([value - other for value, other in zip(values, others, strict=True)])
+    if found.variance is None:
+        return Difference(found.mean, None, None, None)
+    if found.variance == 0:
+        return Difference(found.mean, found.mean, found.mean, 1.0 if found.mean == 0 else 0.0)
+    t = abs(found.mean) / math.sqrt(found.variance / found.count)
+    return Difference(found.mean, found.low, found.high, student(t, found.count - 1))
+
+
 def student(t: float, freedom: float) -> float:
     """P(|T| > t) for Student's distribution with ν = `freedom` degrees of freedom, any real number from 1.
 

@@ -17,7 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike, NDArray
 
-from regard.inspection.figures import ems, literal, printable, say
+from regard.errors import printable
+from regard.inspection.figures import ems, literal, say
 from regard.inspection.words import bare, spans, word_starts
 
 COLOURS = "inferno"  # black to bright in even steps, also in grey print and to colour-blind eyes

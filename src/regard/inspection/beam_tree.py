@@ -19,9 +19,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch, Patch, PathPatch
 from matplotlib.path import Path
 
+from regard.errors import printable
 from regard.inspection.attention_map import label
 from regard.inspection.curves import BLACK, BLUE, GREEN, VERMILION
-from regard.inspection.figures import ems, literal, printable, say
+from regard.inspection.figures import ems, literal, say
 
 Place = tuple[int, float]  # column and row
 

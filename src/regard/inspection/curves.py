@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
-from regard.errors import UserError
-from regard.inspection.figures import literal, printable
+from regard.errors import UserError, printable
+from regard.inspection.figures import literal
 
 Metrics = Sequence[Mapping[str, object]]
 Points = tuple[list[float], list[float]]  # steps, values

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import fontManager
 
 from regard import files
-from regard.errors import UserError, suggest
+from regard.errors import UserError, printable, suggest
 
 DOTS_PER_INCH = 200
 
@@ -79,11 +79,6 @@ def fonts() -> list[str]:
     # Asking for a font that is not there would log a complaint for each piece of text.
     installed = {font.name for font in fontManager.ttflist}
     return ["DejaVu Sans", *(name for name in WIDER_FONTS if name in installed), "sans-serif"]
-
-
-def printable(text: str) -> str:
-    """The text with line breaks, control characters and the like as visible escapes, such as `\\n`."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def ems(text: str) -> float:

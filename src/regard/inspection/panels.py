@@ -15,8 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from regard.errors import printable
 from regard.inspection.curves import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
-from regard.inspection.figures import ems, fonts, literal, printable
+from regard.inspection.figures import ems, fonts, literal
 
 # No two of the first 28 lines have the same colour and style, and neighbours differ in colour, style and marker.
 # The eighth colour of Okabe and Ito, yellow, can hardly be seen on white.

@@ -13,9 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from tempfile import TemporaryFile
 from threading import Thread
-from typing import Literal, Protocol
+from typing import IO, Any, Literal, Protocol
 
+from regard import files
 from regard.studies.definition import Study
 from regard.studies.worker import STOPPED, Request
 
@@ -43,6 +45,7 @@ class Job:
     error: str = ""
     asked: bool = False  # to stop
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
+    words: IO[bytes] | None = field(default=None, repr=False)  # what the process has to say besides
 
     @property
     def path(self) -> Path:
@@ -50,7 +53,7 @@ class Job:
 
     @property
     def log(self) -> Path:
-        """What the process has to say besides; kept if it failed."""
+        """What the process had to say, if it failed."""
         return self.path.parent / f"{self.path.name}.log"
 
     @property
@@ -64,10 +67,15 @@ class Job:
         return (self.total - self.done) / self.rate if self.total is not None and self.rate > 0 else None
 
     def hear(self, line: str) -> None:
-        told = json.loads(line)
+        told: dict[str, Any] = json.loads(line)
         if told["doing"] != self.doing:
             self.doing, self.first, self.phase_began = told["doing"], told["done"], time.monotonic()
         self.done, self.total = told["done"], told["total"]
+
+    def recall_failure(self) -> None:
+        """What is not done, and has left a log, failed the last time."""
+        if self.state == "waiting" and self.log.is_file():
+            self.state, self.error = "failed", _last_words(self.log.read_text(encoding="utf-8", errors="replace"), 1)
 
 
 News = SimpleQueue[tuple[Job, str | None]]  # a line that a job's process has written; None: it has ended
@@ -136,9 +144,9 @@ def seconds_left(jobs: Sequence[Job], at_once: int) -> float | None:
     """A guess: a run that waits takes as long as those that are known, on average. None: none is known yet."""
     now = time.monotonic()
     running = [job for job in jobs if job.state == "running"]
-    under_way = [job.left for job in running if job.doing == "training" and job.left is not None]
+    under_way = [job.left for job in running if job.left is not None]
     known = [job.seconds for job in jobs if job.state == "done" and job.seconds]
-    known += [now - job.began + job.left for job in running if job.doing == "training" and job.left is not None]
+    known += [now - job.began + job.left for job in running if job.left is not None]
     if not known:
         return None
     waiting = sum(job.state == "waiting" for job in jobs)
@@ -147,16 +155,17 @@ def seconds_left(jobs: Sequence[Job], at_once: int) -> float | None:
 
 def _start(job: Job, news: News) -> None:
     job.path.parent.mkdir(parents=True, exist_ok=True)
-    with job.log.open("wb") as log:
-        process = subprocess.Popen(
-            COMMAND,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            encoding="utf-8",
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            start_new_session=True,  # Ctrl-C is for this process, which then asks the others
-        )
+    job.words = TemporaryFile()  # noqa: SIM115 (closed when the process has ended)
+    process = subprocess.Popen(
+        COMMAND,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=job.words,
+        encoding="utf-8",
+        errors="replace",
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        start_new_session=True,  # Ctrl-C is for this process, which then asks the others
+    )
     job.process, job.state, job.began, job.doing = process, "running", time.monotonic(), ""
     Thread(target=_listen, args=(job, process, news), daemon=True).start()
     assert process.stdin
@@ -166,11 +175,13 @@ def _start(job: Job, news: News) -> None:
 
 def _listen(job: Job, process: subprocess.Popen[str], news: News) -> None:
     assert process.stdout
-    with process.stdout as lines:
-        for line in lines:
-            news.put((job, line))
-    process.wait()
-    news.put((job, None))
+    try:
+        with process.stdout as lines:
+            for line in lines:
+                news.put((job, line))
+        process.wait()
+    finally:
+        news.put((job, None))
 
 
 def _heard(news: News) -> Iterator[tuple[Job, str | None]]:
@@ -190,23 +201,29 @@ def _ask_to_stop(job: Job) -> None:
 def _end(job: Job) -> None:
     """Its process is gone: how did it end?"""
     assert job.process
+    assert job.words
     code = job.process.returncode
-    job.seconds, job.process = time.monotonic() - job.began, None
+    with job.words as words:
+        words.seek(0)
+        said = words.read().decode(errors="replace").strip()
+    job.seconds, job.process, job.words = time.monotonic() - job.began, None, None
     if code == 0 and not job.request.left():
         job.state = "done"
-        job.log.unlink(missing_ok=True)
     elif code == STOPPED or (job.asked and code == -signal.SIGTERM):  # which may come before it can listen
         job.state = "stopped"
-        job.log.unlink(missing_ok=True)
     else:
-        job.state, job.error = "failed", _last_words(job.log, code)
+        job.state, job.error = "failed", _last_words(said, code)
+    if job.state == "failed":
+        files.write(job.log, f"{said or job.error}\n".encode())
+    else:
+        job.log.unlink(missing_ok=True)
 
 
-def _last_words(log: Path, code: int) -> str:
+def _last_words(said: str, code: int) -> str:
     """What a process said was wrong: all of it, or the last line of a traceback."""
-    said = log.read_text(encoding="utf-8", errors="replace").strip()
+    said = said.strip()
     if code < 0:
-        return f"ended by {signal.Signals(-code).name}" + (f"; see {log}" if said else "")
+        return f"ended by {signal.Signals(-code).name}"
     if "Traceback (most recent call last)" in said:
-        return f"{said.splitlines()[-1]} (see {log})"
+        return said.splitlines()[-1]
     return said or (f"ended with code {code}" if code else "ended without a result")

@@ -16,11 +16,11 @@ from pydantic import BeforeValidator, Field, field_validator
 from regard import documents
 from regard.config import Experiment
 from regard.documents import Leaf
-from regard.errors import suggest
+from regard.errors import printable, suggest
 from regard.evaluation.catalogue import MEASURES, main_measure
 from regard.experiments import Setting
 from regard.settings import Section
-from regard.studies.exams import Exam, digest_of
+from regard.studies.exams import Exam, fingerprint
 
 
 def label_of(value: object) -> str:
@@ -48,14 +48,18 @@ class Expectation(Section):
     where: dict[Label, Label] = Field(default_factory=dict)  # only at these options of other axes
     says: str = ""  # why
 
-    def place(self, axes: Sequence[Axis]) -> int | None:
-        """The number of the axis whose options are ordered; None: there is none."""
-        found = (
-            place
-            for place, axis in enumerate(axes)
-            if axis.name not in self.where and set(self.order) <= set(axis.labels)
-        )
-        return next(found, None)
+    @field_validator("order")
+    @classmethod
+    def _has_no_repetitions(cls, order: list[str]) -> list[str]:
+        for label in order:
+            if order.count(label) > 1:
+                raise ValueError(f"{label!r} stands here twice")
+        return order
+
+    def places(self, axes: Sequence[Axis]) -> list[int]:
+        """The numbers of the axes that have these options; there should be one."""
+        free = ((place, axis) for place, axis in enumerate(axes) if axis.name not in self.where)
+        return [place for place, axis in free if set(self.order) <= set(axis.labels)]
 
 
 class Plan(Section):
@@ -113,7 +117,8 @@ class Axis:
 
     def name_of(self, label: str) -> str:
         """An option for those who do not see which axis it is of: a bare `3` or `false` says nothing."""
-        return f"{self.title} {label}" if is_number(label) or label in ("true", "false", "null") else label
+        bare = is_number(label) or label in ("true", "false", "null")
+        return printable(f"{self.title} {label}" if bare else label)
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ class Condition:
     def run_name(self, seed: int) -> str:
         """The same for the same settings, whatever a study calls them."""
         settings = self.experiment.model_dump(exclude={"description": True, "training": {"seed"}})
-        return f"{settings['data']['task']}-{digest_of(settings)}-{seed}"
+        return f"{settings['data']['task']}-{fingerprint(settings)}-{seed}"
 
 
 @dataclass(frozen=True)
@@ -153,9 +158,10 @@ class Study:
     @property
     def baseline(self) -> Mapping[str, str]:
         """For some axes, the option that the others are held against."""
-        if self.plan.baseline or not self.axes:
+        if self.plan.baseline:
             return self.plan.baseline
-        return {self.axes[0].name: self.axes[0].options[0].label}
+        first = next((axis for axis in self.axes if len(axis.options) > 1), None)
+        return {first.name: first.options[0].label} if first else {}
 
     def baseline_of(self, condition: Condition) -> Condition | None:
         """The same with the baseline's options; None for a baseline itself."""
@@ -183,8 +189,7 @@ class Study:
     def expected(self) -> Iterator[tuple[Expectation, Condition, Condition]]:
         """Each pair of neighbours in an expected order: the worse and the better, all else being equal."""
         for expectation in self.plan.expect:
-            place = expectation.place(self.axes)
-            assert place is not None, "an order that no axis has is refused when a study is read"
+            (place,) = expectation.places(self.axes)  # any other order is refused when a study is read
             for condition in self.conditions:
                 held = dict(zip((axis.name for axis in self.axes), condition.labels, strict=True))
                 if condition.labels[place] == expectation.order[0] and expectation.where.items() <= held.items():

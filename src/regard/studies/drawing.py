@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from statistics import fmean
 
 from matplotlib.figure import Figure
@@ -12,7 +12,7 @@ from regard.evaluation.catalogue import MEASURES
 from regard.inspection.comparison import Band, Dots, draw_bands, draw_dots
 from regard.inspection.study_page import Picture
 from regard.studies.definition import Axis, Condition, is_number
-from regard.studies.results import Cell, Findings, Result
+from regard.studies.results import Cell, Findings
 
 MOST_BINS = 8
 FEWEST_SENTENCES = 20  # in a bin: a score of fewer says little
@@ -70,16 +70,16 @@ def _of_seed(cell: Cell, seed: int, name: str) -> float | None:
 
 def curves(findings: Findings) -> Iterator[Picture]:
     """How training went: losses with a teacher and without, and how much came out right without."""
-    trained = {findings.study.training_label(cell.condition): cell for cell in reversed(findings.cells) if cell.results}
-    cells = dict(reversed(trained.items()))  # runs are trained once, however often they are tested
+    cells = {cell.condition.run_name(1): cell for cell in reversed(findings.cells) if cell.results}
+    trained = [(findings.study.training_label(cell.condition), cell) for cell in reversed(cells.values())]
     ways = {"validation_loss": "teacher-forced", "free_running_loss": "free-running"}
     losses = [
-        band for key, panel in ways.items() for label, cell in cells.items() for band in _curve(label, cell, key, panel)
+        band for key, panel in ways.items() for label, cell in trained for band in _curve(label, cell, key, panel)
     ]
     if losses:
         caption = "Loss on the validation set, reading the true tokens (teacher-forced) or its own (free-running)."
         yield Picture(draw_bands(losses, "step", "validation loss"), "learning curves: loss", caption)
-    exact = [band for label, cell in cells.items() for band in _curve(label, cell, "free_running_exact_match", "")]
+    exact = [band for label, cell in trained for band in _curve(label, cell, "free_running_exact_match", "")]
     if any(value for band in exact for run in band.runs for value in run):
         picture = draw_bands(exact, "step", "exact matches", percent=True)
         yield Picture(
@@ -101,28 +101,40 @@ def lengths(findings: Findings) -> Iterator[Picture]:
     name = findings.measure
     if not MEASURES[name].by_sentence:
         return
-    points: dict[tuple[str, str], dict[float, list[float | None]]] = {}
-    most = max((len(cell.results) for cell in findings.cells), default=0)
-    for cell in findings.cells:
-        for length, values in _by_length(cell.results, name):
-            key = _panel_and_line(findings, cell.condition)
-            points.setdefault(key, {})[length] = [*values, *[None] * (most - len(values))]
-    bands = [
-        Band(line, tuple(sorted(own)), tuple(zip(*(own[length] for length in sorted(own)), strict=True)), panel)
-        for (panel, line), own in points.items()
-        if len(own) > 1
-    ]
+    bands = [band for cells in _lines(findings) if len((band := _length_band(findings, cells, name)).x) > 1]
     if bands:
         measure = MEASURES[name]
         figure: Figure = draw_bands(bands, "source length, in tokens", measure.title, measure.percent)
         yield Picture(figure, f"{measure.title} against source length", "Sentences of like length are scored together.")
 
 
-def _by_length(results: Sequence[Result], name: str) -> Iterator[tuple[float, list[float | None]]]:
-    """(mean length, score of each run) for sentences of like length, about as many in each bin."""
-    for places in bins_of(results[0].lengths) if results else ():
-        mean = fmean(results[0].lengths[place] for place in places)
-        yield mean, [result.counts(name).of(places) for result in results]
+def _lines(findings: Findings) -> list[list[Cell]]:
+    """Cells that are one line: exams of other texts only add lengths to it, unless they are of the same lengths."""
+    lines: dict[tuple[str, ...], list[Cell]] = {}
+    for cell in findings.cells:
+        rest = tuple(name for axis, name in findings.study.options(cell.condition) if not axis.is_about_texts)
+        if cell.results:
+            lines.setdefault(rest, []).append(cell)
+    return [part for cells in lines.values() for part in ([cells] if _are_apart(cells) else [[cell] for cell in cells])]
+
+
+def _are_apart(cells: Sequence[Cell]) -> bool:
+    ranges = sorted((min(cell.results[0].lengths), max(cell.results[0].lengths)) for cell in cells)
+    return all(before[1] < after[0] for before, after in pairwise(ranges))
+
+
+def _length_band(findings: Findings, cells: Sequence[Cell], name: str) -> Band:
+    seeds = sorted({result.seed for cell in cells for result in cell.results})
+    points: dict[float, tuple[float | None, ...]] = {}
+    for cell in cells:
+        known = {result.seed: result.counts(name) for result in cell.results}
+        lengths = cell.results[0].lengths
+        for places in bins_of(lengths):
+            mean = fmean(lengths[place] for place in places)
+            points[mean] = tuple(known[seed].of(places) if seed in known else None for seed in seeds)
+    x = tuple(sorted(points))
+    panel, label = _panel_and_line(findings, cells)
+    return Band(label, x, tuple(zip(*(points[length] for length in x), strict=True)), panel)
 
 
 def bins_of(lengths: Sequence[int]) -> list[list[int]]:
@@ -137,12 +149,13 @@ def bins_of(lengths: Sequence[int]) -> list[list[int]]:
     return bins
 
 
-def _panel_and_line(findings: Findings, condition: Condition) -> tuple[str, str]:
-    """With several axes, the first has a panel for each option. An axis of other test texts only adds lengths."""
-    labels = [label for axis, label in findings.study.options(condition) if not axis.is_about_texts]
-    if len(labels) > 1:
-        return labels[0], " · ".join(labels[1:])
-    return "", labels[0] if labels else findings.study.label(condition)
+def _panel_and_line(findings: Findings, cells: Sequence[Cell]) -> tuple[str, str]:
+    """With several axes, the first has a panel for each option."""
+    options = findings.study.options(cells[0].condition)
+    names = [name for axis, name in options if len(cells) == 1 or not axis.is_about_texts]
+    if len(names) > 1:
+        return names[0], " · ".join(names[1:])
+    return "", findings.study.training_label(cells[0].condition)
 
 
 def _tested(findings: Findings, condition: Condition) -> str:

@@ -38,9 +38,9 @@ class Exam:
 
     def file(self, run: Path) -> Path:
         """Where the result of a run is kept."""
-        return run / FOLDER / f"{digest_of(self.as_json())}.json"
+        return run / FOLDER / f"{fingerprint(self.as_json())}.json"
 
 
-def digest_of(tree: dict[str, Any]) -> str:
+def fingerprint(tree: dict[str, Any]) -> str:
     """Ten characters that stand for these settings."""
     return sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:10]

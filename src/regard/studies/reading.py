@@ -120,18 +120,23 @@ def build(name: str, leaves: Iterable[Leaf], folder: Path = Path()) -> Study:
     _check_plan(plan, axes, draft.origin)
     conditions = list(_conditions(plan, common, vary, tests, folder))
     _check_conditions(name, conditions)
-    _check_measures(plan, conditions[0], draft.origin)
+    _check_measures(plan, conditions, draft.origin)
     return Study(name, plan, axes, tuple(conditions), tuple(_at_home(kept)))
 
 
 def continues(study: Study, text: str, where: str) -> bool:
-    """Is this the study that `text` tells of, or has that one grown to be this?"""
-    old = parse(text, where)
-    axes = {leaf.path[:2] for leaf in old if leaf.path[0] in ("vary", "test") and len(leaf.path) > 1}
-    experiment, known = (
-        [leaf.value for leaf in leaves if leaf.path == ("experiment",)] for leaves in (study.leaves, old)
-    )
-    return experiment == known and axes <= {leaf.path[:2] for leaf in study.leaves}
+    """Is this the study that `text` tells of, or has that one grown to be this: by seeds, options or axes?"""
+    old = {_address(leaf.path): leaf.value for leaf in parse(text, where)}
+    new = {leaf.path: leaf.value for leaf in study.leaves}
+    for path in old.keys() | new.keys():
+        known, now = old.get(path), new.get(path)
+        if path[0] in ("experiment", "set") and known != now:
+            return False
+        if path[0] in ("vary", "test") and path in old:
+            grown = isinstance(known, list) and isinstance(now, list) and all(value in now for value in known)
+            if known != now and not grown:
+                return False
+    return True
 
 
 def _address(path: KeyPath) -> KeyPath:
@@ -228,7 +233,14 @@ def _check_plan(plan: Plan, axes: Sequence[Axis], origin: Origin) -> None:
         if label not in labels[name]:
             raise UserError(f"{where}: {key}: {name} has no {label!r}; {suggest(label, labels[name])}")
     for expectation in plan.expect:
-        if expectation.place(axes) is None:
+        places = expectation.places(axes)
+        if len(places) > 1:
+            both = " and ".join(axes[place].name for place in places)
+            raise UserError(
+                f"{origin(('expect',))}: expect: {both} have all of {', '.join(expectation.order)}; "
+                "name options of the one that is not meant by where"
+            )
+        if not places:
             free = [f"{name} has {', '.join(known)}" for name, known in labels.items() if name not in expectation.where]
             raise UserError(
                 f"{origin(('expect',))}: expect: no axis{' besides those of where' if expectation.where else ''} "
@@ -245,9 +257,9 @@ def _check_conditions(name: str, conditions: Sequence[Condition]) -> None:
             raise UserError(f"{name}: {labels[0]} and {labels[1]} are the same; nothing differs but the name")
 
 
-def _check_measures(plan: Plan, condition: Condition, origin: Origin) -> None:
-    scored_by = condition.experiment.data.scored_by
-    possible = [name for name, measure in MEASURES.items() if measure.only in (None, scored_by)]
+def _check_measures(plan: Plan, conditions: Sequence[Condition], origin: Origin) -> None:
+    kinds = {None, *(condition.experiment.data.scored_by for condition in conditions)}
+    possible = [name for name, measure in MEASURES.items() if measure.only in kinds]
     for name in plan.measures:
         if name not in possible:
             raise UserError(f"{origin(('measures',))}: measures: this task has no {name}; {suggest(name, possible)}")

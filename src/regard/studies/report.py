@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from regard import files
+from regard.errors import UserError
 from regard.evaluation.bleu import sentence_chrf
 from regard.inspection import attention_map, figures
 from regard.inspection.study_page import Attempt, Page, Picture, Section, Sentence, render
@@ -22,24 +23,33 @@ PAGE, PICTURES = "index.html", "pictures"
 MOST_ATTEMPTS = 12
 LONGEST_SHOWN = 40  # tokens: the map of a longer sentence could not be read in a column
 SENTENCES = 3
+MOST_LOOKED_AT = 3_000  # sentences, to choose among
 
 
 def write_report(findings: Findings, out: Path) -> None:
-    """All of it; each file appears whole, the page last."""
-    built = page(findings)
-    for picture in (block for section in built.sections for block in section.blocks if isinstance(block, Picture)):
-        figures.save(
-            picture.figure, out / PICTURES / f"{re.sub(r'[^a-z0-9]+', '-', picture.alt.lower()).strip('-')}.png"
-        )
-    contents = {
-        "report.md": markdown(findings).encode(),
-        "runs.csv": tables.runs_csv(findings).encode(),
-        "summary.csv": tables.summary_csv(findings).encode(),
-        "results.json": tables.dump_json(findings).encode(),
-        PAGE: render(built),
+    """All of it. Each file appears whole, and numbers come first, in case that something cannot be drawn."""
+    texts = {
+        "report.md": markdown(findings),
+        "runs.csv": tables.runs_csv(findings),
+        "summary.csv": tables.summary_csv(findings),
+        "results.json": tables.dump_json(findings),
     }
-    for name, content in contents.items():
-        files.write(out / name, content)
+    for name, text in texts.items():
+        files.write(out / name, text.encode("utf-8", "backslashreplace"))
+    built = page(findings)
+    write_pictures([b for section in built.sections for b in section.blocks if isinstance(b, Picture)], out / PICTURES)
+    files.write(out / PAGE, render(built))
+
+
+def write_pictures(pictures: Sequence[Picture], folder: Path) -> None:
+    """As files, for slides; those of an earlier report go."""
+    slugs = [re.sub(r"[^a-z0-9]+", "-", picture.alt.lower()).strip("-")[:60] for picture in pictures]
+    names = [f"{number:02d}-{slug}.png" for number, slug in enumerate(slugs, start=1)]
+    for old in folder.glob("[0-9][0-9]-*.png"):
+        if old.name not in names:
+            old.unlink()
+    for name, picture in zip(names, pictures, strict=True):
+        figures.save(picture.figure, folder / name)
 
 
 def markdown(findings: Findings) -> str:
@@ -61,11 +71,11 @@ def facts(findings: Findings) -> dict[str, str]:
         + ("" if findings.finished == findings.wanted else ": what follows is about these alone"),
         "seeds": f"{study.plan.seeds}",
     }
-    first = next((result for cell in findings.cells for result in cell.results), None)
-    if first:
-        known["test"] = f"{len(first.outputs):,} sentences"
-        if signature := first.evaluation.get(f"{findings.measure}_signature"):
-            known["signature"] = str(signature)
+    shown = [cell.results[0] for cell in findings.cells if cell.results]
+    known["test"] = " or ".join(dict.fromkeys(f"{len(result.outputs):,} sentences" for result in shown))
+    signatures = {str(result.evaluation.get(f"{findings.measure}_signature", "")) for result in shown}
+    if any(signatures):
+        known["signature"] = "; ".join(sorted(signatures))
     if study.baseline:
         known["baseline"] = ", ".join(f"{axis}: {label}" for axis, label in study.baseline.items())
     for job in findings.failures:
@@ -93,39 +103,48 @@ HOW_TO_READ = (
     "runs; p, sentences a paired test over the sentences of the test set, with these models. Both are corrected for "
     "the number of comparisons by Holm's method; sure means both below 0.05.",
 )
-HOW_CHOSEN = "Of each third of the test set, by length: the sentence on which the models of the first seed differ most."
+HOW_CHOSEN = (
+    "Of each third of the test set, by length: the sentence on which the models differ most. All are of one seed; "
+    f"of more than {MOST_ATTEMPTS} models the first are shown."
+)
 
 
 def sentences(findings: Findings) -> Iterator[Sentence]:
     """The same sentences, side by side, each with what every model made of it and where it looked."""
-    shown = _of_first_seed(findings)
+    shown = comparable(findings)
     if not shown:
         return
     first = shown[0][1]
-    translators = {
-        result.run: Translator(Run(result.run)) for _, result in shown if (result.run / "model.safetensors").is_file()
-    }
+    translators = {result.run: _translator(result.run) for _, result in shown}
     for place in telling_places([result for _, result in shown]):
-        attempts = tuple(_attempt(label, result, place, translators.get(result.run)) for label, result in shown)
+        attempts = tuple(_attempt(label, result, place, translators[result.run]) for label, result in shown)
         yield Sentence(f"Sentence {place + 1}", first.sources[place], first.targets[place][0], attempts)
 
 
-def _of_first_seed(findings: Findings) -> list[tuple[str, Result]]:
-    """Each model once, by its label, all tested on the same sentences."""
-    found: dict[str, Result] = {}
-    for cell in findings.cells:
-        label = findings.study.training_label(cell.condition)
-        if cell.results and label not in found:
-            found[label] = cell.results[0]
-    first = next(iter(found.values()), None)
-    alike = [(label, result) for label, result in found.items() if first and result.sources == first.sources]
-    return alike[:MOST_ATTEMPTS]
+def comparable(findings: Findings) -> list[tuple[str, Result]]:
+    """Each model once, with its label: those of the least seed that most have, tested on the same sentences."""
+    models = {cell.condition.run_name(1): cell for cell in reversed(findings.cells) if cell.results}
+    cells = list(reversed(models.values()))
+    seeds = [result.seed for cell in cells for result in cell.results]
+    seed = max(sorted(set(seeds)), key=seeds.count, default=0)
+    name = findings.study.training_label
+    results = [(name(cell.condition), result) for cell in cells for result in cell.results if result.seed == seed]
+    return [(label, result) for label, result in results if result.sources == results[0][1].sources][:MOST_ATTEMPTS]
+
+
+def _translator(run: Path) -> Translator | UserError:
+    """The model of a run or, if it is damaged, what is wrong with it."""
+    try:
+        return Translator(Run(run))
+    except UserError as error:
+        return error
 
 
 def telling_places(results: Sequence[Result]) -> list[int]:
     """The places of the sentences on which these results differ most, one of each third of the lengths."""
     lengths, targets = results[0].lengths, results[0].targets
     places = [place for place, length in enumerate(lengths) if 0 < length <= LONGEST_SHOWN]
+    places = places[:: 1 + len(places) // MOST_LOOKED_AT]
     places.sort(key=lambda place: lengths[place])
     cuts = [number * len(places) // SENTENCES for number in range(SENTENCES + 1)]
     thirds = [places[begin:end] for begin, end in pairwise(cuts)]
@@ -137,21 +156,23 @@ def telling_places(results: Sequence[Result]) -> list[int]:
     return [max(third, key=spread) for third in thirds if third]
 
 
-def _attempt(label: str, result: Result, place: int, translator: Translator | None) -> Attempt:
-    output, targets = result.outputs[place], result.targets[place]
-    picture = None
-    if translator:
-        manner = result.evaluation
-        search = Search(beam=manner["beam"], length_penalty=manner["length_penalty"])
-        (translation,) = translator.translate([result.sources[place]], search)
-        weights = mean_map(translation.attention)
-        if weights.any():
-            figure = attention_map.draw(
-                weights,
-                translation.source_tokens,
-                translation.tokens,
-                starts=translation.starts,
-                source_starts=translation.source_starts,
-            )
-            picture = figures.render(figure, ".svg")
-    return Attempt(label, output, output in targets, picture, "" if picture else "no attention to show")
+def _attempt(label: str, result: Result, place: int, translator: Translator | UserError) -> Attempt:
+    output, right = result.outputs[place], result.outputs[place] in result.targets[place]
+    if isinstance(translator, UserError):
+        return Attempt(label, output, right, None, f"no map: {translator}")
+    manner = result.evaluation
+    search = Search(beam=manner["beam"], length_penalty=manner["length_penalty"])
+    (translation,) = translator.translate([result.sources[place]], search)
+    weights = mean_map(translation.attention)
+    if not weights.any():
+        return Attempt(label, output, right, None, "looks nowhere")
+    if translation.text != output:
+        return Attempt(label, output, right, None, "no map: this model now says something else")
+    figure = attention_map.draw(
+        weights,
+        translation.source_tokens,
+        translation.tokens,
+        starts=translation.starts,
+        source_starts=translation.source_starts,
+    )
+    return Attempt(label, output, right, figures.render(figure, ".svg"))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from math import inf
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from regard.errors import UserError
 from regard.evaluation.catalogue import MEASURES
 from regard.evaluation.significance import Counts, Paired, bootstrap, counted, randomise
-from regard.evaluation.statistics import Difference, Summary, holm, summarise, welch
+from regard.evaluation.statistics import Difference, Summary, holm, paired, summarise, welch
 from regard.runs import Run
 from regard.studies.conducting import Job
 from regard.studies.definition import Condition, Expectation, Study
@@ -20,6 +23,29 @@ from regard.studies.exams import Exam
 
 SURE_BELOW = 0.05
 METHODS: dict[str, Callable[..., Paired]] = {"bootstrap": bootstrap, "randomisation": randomise}
+
+
+class Kept(BaseModel):
+    """What an exam has left in a file."""
+
+    model_config = ConfigDict(strict=True)
+
+    evaluation: dict[str, Any]
+    sources: list[str] = Field(min_length=1)
+    lengths: list[int]
+    targets: list[list[str]]
+    outputs: list[str]
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if not len(self.sources) == len(self.lengths) == len(self.targets) == len(self.outputs) or not all(
+            self.targets
+        ):
+            raise ValueError("it has not as many of everything")
+        for name in MEASURES.keys() & self.evaluation.keys():
+            if not isinstance(self.evaluation[name], int | float):
+                raise ValueError(f"its {name} is not a number")
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,19 +65,19 @@ class Result:
     def read(cls, run: Run, seed: int, exam: Exam) -> Result:
         path = exam.file(run.path)
         try:
-            known = json.loads(path.read_text(encoding="utf-8", errors="surrogatepass"))
-            return cls(
-                seed,
-                run.path,
-                dict(known["evaluation"]),
-                tuple(known["sources"]),
-                tuple(known["lengths"]),
-                tuple(tuple(targets) for targets in known["targets"]),
-                tuple(known["outputs"]),
-                tuple(run.metrics()),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            kept = Kept.model_validate_json(path.read_bytes())
+        except ValidationError:
             raise UserError(f"{path}: this file is damaged; remove it, and the exam is sat again") from None
+        return cls(
+            seed,
+            run.path,
+            kept.evaluation,
+            tuple(kept.sources),
+            tuple(kept.lengths),
+            tuple(map(tuple, kept.targets)),
+            tuple(kept.outputs),
+            tuple(run.metrics()),
+        )
 
     def value(self, measure: str) -> float | None:
         """None if this kind of run has no such measure."""
@@ -59,10 +85,10 @@ class Result:
             case "evaluation":
                 return self.evaluation.get(measure)
             case "validation":
-                best = min(self.metrics, key=lambda row: row["validation_loss"], default={})
+                best = min(self.metrics, key=lambda row: row.get("validation_loss", inf), default={})
                 return best.get(measure)
             case "training":
-                return self.metrics[-1]["seconds"] if self.metrics else None
+                return self.metrics[-1].get("seconds") if self.metrics else None
 
     @cached_property
     def counts(self) -> Callable[[str], Counts]:
@@ -96,6 +122,7 @@ class Comparison:
 
     cell: Cell
     other: Cell
+    measure: str
     over_seeds: Difference
     over_sentences: Paired | None
     p_seeds: float | None
@@ -108,9 +135,18 @@ class Comparison:
 
     @property
     def sure(self) -> bool | None:
-        """Is it a difference whichever way chance comes in? None: nothing is known of either."""
-        known = [p for p in (self.p_seeds, self.p_sentences) if p is not None]
-        return all(p < SURE_BELOW for p in known) if known else None
+        """Is there a difference, the same one, whichever way chance comes in? None: it cannot be told.
+
+        Of a measure that does not go by sentences, the seeds alone decide.
+        """
+        if self.p_seeds is None:
+            return None
+        if not MEASURES[self.measure].by_sentence:
+            return self.p_seeds < SURE_BELOW
+        if self.p_sentences is None or self.over_sentences is None:
+            return None
+        agree = self.over_seeds.mean * self.over_sentences.difference > 0
+        return agree and max(self.p_seeds, self.p_sentences) < SURE_BELOW
 
 
 @dataclass(frozen=True)
@@ -166,28 +202,60 @@ class Findings:
 
 
 def gather(study: Study, jobs: Sequence[Job]) -> Findings:
-    """All results that are there."""
-    folder = jobs[0].path.parent
+    """All results that are there. A run whose results cannot be read has failed."""
+    by_path = {job.path: job for job in jobs}
+    results: dict[tuple[Path, Exam], Result] = {}
+    texts: dict[Path, dict[str, Any]] = {}
+    for job in jobs:
+        for exam in job.request.exams:
+            if exam.file(job.path).is_file():
+                try:
+                    run = Run(job.path)
+                    results[job.path, exam], texts[job.path] = Result.read(run, job.seed, exam), run.texts
+                except UserError as error:
+                    job.state, job.error = "failed", str(error)
     cells = []
     for condition in study.conditions:
-        runs = [(folder / condition.run_name(seed), seed) for seed in study.seeds]
-        done = [(run, seed) for run, seed in runs if condition.exam.file(run).is_file()]
-        results = tuple(Result.read(Run(run), seed, condition.exam) for run, seed in done)
-        cells.append(Cell(condition, study.label(condition), results))
+        runs = [path for path in by_path if path.name in {condition.run_name(seed) for seed in study.seeds}]
+        found = tuple(results[path, condition.exam] for path in runs if (path, condition.exam) in results)
+        _check_texts(found, texts)
+        cells.append(Cell(condition, study.label(condition), found))
     failures = tuple(job for job in jobs if job.state == "failed")
     return Findings(study, tuple(cells), len(jobs), sum(job.state == "done" for job in jobs), failures)
 
 
+def _check_texts(results: Sequence[Result], texts: Mapping[Path, Mapping[str, Any]]) -> None:
+    """Runs that differ in their seed have learned from, and are tested on, the same texts."""
+    for result in results[1:]:
+        first = results[0]
+        if not _same_sentences(first, result) or texts[first.run] != texts[result.run]:
+            raise UserError(f"{first.run} and {result.run} are about different texts; remove the older one")
+
+
 def compare(pairs: Iterable[tuple[Cell, Cell]], measure: str, method: str) -> list[Comparison]:
     """One family: the more is compared, the more must each p-value be corrected."""
-    found = []
-    for cell, other in pairs:
-        values, others = cell.values(measure), other.values(measure)
-        if values and others:
-            found.append((cell, other, welch(values, others), _over_sentences(cell, other, measure, method)))
-    seeds = _corrected([over_seeds.p for _, _, over_seeds, _ in found])
-    sentences = _corrected([paired.p if paired else None for _, _, _, paired in found])
-    return [Comparison(*each, *p) for each, *p in zip(found, seeds, sentences, strict=True)]
+    known = [(cell, other) for cell, other in pairs if cell.values(measure) and other.values(measure)]
+    over_seeds = [_over_seeds(cell, other, measure) for cell, other in known]
+    over_sentences = [_over_sentences(cell, other, measure, method) for cell, other in known]
+    p_seeds = _corrected([difference.p for difference in over_seeds])
+    p_sentences = _corrected([test.p if test else None for test in over_sentences])
+    columns = zip(known, over_seeds, over_sentences, p_seeds, p_sentences, strict=True)
+    return [
+        Comparison(cell, other, measure, seeds, sentences, p, p_too)
+        for (cell, other), seeds, sentences, p, p_too in columns
+    ]
+
+
+def _over_seeds(cell: Cell, other: Cell, measure: str) -> Difference:
+    """The same runs, tested in two ways, are pairs; runs that were trained in two ways are not."""
+    if cell.condition.run_name(1) != other.condition.run_name(1):
+        return welch(cell.values(measure), other.values(measure))
+    ones, others = ({result.seed: result.value(measure) for result in each.results} for each in (cell, other))
+    both = [(ones[seed], others[seed]) for seed in ones.keys() & others.keys()]
+    known = [(one, two) for one, two in both if one is not None and two is not None]
+    if not known:
+        return Difference(fmean(cell.values(measure)) - fmean(other.values(measure)), None, None, None)
+    return paired([one for one, _ in known], [two for _, two in known])
 
 
 def _over_sentences(cell: Cell, other: Cell, measure: str, method: str) -> Paired | None:
@@ -196,11 +264,15 @@ def _over_sentences(cell: Cell, other: Cell, measure: str, method: str) -> Paire
         return None
     ones, others = ({result.seed: result for result in each.results} for each in (cell, other))
     both = sorted(ones.keys() & others.keys())
-    if not both or (ones[both[0]].sources, ones[both[0]].targets) != (others[both[0]].sources, others[both[0]].targets):
+    if not both or any(not _same_sentences(ones[seed], others[seed]) for seed in both):
         return None
     return METHODS[method](
         [ones[seed].counts(measure) for seed in both], [others[seed].counts(measure) for seed in both]
     )
+
+
+def _same_sentences(one: Result, other: Result) -> bool:
+    return (one.sources, one.targets) == (other.sources, other.targets)
 
 
 def _corrected(p_values: Sequence[float | None]) -> list[float | None]:

@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from regard import __version__
+from regard.errors import printable
 from regard.evaluation.catalogue import MEASURES, Measure
 from regard.inspection.study_page import Table
 from regard.studies.results import Cell, Comparison, Findings
@@ -39,13 +40,15 @@ def main_table(findings: Findings) -> Table:
 def _spread(cell: Cell, name: str) -> list[str]:
     measure, summary = MEASURES[name], cell.summary(name)
     if summary is None:
-        return ["0", *[UNKNOWN] * 4]
+        return [str(len(cell.results)), *[UNKNOWN] * 4]
     scale = 100 if measure.percent else 1
     spread = [str(summary.count), number(summary.mean, measure)]
     if summary.variance is None or summary.deviation is None or summary.low is None or summary.high is None:
         return [*spread, *[UNKNOWN] * 3]
-    low, high = (max(0.0, summary.low), min(1.0, summary.high)) if measure.percent else (summary.low, summary.high)
-    interval = f"{number(low, measure)} to {number(high, measure)}"  # what cannot be is not told
+    low, high = summary.low, summary.high
+    if measure.percent:  # what cannot be is not told; of errors there may be more than 100 %
+        low, high = max(0.0, low), min(high, max(1.0, *cell.values(name)))
+    interval = f"{number(low, measure)} to {number(high, measure)}"
     return [*spread, f"{summary.variance * scale**2:.3g}", f"{summary.deviation * scale:.3g}", interval]
 
 
@@ -133,8 +136,13 @@ def _axes(findings: Findings) -> list[str]:
     return [axis.title for axis in findings.study.axes] or ["experiment"]
 
 
+def _keys(findings: Findings) -> list[str]:
+    """For programs: no two axes have the same."""
+    return [axis.name for axis in findings.study.axes] or ["experiment"]
+
+
 def _names(findings: Findings, cell: Cell) -> list[str]:
-    return list(cell.condition.labels) or [cell.label]
+    return [printable(label) for label in cell.condition.labels] or [cell.label]
 
 
 def to_markdown(table: Table) -> str:
@@ -159,7 +167,7 @@ def runs_csv(findings: Findings) -> str:
         for cell in findings.cells
         for result in cell.results
     ]
-    return to_csv((*_axes(findings), "seed", "run", *MEASURES), rows)
+    return to_csv((*_keys(findings), "seed", "run", *MEASURES), rows)
 
 
 def summary_csv(findings: Findings) -> str:
@@ -170,7 +178,7 @@ def summary_csv(findings: Findings) -> str:
         for name in MEASURES
         if (s := cell.summary(name))
     ]
-    head = (*_axes(findings), "measure", "runs", "mean", "variance", "deviation", "low", "high")
+    head = (*_keys(findings), "measure", "runs", "mean", "variance", "deviation", "low", "high")
     return to_csv(head, rows)
 
 

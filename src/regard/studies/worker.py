@@ -3,6 +3,7 @@
     python -m regard.studies.worker < REQUEST
 
 A request is a JSON object (see `Request`). How far the work has come is told on standard output, a JSON object a line.
+Whoever has started it reads them; when nobody does any more, it saves what it has and stops.
 """
 
 from __future__ import annotations
@@ -12,14 +13,19 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from regard import experiments, files
 from regard.config import Experiment
 from regard.errors import UserError
 from regard.studies.exams import Exam
+
+if TYPE_CHECKING:
+    from regard.translator import Translator
 
 TELL_EVERY = 0.5  # seconds
 STOPPED = 75  # the exit code of a worker that was asked to stop: all is saved to go on from
@@ -52,22 +58,24 @@ class Request:
 
 
 class Reporter:
-    """An observer that tells the process which has started this one, and stops when asked to, or when that is gone."""
+    """An observer that tells how far the work has come, and stops when asked to, or when nobody listens any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, channel: BinaryIO) -> None:
+        self.channel = channel
         self.stopping = False
-        self.parent = os.getppid()
         self.told_at = 0.0
         self.steps = 0
-        signal.signal(signal.SIGTERM, self._remember)
 
-    def _remember(self, *_: object) -> None:
+    def stop(self, *_: object) -> None:
         self.stopping = True
 
     def tell(self, doing: str, done: int, total: int | None, urgent: bool = False) -> None:
         if urgent or time.monotonic() - self.told_at >= TELL_EVERY:
             self.told_at = time.monotonic()
-            print(json.dumps({"doing": doing, "done": done, "total": total}), flush=True)
+            try:
+                self.channel.write(json.dumps({"doing": doing, "done": done, "total": total}).encode() + b"\n")
+            except BrokenPipeError:
+                self.stop()
 
     def learning(self) -> None:
         self.tell("reading", 0, None, urgent=True)
@@ -86,66 +94,102 @@ class Reporter:
         self.tell("training", row["step"], self.steps)
 
     def wants_to_stop(self) -> bool:
-        return self.stopping or os.getppid() != self.parent
+        return self.stopping
 
 
-def work(request: Request, reporter: Reporter) -> bool:
-    """Train and sit the exams that are left; False if asked to stop before the end."""
-    from regard.runs import Run
+def work(request: Request, reporter: Reporter) -> None:
+    """Train, and sit the exams that are left. `Stopped` is raised if it was asked to stop before the end."""
     from regard.training import Stopped, train
+
+    with own_turn(request.path, reporter):
+        if not train(request.experiment, request.path, reporter).finished:
+            raise Stopped
+        sit_all(request, reporter)
+
+
+@contextmanager
+def own_turn(path: Path, reporter: Reporter) -> Iterator[None]:
+    """Another study may be at work on the same run: then this one waits."""
+    from regard.training import Stopped
+
+    while not reporter.wants_to_stop():
+        with files.held(path.with_name(f".{path.name}.lock")) as alone:
+            if alone:
+                yield
+                return
+        reporter.tell("waiting", 0, None)
+        time.sleep(TELL_EVERY)
+    raise Stopped
+
+
+def sit_all(request: Request, reporter: Reporter) -> None:
+    """Each exam that is left. One that this run cannot sit does not stop the others."""
+    from regard.runs import Run
     from regard.translator import Translator
 
-    try:
-        if not train(request.experiment, request.path, reporter).finished:
-            return False
-    except Stopped:
-        return False
     translator = Translator(Run(request.path))
-    return all(sit(translator, exam, reporter) for exam in request.left())
+    errors = []
+    left = request.left()
+    for number, exam in enumerate(left):
+        try:
+            sit(translator, exam, reporter, before=number, after=len(left) - number - 1)
+        except UserError as error:
+            errors.append(str(error))
+    if errors:
+        raise UserError("\n".join(errors))
 
 
-def sit(translator: Any, exam: Exam, reporter: Reporter) -> bool:
-    """Translate, score, and keep both with the run; False if asked to stop."""
+def sit(translator: Translator, exam: Exam, reporter: Reporter, before: int, after: int) -> None:
+    """Translate, score, and keep both with the run. There are exams before and after this one."""
     from regard.evaluation.scores import Examination, as_json
     from regard.search import Search
+    from regard.training import Stopped
 
-    manner = exam.manner
+    run, manner = translator.runs[0], exam.manner
     examination = Examination(translator, manner.split, exam.data)
-    done = 0
+    if examination.changed:
+        raise UserError(f"{run.path}: the {manner.split} split is not what it was in training; remove this run")
+    sentences = len(examination.pairs)
+    done = before * sentences
 
     def advance(count: int) -> None:
         nonlocal done
         done += count
-        reporter.tell("testing", done, len(examination.pairs))
+        reporter.tell("testing", done, (before + 1 + after) * sentences)
         if reporter.wants_to_stop():
-            raise InterruptedError
+            raise Stopped
 
-    try:
-        search = Search(beam=manner.beam, length_penalty=manner.length_penalty)
-        evaluation, translations = examination.translate(search, advance)
-    except InterruptedError:
-        return False
+    search = Search(beam=manner.beam, length_penalty=manner.length_penalty)
+    evaluation, translations = examination.translate(search, advance)
     result = {
         "exam": exam.as_json(),
         "evaluation": as_json(evaluation),
         "sources": [pair.source for pair in examination.pairs],
-        "lengths": [len(translation.source_tokens) - 1 for translation in translations],  # without the end
+        "lengths": [max(0, len(translation.source_tokens) - 1) for translation in translations],  # without the end
         "targets": [[pair.target, *pair.others] for pair in examination.pairs],
         "outputs": [translation.text for translation in translations],
     }
-    path = exam.file(translator.runs[0].path)
+    path = exam.file(run.path)
     path.parent.mkdir(exist_ok=True)
-    files.write(path, json.dumps(result, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    return True
+    for leftover in path.parent.glob(f".{path.name}.*"):  # of a process that was killed
+        leftover.unlink()
+    files.write(path, json.dumps(result, ensure_ascii=False).encode())
 
 
 def main() -> None:
-    reporter = Reporter()
+    # What a library may print is not for those who read how far we are.
+    reporter = Reporter(os.fdopen(os.dup(1), "wb", buffering=0))
+    os.dup2(2, 1)
+    signal.signal(signal.SIGTERM, reporter.stop)
+    request = Request.parse(sys.stdin.read())
+    from regard.training import Stopped
+
     try:
-        finished = work(Request.parse(sys.stdin.read()), reporter)
+        work(request, reporter)
+    except Stopped:
+        sys.exit(STOPPED)
     except UserError as error:
         sys.exit(str(error))
-    sys.exit(0 if finished else STOPPED)
 
 
 if __name__ == "__main__":
