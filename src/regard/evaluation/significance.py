@@ -14,7 +14,8 @@ from regard.evaluation.phonemes import phoneme_edits
 
 Numbers = NDArray[np.float64]
 
-AT_ONCE = 256  # draws: memory is bounded, and a multiple of 32 draws the same random bits as all draws at once
+AT_ONCE = 256  # draws, or fewer of many sentences; a multiple of 32 draws the same random bits as all draws at once
+MOST_NUMBERS = 10_000_000  # in memory, for each of a few arrays
 ROUNDING = 1e-9  # two differences that are not further apart are equal
 
 
@@ -100,7 +101,7 @@ def bootstrap(system: Sequence[Counts], baseline: Sequence[Counts], draws: int =
     """
     sentences = _paired_sentences(system, baseline)
     random = np.random.default_rng(seed)
-    places = (random.choice(sentences, size=(size, sentences)) for size in _blocks(draws))
+    places = (random.choice(sentences, size=(size, sentences)) for size in _blocks(draws, sentences))
     weights = (_how_often(drawn) for drawn in places)
     found = np.concatenate([_mean_score(system, often) - _mean_score(baseline, often) for often in weights])
     low, high = np.quantile(found, [0.025, 0.975])
@@ -117,7 +118,8 @@ def randomise(system: Sequence[Counts], baseline: Sequence[Counts], draws: int =
     """
     sentences = _paired_sentences(system, baseline)
     random = np.random.default_rng(seed)
-    coins = (random.integers(2, size=(size, sentences), dtype=bool).astype(float) for size in _blocks(draws))
+    sizes = _blocks(draws, sentences)
+    coins = (random.integers(2, size=(size, sentences), dtype=bool).astype(float) for size in sizes)
     found = np.concatenate([_mixed(system, baseline, swap) - _mixed(baseline, system, swap) for swap in coins])
     real = _real_difference(system, baseline)
     return Paired("approximate randomisation", real, _p_value(np.abs(found), real), None, None, draws)
@@ -133,11 +135,12 @@ def _paired_sentences(system: Sequence[Counts], baseline: Sequence[Counts]) -> i
     return numbers.pop()
 
 
-def _blocks(draws: int) -> list[int]:
+def _blocks(draws: int, sentences: int) -> list[int]:
     """How many to draw at a time."""
     if draws < 1:
         raise ValueError(f"there must be draws, not {draws}")
-    return [min(AT_ONCE, draws - begin) for begin in range(0, draws, AT_ONCE)]
+    at_once = min(AT_ONCE, 32 * max(1, MOST_NUMBERS // sentences // 32))
+    return [min(at_once, draws - begin) for begin in range(0, draws, at_once)]
 
 
 def _how_often(drawn: NDArray[np.int64]) -> Numbers:
