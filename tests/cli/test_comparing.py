@@ -18,17 +18,7 @@ from regard.runs import MODEL
 
 Regard = Callable[..., Any]
 KINDS = ("--vary", "model.attention.kind=none,dot")
-FILES = {
-    "index.html",
-    "report.md",
-    "runs.csv",
-    "summary.csv",
-    "results.json",
-    "pictures",
-    "study.yaml",
-    "runs",
-    ".lock",
-}
+FILES = {"index.html", "report.md", "runs.csv", "summary.csv", "results.json", "pictures", "study.yaml", ".lock"}
 
 
 @pytest.fixture(scope="session")

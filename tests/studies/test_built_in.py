@@ -112,6 +112,6 @@ def test_positions_are_tested_at_twice_the_trained_length():
     for condition in build("positions").conditions:
         longest = condition.experiment.data.model_dump()["max_length"]
         tested = condition.exam.data.model_dump()
-        times = {"trained": 1, "twice": 2}[condition.labels[1]]
+        times = {"trained": 1, "twice": 2}[condition.labels[-1]]
         assert tested["max_length"] == longest * times
         assert (tested["min_length"] == tested["max_length"]) == (times == 2)
