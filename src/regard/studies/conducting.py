@@ -27,7 +27,7 @@ COMMAND = [sys.executable, "-P", "-m", "regard.studies.worker"]
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 
 
-@dataclass
+@dataclass(eq=False)  # two are never the same
 class Job:
     """One run: what is asked of it, and how far it has come."""
 
