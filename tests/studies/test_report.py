@@ -26,7 +26,7 @@ VARY = ["model.attention.kind=none,dot"]
 def conducted(new_study: Callable[..., Study], tmp_path_factory: pytest.TempPathFactory) -> Findings:
     """The findings of two real runs."""
     folder = tmp_path_factory.mktemp("runs")
-    study = new_study("conducted", vary=VARY, seeds=1, expect=[{"order": ["none", "dot"]}])
+    study = new_study("conducted", vary=VARY, seeds=1, expect=[{"order": ["none", "dot"], "says": "It looks."}])
     for job in jobs_of(study, folder):
         work(job.request, Reporter(BytesIO()))
     return gather(study, jobs_of(study, folder))
@@ -40,10 +40,18 @@ def test_all_files_of_a_report(conducted: Findings, tmp_path: Path):
     pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
     assert {"01-exact-matches-of-each-run.png", "02-learning-curves-loss.png"} <= pictures
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    for heading in ("Result", "Learning curves", "Score against source length", "The same sentences", "Every run"):
+    for heading in (
+        "Result",
+        "Expected and found",
+        "Learning curves",
+        "Score against source length",
+        "The same sentences",
+        "Every run",
+    ):
         assert f">{heading}</h2>" in page
     assert 'src="http' not in page
     assert "<script" not in page
+    assert "none &lt; dot. It looks." in page
     assert json.loads((tmp_path / "results.json").read_text())["runs"] == {"wanted": 2, "finished": 2}
 
 

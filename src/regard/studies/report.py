@@ -83,10 +83,19 @@ def facts(findings: Findings) -> dict[str, str]:
     return known
 
 
+def expectations(findings: Findings) -> Iterator[str]:
+    """What was expected, and why."""
+    for expectation in findings.study.plan.expect:
+        where = ", ".join(f"{axis}: {label}" for axis, label in expectation.where.items())
+        yield f"{' < '.join(expectation.order)}{f' ({where})' if where else ''}. {expectation.says}".strip()
+
+
 def page(findings: Findings) -> Page:
     warning = [OF_BOOTSTRAP] if findings.study.plan.method == "bootstrap" else []
+    expected = tables.verdict_table(findings)
     sections = [
-        Section("Result", (*HOW_TO_READ, *warning), (*tables.all_tables(findings), *drawing.scores(findings))),
+        Section("Result", (*HOW_TO_READ, *warning), (*tables.score_tables(findings), *drawing.scores(findings))),
+        Section("Expected and found", tuple(expectations(findings)), (expected,) if expected else ()),
         Section("Along an axis", (), tuple(drawing.trends(findings))),
         Section("Learning curves", (), tuple(drawing.curves(findings))),
         Section("Score against source length", (), tuple(drawing.lengths(findings))),

@@ -49,7 +49,7 @@ def _spread(cell: Cell, name: str) -> list[str]:
     if measure.percent:  # what cannot be is not told; of errors there may be more than 100 %
         low, high = max(0.0, low), min(high, max(1.0, *cell.values(name)))
     interval = f"{number(low, measure)} to {number(high, measure)}"
-    return [*spread, f"{summary.variance * scale**2:.3g}", f"{summary.deviation * scale:.3g}", interval]
+    return [*spread, in_short(summary.variance * scale**2), in_short(summary.deviation * scale), interval]
 
 
 def _difference(comparison: Comparison | None, measure: Measure) -> list[str]:
@@ -64,6 +64,11 @@ def _difference(comparison: Comparison | None, measure: Measure) -> list[str]:
 def number(value: float, measure: Measure) -> str:
     """A value without its sign of per cent, which stands in the head of the column."""
     return measure.form.format(value).removesuffix("%")
+
+
+def in_short(value: float) -> str:
+    """Three digits that matter."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def chance(p: float | None) -> str:
@@ -84,7 +89,8 @@ def other_table(findings: Findings) -> Table | None:
         for name in others:
             summary, scale = cell.summary(name), 100 if MEASURES[name].percent else 1
             row.append(MEASURES[name].form.format(summary.mean) if summary else UNKNOWN)
-            row.append(f"{summary.variance * scale**2:.3g}" if summary and summary.variance is not None else UNKNOWN)
+            variance = summary.variance if summary else None
+            row.append(UNKNOWN if variance is None else in_short(variance * scale**2))
         rows.append(tuple(row))
     return Table((*_axes(findings), *head), tuple(rows), caption="other measures, over seeds")
 
@@ -127,9 +133,12 @@ def _value(value: float | None, name: str) -> str:
     return UNKNOWN if value is None else MEASURES[name].form.format(value)
 
 
+def score_tables(findings: Findings) -> list[Table]:
+    return [table for table in (main_table(findings), other_table(findings)) if table]
+
+
 def all_tables(findings: Findings) -> list[Table]:
-    made = (main_table(findings), other_table(findings), verdict_table(findings))
-    return [table for table in made if table is not None]
+    return [table for table in (*score_tables(findings), verdict_table(findings)) if table]
 
 
 def _axes(findings: Findings) -> list[str]:
