@@ -279,3 +279,9 @@ def test_a_built_in_study_keeps_its_runs_with_those_of_the_others(
     assert (out, runs, at_once) == (Path("studies/blank"), Path("studies/runs"), 3)
     assert study.plan.seeds == 5
     assert {condition.experiment.training.epochs for condition in study.conditions} == {1}
+
+
+def test_the_help_tells_defaults(regard: Regard):
+    answer = regard("compare", "--help")
+    assert answer.code == 0
+    assert " ".join(answer.out.replace("│", " ").split()).count("(default: ") == 6

@@ -79,7 +79,7 @@ def recipes() -> None:
 @app.command()
 def train(
     experiment: Annotated[str, typer.Argument(help="A recipe's name, or a path to a YAML file.")],
-    out: Annotated[Path | None, typer.Option(help="The run directory.  [default: runs/EXPERIMENT]")] = None,
+    out: Annotated[Path | None, typer.Option(help="The run directory (default: runs/EXPERIMENT).")] = None,
     set_: options.Set = None,
 ) -> None:
     """Train a model, or go on where training stopped."""
@@ -130,14 +130,14 @@ def compare(
     set_: options.Set = None,
     seeds: options.Seeds = None,
     baseline: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="What others are held against.  [default: the first]")
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="What others are held against (default: the first).")
     ] = None,
     measure: Annotated[
-        list[str] | None, typer.Option(help="What to compare by; the first decides.  [default: by the task]")
+        list[str] | None, typer.Option(help="What to compare by; the first decides (default: by the task).")
     ] = None,
     method: options.Method = None,
     config: Annotated[Path | None, typer.Option(help="A study that was written down: a YAML file.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The report's folder.  [default: studies/NAME]")] = None,
+    out: Annotated[Path | None, typer.Option(help="The report's folder (default: studies/NAME).")] = None,
     runs: options.Runs = None,
     jobs: options.Jobs = None,
     report: options.Report = False,
@@ -173,7 +173,7 @@ def study(
     set_: options.Set = None,
     seeds: options.Seeds = None,
     method: options.Method = None,
-    out: Annotated[Path | None, typer.Option(help="The report's folder.  [default: studies/NAME]")] = None,
+    out: Annotated[Path | None, typer.Option(help="The report's folder (default: studies/NAME).")] = None,
     runs: options.Runs = None,
     jobs: options.Jobs = None,
     report: options.Report = False,

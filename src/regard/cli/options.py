@@ -14,16 +14,16 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, made 
 Json = Annotated[bool, typer.Option("--json", help="For programs: a JSON object a line.")]
 WholeJson = Annotated[bool, typer.Option("--json", help="For programs: all of it, as one JSON object.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
-Seeds = Annotated[int | None, typer.Option(help="How often each is trained, with seeds 1, 2, …  [default: 3]")]
-Jobs = Annotated[int | None, typer.Option(min=1, help="How many runs at a time.  [default: one for each core]")]
+Seeds = Annotated[int | None, typer.Option(help="How often each is trained, with seeds 1, 2, … (default: 3, or as the study has it)")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="How many runs at a time (default: one for each core).")]
 Runs = Annotated[
-    Path | None, typer.Option(help="The folder of run directories, which studies share.  [default: runs, beside OUT]")
+    Path | None, typer.Option(help="The folder of run directories, which studies share (default: runs, beside OUT).")
 ]
 Report = Annotated[bool, typer.Option("--report", help="Train nothing; only report on what is finished.")]
 Width = Annotated[int, typer.Option("--beam", help="The width of the beam; 1 is greedy.", rich_help_panel=SEARCH)]
 LengthPenalty = Annotated[
     float | None,
-    typer.Option(help="α in score / ((5 + length) / 6)^α; 0 is none.  [default: the run's]", rich_help_panel=SEARCH),
+    typer.Option(help="α in score / ((5 + length) / 6)^α; 0 is none (default: the run's).", rich_help_panel=SEARCH),
 ]
 NBest = Annotated[int, typer.Option(help="Up to so many different answers to a text.", rich_help_panel=SEARCH)]
 Sample = Annotated[bool, typer.Option("--sample", help="Draw by chance.", rich_help_panel=SAMPLING)]
