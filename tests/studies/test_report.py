@@ -76,6 +76,15 @@ def test_a_model_that_is_damaged_does_not_spoil_the_report(conducted: Findings, 
         assert "this file is damaged" in sentence.attempts[1].note
 
 
+def test_a_map_belongs_to_what_was_said(conducted: Findings):
+    result = conducted.cells[1].results[0]
+    other = replace(result, outputs=tuple(f"{output}!" for output in result.outputs))
+    findings = Findings(conducted.study, (conducted.cells[0], replace(conducted.cells[1], results=(other,))), 2, 2, ())
+    for sentence in report.sentences(findings):
+        assert sentence.attempts[1].picture is None
+        assert sentence.attempts[1].note == "no map: this model now says something else"
+
+
 def test_models_of_one_seed_stand_side_by_side(new_findings: NewFindings):
     findings = new_findings({"none": [0.1, 0.2, 0.3], "dot": [0.5, 0.6]}, vary=VARY)
     none, dot = findings.cells

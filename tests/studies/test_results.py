@@ -108,25 +108,17 @@ def test_a_measure_that_does_not_go_by_sentences_has_only_seeds(new_findings: Ne
 
 
 def test_two_tests_that_point_in_opposite_directions_are_not_sure(new_findings: NewFindings):
-    shares = {"none": [0.5, 0.02, 0.01, 0.0, 0.01], "dot": [0.3, 0.9, 0.91]}
-    findings = new_findings(shares, vary=["model.attention.kind=none,dot"], seeds=5)
+    """Of the two, only the first seed is in both."""
+    shares = {"none": [0.5, *[0.05] * 8], "dot": [0.25, *[0.6] * 8]}
+    findings = new_findings(shares, vary=["model.attention.kind=none,dot"], seeds=9)
     none, dot = findings.cells
-    lonely = Findings(
-        findings.study,
-        (
-            none,
-            replace(
-                dot,
-                results=tuple(replace(result, seed=seed) for result, seed in zip(dot.results, (1, 7, 8), strict=True)),
-            ),
-        ),
-        8,
-        8,
-        (),
-    )
-    (comparison,) = lonely.comparisons
+    apart = (dot.results[0], *(replace(result, seed=result.seed + 10) for result in dot.results[1:]))
+    (comparison,) = Findings(findings.study, (none, replace(dot, results=apart)), 18, 18, ()).comparisons
     assert comparison.over_sentences
     assert comparison.over_seeds.mean > 0 > comparison.over_sentences.difference
+    assert comparison.p_seeds is not None
+    assert comparison.p_sentences is not None
+    assert max(comparison.p_seeds, comparison.p_sentences) < 0.01
     assert comparison.sure is False
 
 

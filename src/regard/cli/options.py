@@ -14,7 +14,9 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, made 
 Json = Annotated[bool, typer.Option("--json", help="For programs: a JSON object a line.")]
 WholeJson = Annotated[bool, typer.Option("--json", help="For programs: all of it, as one JSON object.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
-Seeds = Annotated[int | None, typer.Option(help="How often each is trained, with seeds 1, 2, … (default: 3, or as the study has it)")]
+Seeds = Annotated[
+    int | None, typer.Option(help="How often each is trained, with seeds 1, 2, … (default: 3, or as the study has it).")
+]
 Jobs = Annotated[int | None, typer.Option(min=1, help="How many runs at a time (default: one for each core).")]
 Runs = Annotated[
     Path | None, typer.Option(help="The folder of run directories, which studies share (default: runs, beside OUT).")
