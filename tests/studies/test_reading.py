@@ -637,3 +637,10 @@ def test_nothing_but_a_user_error_comes_of_any_text(text: str, typed: str, optio
     with suppress(UserError):
         study = build(COPY + text, **{option: [typed]})
         assert facts(build(study.dump())) == facts(study)
+
+
+def test_another_baseline_takes_the_place_of_the_old_one_as_a_whole():
+    text = COPY + "vary: {model.dropout: [0.1, 0.2], training.epochs: [1, 2]}\nbaseline: {model.dropout: 0.2}\n"
+    leaves = reading.on_top(reading.parse(text, "s.yaml"), baseline=["training.epochs=2"], seeds=None)
+    assert reading.build("s", leaves).baseline == {"training.epochs": "2"}
+    assert reading.build("s", reading.on_top(reading.parse(text, "s.yaml"))).baseline == {"model.dropout": "0.2"}

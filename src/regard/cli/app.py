@@ -149,8 +149,8 @@ def compare(
 
     if (experiment is None) == (config is None):
         raise UserError("say what to compare: an experiment with --vary, or --config FILE")
-    leaves = reading.parse_file(config) if config else []
-    leaves += reading.from_options(
+    leaves = reading.on_top(
+        reading.parse_file(config) if config else [],
         experiment=experiment,
         vary=vary,
         test=test,
@@ -187,8 +187,8 @@ def study(
         for each in built_in.names():
             print(f"{each:{width}}  {built_in.question(each)}")
         return
-    leaves = reading.parse(built_in.read(name), f"study {name}")
-    leaves += reading.from_options(set=set_, seeds=seeds, method=method and method.value)
+    known = reading.parse(built_in.read(name), f"study {name}")
+    leaves = reading.on_top(known, set=set_, seeds=seeds, method=method and method.value)
     from regard.cli.comparing import run_study
 
     out = out or Path("studies") / name

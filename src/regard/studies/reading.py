@@ -79,6 +79,13 @@ def from_options(**given: Any) -> list[Leaf]:
     return leaves
 
 
+def on_top(leaves: Sequence[Leaf], **given: Any) -> list[Leaf]:
+    """A study with what the command line says besides. Another baseline takes the place of the old one as a whole."""
+    said = from_options(**given)
+    replaced = {"baseline"} & {leaf.path[0] for leaf in said}
+    return [*(leaf for leaf in leaves if leaf.path[0] not in replaced), *said]
+
+
 def _keyed(section: str, text: str) -> Iterator[Leaf]:
     """`--vary KEY=VALUE,VALUE` or `--set KEY=VALUE`. A path in it is meant from where we are."""
     several = section in ("vary", "test")
