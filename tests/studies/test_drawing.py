@@ -145,7 +145,10 @@ def test_an_exam_of_longer_texts_goes_on_where_the_other_ends(new_findings: NewF
     lines = [(band.panel, band.label) for band in drawn.bands[0][0]]
     assert lines == [("dot", "max_length 5"), ("dot", "max_length 9")]  # of the same lengths: two lines
     short, long = findings.cells
-    longer = replace(long.results[0], lengths=tuple(length + 10 for length in long.results[0].lengths))
+    lengths, sources = long.results[0].lengths, long.results[0].sources
+    longer = replace(
+        long.results[0], lengths=tuple(n + 10 for n in lengths), sources=tuple(f"{'x' * 10}{text}" for text in sources)
+    )
     apart = Findings(findings.study, (short, replace(long, results=(longer,))), 1, 1, ())
     list(drawing.lengths(apart))
     (band,) = drawn.bands[1][0]
@@ -163,3 +166,12 @@ def test_of_two_axes_the_first_has_panels(new_findings: NewFindings, drawn: Draw
 
 def test_what_does_not_go_by_sentences_has_no_lengths(new_findings: NewFindings):
     assert list(drawing.lengths(new_findings(SHARES, vary=VARY, seeds=2, measures=["validation_loss"]))) == []
+
+
+def test_the_same_sentence_has_one_length_whoever_reads_it(new_findings: NewFindings, drawn: Drawn):
+    findings = new_findings(SHARES, vary=VARY, seeds=2)
+    none, dot = findings.cells
+    longer = tuple(replace(result, lengths=tuple(n + 1 for n in result.lengths)) for result in dot.results)
+    list(drawing.lengths(Findings(findings.study, (none, replace(dot, results=longer)), 4, 4, ())))
+    bands, _, _ = drawn.bands[0]
+    assert bands[0].x == bands[1].x

@@ -128,13 +128,19 @@ def _length_band(findings: Findings, cells: Sequence[Cell], name: str) -> Band:
     points: dict[float, tuple[float | None, ...]] = {}
     for cell in cells:
         known = {result.seed: result.counts(name) for result in cell.results}
-        lengths = cell.results[0].lengths
+        lengths = _common_lengths(findings, cell)
         for places in bins_of(lengths):
             mean = fmean(lengths[place] for place in places)
             points[mean] = tuple(known[seed].of(places) if seed in known else None for seed in seeds)
     x = tuple(sorted(points))
     panel, label = _panel_and_line(findings, cells)
     return Band(label, x, tuple(zip(*(points[length] for length in x), strict=True)), panel)
+
+
+def _common_lengths(findings: Findings, cell: Cell) -> tuple[int, ...]:
+    """Of the same sentences, the first cell's: others may read them in other tokens, and would be in other bins."""
+    firsts = (other.results[0] for other in findings.cells if other.results)
+    return next(first.lengths for first in firsts if first.sources == cell.results[0].sources)
 
 
 def bins_of(lengths: Sequence[int]) -> list[list[int]]:
