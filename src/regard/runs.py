@@ -9,6 +9,7 @@
 - `metrics.jsonl`: a line for each validation
 - `scores.json`: how it did on the test set, after training on real text
 - `examples/`: attention maps of test sentences, after training on real text
+- `exams/`: what it said on a test set, and the scores of that, for each way in which a study tested it
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Job:
     first: int = 0  # `done` when this work began: what was done before tells nothing of the rate
     phase_began: float = 0.0
     began: float = 0.0
-    seconds: float = 0.0  # of this session
+    seconds: float = 0.0  # from its start to its end, this time
     error: str = ""
     asked: bool = False  # to stop
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
