@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from regard.cli.comparing import MARK
 from regard.files import locked
 from regard.runs import MODEL
 
@@ -221,7 +222,9 @@ def test_a_folder_of_something_else_is_left_alone(regard: Regard, brief_file: Pa
     (tmp_path / "index.html").write_text("mine")
     answer = regard("compare", brief_file, "--out", tmp_path)
     assert (answer.code, answer.out) == (2, "")
-    assert f"{tmp_path}: this is not a study's folder: it has no study.yaml; choose another --out" in answer.err
+    assert (
+        f"{tmp_path}: this is not a study's folder: it has no study.yaml of its own; choose another --out" in answer.err
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
     answer = regard("compare", brief_file, "--out", tmp_path / "index.html")
     assert answer.code == 2
@@ -239,15 +242,33 @@ def test_a_folder_of_something_else_is_left_alone(regard: Regard, brief_file: Pa
     ],
 )
 def test_the_folder_of_another_study_is_left_alone(regard: Regard, brief_file: Path, tmp_path: Path, known: str):
-    (tmp_path / "study.yaml").write_text(known.format(brief_file))
+    (tmp_path / "study.yaml").write_text(MARK + known.format(brief_file))
     answer = regard("compare", brief_file, "--vary", "model.dropout=0,0.5", "--out", tmp_path)
     assert answer.code == 2
     assert "this folder holds another study, told in its study.yaml; choose another --out" in answer.err
-    assert (tmp_path / "study.yaml").read_text() == known.format(brief_file)
+    assert (tmp_path / "study.yaml").read_text() == MARK + known.format(brief_file)
+
+
+def test_a_study_of_ones_own_hand_is_read_and_left_as_it_is(
+    regard: Regard, brief_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    own = f"# mine\nexperiment: {brief_file}\n"
+    Path("study.yaml").write_text(own)
+    conducted: list[Any] = []
+    monkeypatch.setattr("regard.cli.comparing.conduct", lambda *given: conducted.append(given))
+    assert regard("compare", "--config", "study.yaml", "--out", ".").code == 2
+    assert "this is not a study's folder" in regard("compare", "--config", "study.yaml", "--out", ".").err
+    assert not conducted
+    regard("compare", "--config", "study.yaml")
+    assert len(conducted) == 1
+    assert Path("study.yaml").read_text() == own
+    assert Path("studies/study/study.yaml").read_text().startswith(MARK)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["studies", "study.yaml"]
 
 
 def test_only_one_at_a_time_works_on_a_study(regard: Regard, brief_file: Path, tmp_path: Path):
-    (tmp_path / "study.yaml").write_text(f"experiment: {brief_file}")
+    (tmp_path / "study.yaml").write_text(f"{MARK}experiment: {brief_file}")
     with locked(tmp_path):
         answer = regard("compare", brief_file, "--out", tmp_path)
     assert answer.code == 2

@@ -144,7 +144,7 @@ def compare(
     as_json: options.WholeJson = False,
 ) -> None:
     """Train a grid of settings times seeds, and tell which is better, and how sure that is."""
-    from regard.cli.comparing import run_study
+    from regard.cli.comparing import DEFINITION, definition_in, run_study
     from regard.studies import reading
 
     if (experiment is None) == (config is None):
@@ -161,8 +161,8 @@ def compare(
         method=method and method.value,
     )
     if out is None:
-        own = config is not None and config.name == "study.yaml"  # written by an earlier study, in its folder
-        out = config.parent if config and own else Path("studies") / Path(str(config or experiment)).stem
+        goes_on = config is not None and config.name == DEFINITION and definition_in(config.parent) is not None
+        out = config.parent if config and goes_on else Path("studies") / Path(str(config or experiment)).stem
     study = reading.build(out.resolve().name, leaves, config.parent if config else Path())
     run_study(study, out, runs or out.parent / "runs", jobs or cores(), report_only=report, as_json=as_json)
 

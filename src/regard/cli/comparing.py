@@ -18,6 +18,7 @@ from regard.studies.definition import Study
 from regard.studies.reading import continues
 
 DEFINITION = "study.yaml"  # what --config reads again
+MARK = "# Written by regard, which may write it anew.\n"  # one without this line is somebody's own, and stays
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -38,7 +39,7 @@ def run_study(study: Study, out: Path, runs: Path, at_once: int, *, report_only:
         with files.locked(out) as alone:
             if not alone:
                 raise UserError(f"{out}: another process is at work here; --report tells what is finished")
-            files.write(out / DEFINITION, study.dump().encode())
+            files.write(out / DEFINITION, (MARK + study.dump()).encode())
             conduct_aloud(study, jobs, at_once, out)
             report(study, jobs, out, as_json)
     if any(job.state == "failed" for job in jobs):
@@ -49,13 +50,19 @@ def check_folder(study: Study, out: Path, is_there: bool) -> None:
     """The folder of another study, or of something else, is left as it is."""
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: this is a file; choose another --out")
-    known = documents.read(out / DEFINITION)
+    known = definition_in(out)
     if known is None and out.is_dir() and any(out.iterdir()):
-        raise UserError(f"{out}: this is not a study's folder: it has no {DEFINITION}; choose another --out")
+        raise UserError(f"{out}: this is not a study's folder: it has no {DEFINITION} of its own; choose another --out")
     if known is None and is_there:
         raise UserError(f"{out}: there is no such study yet; without --report it is conducted")
     if known is not None and not continues(study, known, str(out / DEFINITION)):
         raise UserError(f"{out}: this folder holds another study, told in its {DEFINITION}; choose another --out")
+
+
+def definition_in(folder: Path) -> str | None:
+    """What an earlier study has written there."""
+    known = documents.read(folder / DEFINITION)
+    return known if known is not None and known.startswith(MARK) else None
 
 
 def conduct_aloud(study: Study, jobs: Sequence[Job], at_once: int, out: Path) -> None:
