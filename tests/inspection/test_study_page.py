@@ -63,7 +63,7 @@ def a_figure(label: str = "dot") -> Figure:
 
 
 def a_table(text: str = "text") -> Table:
-    return Table((text, "BLEU", "verdict"), ((text, "12.3", text), ("other", "—", "worse")), text, frozenset({0}))
+    return Table((text, "BLEU", "verdict"), ((text, "12.3", text), ("other", "—", "worse")), text)
 
 
 def a_sentence(text: str = "text") -> Sentence:
@@ -159,11 +159,10 @@ def test_only_models_with_attention_have_a_map() -> None:
     assert Parsed(render(Page("t", "", {}, (Section("s", (), (a_sentence(),)),)))).count("img") == 1
 
 
-def test_rows_and_columns_have_heads_and_the_best_is_bold() -> None:
+def test_rows_and_columns_have_heads() -> None:
     parsed = Parsed(render(Page("t", "", {}, (Section("s", (), (a_table(),)),))))
     assert parsed.values("th", "scope") == ["col"] * 3 + ["row"] * 2
     assert parsed.count("td") == 4
-    assert [found.get("class") for tag, found in parsed.tags if tag == "tr"] == [None, "emphasised", None]
     assert parsed.values("div", "class") == ["wide"], "it is scrolled in its own box"
 
 

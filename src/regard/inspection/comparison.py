@@ -48,7 +48,7 @@ class Band:
     panel: str = ""
 
 
-def draw_dots(dots: Sequence[Dots], measure: str, percent: bool = False, title: str | None = None) -> Figure:
+def draw_dots(dots: Sequence[Dots], measure: str, percent: bool = False) -> Figure:
     """A row for each label: every run as a small hollow dot, their mean as a filled one, the interval as a bar.
 
     With `percent`, values are parts of one and drawn as per cent. An interval that goes beyond the axis is cut there.
@@ -62,7 +62,7 @@ def draw_dots(dots: Sequence[Dots], measure: str, percent: bool = False, title: 
     names = fold(rows.labels, rows.lines)
     notes = [rows.note(each) for each in drawn]
     panel_width = {1: 4.4, 2: 3.3}.get(len(panels), 2.6)
-    sheet = Sheet(panels, panel_width, rows.height, width(names) + 0.2, width(notes) + 0.3, title)
+    sheet = Sheet(panels, panel_width, rows.height, width(names) + 0.2, width(notes) + 0.3)
     figure, grid = sheet.start()
     for axes in grid.values():
         _set_rows(axes, names)
@@ -82,21 +82,19 @@ def draw_bands(
     y_label: str,
     percent: bool = False,
     log_x: bool = False,
-    log_y: bool = False,
-    title: str | None = None,
 ) -> Figure:
     """A line for the mean of each band's runs, on a light area from the least to the greatest of them.
 
-    With `percent`, values are parts of one and drawn as per cent. What is None, not finite or, on a logarithmic scale,
-    not above zero is left out: a mean is that of the runs which are known there.
+    With `percent`, values are parts of one and drawn as per cent. What is None or not finite is left out, and on a
+    logarithmic scale what is not above zero: a mean is that of the runs which are known there.
     """
-    paths = [Path.through(band, 100 if percent else 1, log_x, log_y) for band in bands]
+    paths = [Path.through(band, 100 if percent else 1, log_x) for band in bands]
     drawn = [path for path in paths if path.x]
     if not drawn:
         raise UserError("no run has been measured yet, so there is no line to draw")
     labels, panels = distinct(band.label for band in bands), distinct(band.panel for band in bands)
     panel_width, panel_height = {1: (5.6, 3.8), 2: (4.2, 3.4)}.get(len(panels), (3.4, 2.8))
-    sheet = Sheet(panels, panel_width, panel_height, left=1.0, right=0.4 if len(panels) > 1 else 0.25, title=title)
+    sheet = Sheet(panels, panel_width, panel_height, left=1.0, right=0.4 if len(panels) > 1 else 0.25)
     figure, grid = sheet.start()
     for axes in grid.values():
         axes.grid(color="0.9", linewidth=0.8)
@@ -104,7 +102,7 @@ def draw_bands(
         # Many areas, one over the other, would hide the lines.
         _draw_path(grid[band.panel], path, labels.index(band.label), 0.16 if len(labels) <= 4 else 0.08)
     _scale_x(axes, drawn, log_x, panel_width)
-    _scale_y(axes, drawn, log_y, percent)
+    _scale_y(axes, drawn, percent)
     sheet.name_axes(figure, x_label, _measured(y_label, percent))
     if any(labels):
         lines = [Line2D([], [], **look(number), linewidth=2, markersize=6) for number in range(len(labels))]
@@ -232,12 +230,12 @@ class Path:
     runs: int
 
     @classmethod
-    def through(cls, band: Band, scale: float, log_x: bool, log_y: bool) -> Path:
+    def through(cls, band: Band, scale: float, log_x: bool) -> Path:
         columns = zip(band.x, zip(*band.runs, strict=True), strict=True) if band.runs else []
         known = sorted(
-            (x, [scale * value for value in values if value is not None and _can_be_drawn(value, log_y)])
+            (x, [scale * value for value in values if value is not None and isfinite(value)])
             for x, values in columns
-            if _can_be_drawn(x, log_x)
+            if isfinite(x) and (x > 0 or not log_x)
         )
         known = [(x, values) for x, values in known if values]
         return cls(
@@ -247,10 +245,6 @@ class Path:
             greatest=[max(values) for _, values in known],
             runs=len(band.runs),
         )
-
-
-def _can_be_drawn(value: float, log: bool) -> bool:
-    return isfinite(value) and (value > 0 or not log)
 
 
 def _draw_path(axes: Axes, path: Path, number: int, faint: float) -> None:
@@ -288,15 +282,11 @@ def _apart(values: Sequence[float], panel_width: float) -> list[float]:
     return kept
 
 
-def _scale_y(axes: Axes, drawn: Sequence[Path], log: bool, percent: bool) -> None:
-    values = [value for path in drawn for value in (*path.least, *path.greatest)]
-    low, high = min(values), max(values)
-    axes.set_yscale("log" if log else "linear")
-    if log:
-        axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_locator(_log_locator(values) if log else MaxNLocator(6, steps=ROUND))
+def _scale_y(axes: Axes, drawn: Sequence[Path], percent: bool) -> None:
+    low, high = min(min(path.least) for path in drawn), max(max(path.greatest) for path in drawn)
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=ROUND))
     axes.yaxis.set_major_formatter(FuncFormatter(_plain))
-    if percent and not log:
+    if percent:
         margin = 0.05 * (high - low) or 1
         axes.set_ylim(max(low - margin, -2), min(high + margin, max(high, 102)))
 

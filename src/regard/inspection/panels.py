@@ -26,7 +26,6 @@ STYLES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 TYPE = 13.0
-TITLE = 15.0
 MOST_COLUMNS = 3
 LONGEST_TEXT = 56  # characters of a label
 LONGEST_LINE = 28
@@ -93,7 +92,6 @@ class Sheet:
     panel_height: float
     left: float
     right: float  # of each panel, for what is printed there
-    title: str | None
 
     @property
     def rows(self) -> int:
@@ -104,18 +102,14 @@ class Sheet:
         return ceil(len(self.panels) / self.rows)  # four panels are two above two, not three above one
 
     @property
-    def head(self) -> float:
+    def top(self) -> float:
         """Above each panel, for its name."""
         return 0.4 if any(self.panels) else 0.1
 
     @property
-    def top(self) -> float:
-        return self.head + (0.45 if self.title else 0)
-
-    @property
     def between(self) -> float:
         """From one row of panels to the next, with room for the numbers of a panel that has none below."""
-        return self.head + (0.3 if len(self.panels) % self.columns else 0)
+        return self.top + (0.3 if len(self.panels) % self.columns else 0)
 
     @property
     def grid_width(self) -> float:
@@ -153,9 +147,6 @@ class Sheet:
             axes.tick_params(which="both", labelbottom=number + self.columns >= len(self.panels))
             axes.spines[["top", "right"]].set_visible(False)
             axes.set_axisbelow(True)
-        if self.title:
-            place = self.place(0.1, 0.2)
-            figure.text(*place, cut(self.title, int(8 * self.width)), va="center", fontsize=TITLE, **literal())
         return figure, dict(zip(self.panels, grid, strict=False))
 
     def name_axes(self, figure: Figure, x_label: str, y_label: str = "") -> None:

@@ -25,7 +25,6 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     caption: str = ""
-    emphasised: frozenset[int] = frozenset()  # rows in bold, counted from 0
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def _table(table: Table) -> str:
     numeric = [False, *(_numeric([row[column] for row in table.rows if column < len(row)]) for column in columns)]
     caption = f'<caption dir="auto">{escape(table.caption)}</caption>\n' if table.caption else ""
     head = "".join(_cell("th", text, right, ' scope="col"') for text, right in zip(table.head, numeric, strict=False))
-    body = "\n".join(_row(row, numeric, number in table.emphasised) for number, row in enumerate(table.rows))
+    body = "\n".join(_row(row, numeric) for row in table.rows)
     return f"""<div class="wide" tabindex="0" role="region" aria-label="{escape(table.caption or "table")}">
 <table>
 {caption}<thead><tr>{head}</tr></thead>
@@ -137,12 +136,11 @@ def _table(table: Table) -> str:
 </div>"""
 
 
-def _row(row: Sequence[str], numeric: Sequence[bool], emphasised: bool) -> str:
+def _row(row: Sequence[str], numeric: Sequence[bool]) -> str:
     """The first cell names the row."""
     names = [("th", ' scope="row"'), *[("td", "")] * len(row)]
     cells = [_cell(tag, text, right, more) for (tag, more), text, right in zip(names, row, numeric, strict=False)]
-    start = '<tr class="emphasised">' if emphasised else "<tr>"
-    return "".join([start, *cells, "</tr>"])
+    return "".join(["<tr>", *cells, "</tr>"])
 
 
 def _cell(tag: str, text: str, right: bool, more: str) -> str:
