@@ -85,13 +85,15 @@ class Draft:
         return tree
 
 
-def load(name: str, overrides: Iterable[str | Setting] = (), folder: Path = Path()) -> Experiment:
+def load(
+    name: str, overrides: Iterable[str | Setting] = (), folder: Path = Path(), origin: str | None = None
+) -> Experiment:
     """The experiment `name`, with `overrides` such as `training.seed=2`.
 
-    The name is that of a recipe, or of a YAML file as seen from `folder`.
+    The name is that of a recipe, or of a YAML file as seen from `folder`; `origin` is where it was said, for messages.
     """
     draft = Draft(name)
-    _read_into(draft, name, folder, ())
+    _read_into(draft, name, folder, origin, ())
     for override in overrides:
         draft.set(override if isinstance(override, Setting) else Setting.parse(override))
     return _validate(draft)
@@ -110,22 +112,21 @@ def dump(experiment: Experiment) -> str:
     return yaml.dump(experiment.model_dump(), Dumper=documents.Dumper, sort_keys=False, allow_unicode=True)
 
 
-def _read_into(draft: Draft, name: str, folder: Path, chain: tuple[str, ...]) -> None:
+def _read_into(draft: Draft, name: str, folder: Path, origin: str | None, chain: tuple[str, ...]) -> None:
     """Read a recipe or file into `draft`, after what it extends; names in it are relative to its own folder."""
-    text, where, folder = _find(name, folder)
+    try:
+        text, where, folder = _find(name, folder)
+    except UserError as error:
+        raise UserError(f"{origin}: {error}" if origin else str(error)) from None
     if where in chain:
         raise UserError(f"{where}: extends itself: {' → '.join([*chain, where])}")
     leaves = list(documents.leaves(text, where, SECTIONS))
     for leaf in leaves:
         if leaf.path == ("extends",):
-            origin = f"{leaf.origin}: extends: "
+            said = f"{leaf.origin}: extends"
             if not isinstance(leaf.value, str):
-                raise UserError(f"{origin}{in_short(leaf.value)} should be a recipe's name or a file's path")
-            try:
-                _find(leaf.value, folder)
-            except UserError as error:
-                raise UserError(f"{origin}{error}") from None
-            _read_into(draft, leaf.value, folder, (*chain, where))
+                raise UserError(f"{said}: {in_short(leaf.value)} should be a recipe's name or a file's path")
+            _read_into(draft, leaf.value, folder, said, (*chain, where))
     for leaf in leaves:
         if leaf.path != ("extends",):
             draft.set(Setting(leaf.path, leaf.value, leaf.origin, folder))

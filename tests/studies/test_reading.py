@@ -479,6 +479,11 @@ def test_a_mistake_is_told_with_its_line_and_remedy(content: str, line: int, exp
     assert "\n" not in told
 
 
+def test_an_unknown_experiment_is_told_with_its_line():
+    told = said("question: why\nexperiment: copi\nvary: {training.epochs: [1, 2]}\n")
+    assert told.startswith("s.yaml, line 2: experiment: 'copi' is neither a recipe nor a file; did you mean 'copy'?")
+
+
 @pytest.mark.parametrize(
     ("axis", "expected"),
     [

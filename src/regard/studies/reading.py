@@ -24,6 +24,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -125,7 +126,7 @@ def build(name: str, leaves: Iterable[Leaf], folder: Path = Path()) -> Study:
     axes = (*vary, *tests)
     _check_axes(axes, common)
     _check_plan(plan, axes, draft.origin)
-    conditions = list(_conditions(plan, common, vary, tests, folder))
+    conditions = list(_conditions(plan, draft.origin, common, vary, tests, folder))
     _check_conditions(name, conditions)
     _check_measures(plan, conditions, draft.origin)
     return Study(name, plan, axes, tuple(conditions), tuple(_at_home(kept)))
@@ -273,15 +274,16 @@ def _check_measures(plan: Plan, conditions: Sequence[Condition], origin: Origin)
 
 
 def _conditions(
-    plan: Plan, common: Sequence[Setting], vary: Sequence[Axis], tests: Sequence[Axis], folder: Path
+    plan: Plan, origin: Origin, common: Sequence[Setting], vary: Sequence[Axis], tests: Sequence[Axis], folder: Path
 ) -> Iterator[Condition]:
+    load = partial(experiments.load, plan.experiment, folder=folder, origin=f"{origin(('experiment',))}: experiment")
     for trained in product(*(axis.options for axis in vary)):
         chosen = [ONE_THREAD, *common, *(setting for option in trained for setting in option.settings)]
-        experiment = experiments.load(plan.experiment, chosen, folder)
+        experiment = load(chosen)
         for tested in product(*(axis.options for axis in tests)):
             test_settings = [setting for option in tested for setting in option.settings]
             other = [setting for setting in test_settings if setting.path[0] == "data"]
-            data = experiments.load(plan.experiment, [*chosen, *other], folder).data if other else experiment.data
+            data = load([*chosen, *other]).data if other else experiment.data
             manner = _manner([setting for setting in test_settings if setting.path[0] != "data"])
             labels = tuple(option.label for option in (*trained, *tested))
             yield Condition(labels, experiment, Exam(data, manner))
