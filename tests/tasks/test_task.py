@@ -73,6 +73,13 @@ def test_more_validation_pairs_leave_the_test_set_as_it_was():
     assert few["test"] == many["test"]
 
 
+def test_the_test_set_alone_is_the_same_and_takes_no_training_set():
+    task = Square(train=50, validation=20, test=30, below=100)
+    assert {split: task.pairs(split) for split in task.splits()} == task.splits()
+    endless = Square(train=10**9, validation=20, test=30, below=100)  # of which there are not so many
+    assert endless.pairs("test") == task.pairs("test")
+
+
 def test_a_task_that_runs_out_says_what_was_asked_for_and_how_much_there_is():
     with pytest.raises(UserError) as error:
         Square(train=90, validation=5, test=10, below=100).splits()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from random import Random
 
 from pydantic import Field
@@ -27,13 +28,21 @@ class Generated(Task):
         """One pair, drawn with nothing but `random`."""
 
     def splits(self) -> dict[Split, list[Pair]]:
-        """All pairs. No source stands twice, be it in one split or in two.
+        """All pairs. No source stands twice, be it in one split or in two."""
+        return dict(self._drawn())
+
+    def pairs(self, split: Split) -> list[Pair]:
+        return next(pairs for drawn, pairs in self._drawn() if drawn == split)
+
+    def _drawn(self) -> Iterator[tuple[Split, list[Pair]]]:
+        """One split after the other; whoever needs the test set alone need not wait for the rest.
 
         The test set is drawn first and each split has its own random numbers, so a larger training set leaves
         the sentences on which results are compared as they were.
         """
         seen: set[str] = set()
-        return {split: self._draw(split, seen) for split in reversed(SPLITS)}
+        for split in reversed(SPLITS):
+            yield split, self._draw(split, seen)
 
     def _draw(self, split: Split, seen: set[str]) -> list[Pair]:
         random = Random(f"{self.seed}/{split}")
