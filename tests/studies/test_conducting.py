@@ -200,6 +200,8 @@ def test_the_time_left_is_guessed_from_what_is_known(new_study: Callable[..., St
     jobs[1].hear('{"doing": "training", "done": 50, "total": 100}')
     assert seconds_left(jobs, 2) == pytest.approx((50 + 4 * 100) / 2, rel=0.01)
     assert seconds_left(jobs[:2], 2) == pytest.approx(50, rel=0.01)
+    jobs[1].hear('{"doing": "waiting", "done": 0, "total": null}')  # for another study, at work on the same run
+    assert seconds_left(jobs[:2], 2) == pytest.approx(100)
 
 
 def test_what_was_done_before_tells_nothing_of_the_rate(new_study: Callable[..., Study], tmp_path: Path):

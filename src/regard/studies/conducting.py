@@ -141,7 +141,7 @@ def conduct(jobs: Sequence[Job], at_once: int, watcher: Watcher) -> None:
 
 
 def seconds_left(jobs: Sequence[Job], at_once: int) -> float | None:
-    """A guess: a run that waits takes as long as those that are known, on average. None: none is known yet."""
+    """A guess: a run of which nothing is known takes as long as the others, on average. None: none is known yet."""
     now = time.monotonic()
     running = [job for job in jobs if job.state == "running"]
     under_way = [job.left for job in running if job.left is not None]
@@ -150,7 +150,8 @@ def seconds_left(jobs: Sequence[Job], at_once: int) -> float | None:
     if not known:
         return None
     waiting = sum(job.state == "waiting" for job in jobs)
-    return (sum(under_way) + waiting * sum(known) / len(known)) / min(at_once, max(len(running) + waiting, 1))
+    unknown = waiting + len(running) - len(under_way)
+    return (sum(under_way) + unknown * sum(known) / len(known)) / min(at_once, max(len(running) + waiting, 1))
 
 
 def _start(job: Job, news: News) -> None:
