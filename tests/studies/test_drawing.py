@@ -58,6 +58,11 @@ def test_exams_of_one_run_are_groups_of_a_row(new_findings: NewFindings, drawn: 
     assert [(dots.label, dots.group) for dots in drawn.dots[0]] == [("dot", "beam 1"), ("dot", "beam 4")]
 
 
+def test_exams_of_the_only_model_have_a_row_each(new_findings: NewFindings, drawn: Drawn):
+    list(drawing.scores(new_findings({"beam 1": [0.9], "beam 4": [0.8]}, test=["beam=1,4"], seeds=1)))
+    assert [(dots.label, dots.group) for dots in drawn.dots[0]] == [("beam 1", ""), ("beam 4", "")]
+
+
 def test_an_axis_of_numbers_is_drawn_as_one(new_findings: NewFindings, drawn: Drawn):
     shares = {f"{kind} · beam {beam}": [beam / 100, beam / 50] for kind in ("none", "dot") for beam in (10, 1, 2)}
     findings = new_findings(shares, vary=VARY, test=["beam=10,1,2"], seeds=2)

@@ -26,8 +26,8 @@ def scores(findings: Findings) -> Iterator[Picture]:
         for cell in findings.cells:
             if summary := cell.summary(name):
                 interval = None if summary.low is None or summary.high is None else (summary.low, summary.high)
-                row = findings.study.training_label(cell.condition)
-                dots.append(Dots(row, tuple(cell.values(name)), interval, group=_tested(findings, cell.condition)))
+                row, group = _row_and_group(findings, cell.condition)
+                dots.append(Dots(row, tuple(cell.values(name)), interval, group=group))
         if dots:
             caption = f"{measure.title}: every run, their mean, and the 95 % interval of the mean."
             yield Picture(draw_dots(dots, measure.title, measure.percent), f"{measure.title} of each run", caption)
@@ -164,8 +164,11 @@ def _panel_and_line(findings: Findings, cells: Sequence[Cell]) -> tuple[str, str
     return "", findings.study.training_label(cells[0].condition)
 
 
-def _tested(findings: Findings, condition: Condition) -> str:
-    return " · ".join(label for axis, label in findings.study.options(condition) if not axis.trains)
+def _row_and_group(findings: Findings, condition: Condition) -> tuple[str, str]:
+    """A row for each way of training and a group for each way of testing, which are the rows if all train alike."""
+    trained = findings.study.training_label(condition)
+    tested = " · ".join(label for axis, label in findings.study.options(condition) if not axis.trains)
+    return (trained, tested) if any(axis.trains for axis in findings.study.axes) else (tested or trained, "")
 
 
 def _spread_out(values: Sequence[float]) -> bool:
