@@ -34,6 +34,7 @@ ROWS: list[set[str]] = [
     {"evaluation"},
     {"training"},
     {"inspection"},
+    {"laboratory"},
     {"conclusion"},
     {"studies"},
     {"cli"},

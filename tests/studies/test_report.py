@@ -10,7 +10,7 @@ from shutil import copytree
 import pytest
 from matplotlib.figure import Figure
 
-from regard.inspection.study_page import Picture
+from regard.inspection.report_page import Picture
 from regard.studies import report
 from regard.studies.conducting import jobs_of
 from regard.studies.definition import Study

@@ -7,7 +7,7 @@ from io import StringIO
 
 import pytest
 
-from regard.inspection.study_page import Table
+from regard.inspection.report_page import Table
 from regard.studies import tables
 from regard.studies.conducting import Job
 from regard.studies.results import Findings

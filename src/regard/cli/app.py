@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import options
+from regard.cli import lab, looking, options
 from regard.errors import UserError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app = typer.Typer(
 
 data = typer.Typer(help="Parallel text: get known data sets, check your own.", no_args_is_help=True)
 app.add_typer(data, name="data")
+app.add_typer(lab.lab, name="lab")
 
 
 def main() -> None:
@@ -352,3 +353,7 @@ def show(
         pictures.draw_text(run, text, search, numbers, out=out, tree=tree, as_json=as_json)
     if curves is not None:
         pictures.draw_curves(run, curves)
+
+
+for command in looking.COMMANDS:
+    app.command()(command)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from regard.cli.lines import Line, check
+from regard.errors import UserError
 from regard.runs import Run
 from regard.translator import Translator
 from regard.translator import load as load_translator
@@ -17,6 +19,15 @@ def load(*runs: Path) -> Translator:
     """The model in a run directory, or those of several that vote, ready for work."""
     translator = load_translator(*runs)
     use_threads_of(translator.runs[0])
+    return translator
+
+
+def load_for(run: Path, text: str) -> Translator:
+    """The model in a run directory, which is about to look into a text: an empty one is refused."""
+    translator = load(run)
+    check([Line(text, "this text")], translator)
+    if not translator.check(text):
+        raise UserError("this text: there is nothing in it to read")
     return translator
 
 

@@ -13,6 +13,11 @@ SEARCH, SAMPLING, RULES = "Search", "Sampling", "Rules"  # headings in the help
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, made by 'regard train'.")]
 Json = Annotated[bool, typer.Option("--json", help="For programs: a JSON object a line.")]
 WholeJson = Annotated[bool, typer.Option("--json", help="For programs: all of it, as one JSON object.")]
+Out = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="Draw it (.png, .svg, .pdf), or write all of it (.html); can be repeated."),
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="At most so many sentences.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
 Seeds = Annotated[
     int | None, typer.Option(help="How often each is trained, with seeds 1, 2, … (default: 3, or as the study has it).")

@@ -6,7 +6,7 @@ Lengths are in inches and sizes of type in points, 72 to the inch, as matplotlib
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -18,6 +18,7 @@ from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike, NDArray
 
 from regard.errors import printable
+from regard.inspection.curves import SKY
 from regard.inspection.figures import ems, literal, say
 from regard.inspection.words import bare, spans, word_starts
 
@@ -38,6 +39,9 @@ def draw(
     axes: Sequence[str] = (),
     starts: Sequence[bool] | None = None,
     source_starts: Sequence[bool] | None = None,
+    names: Sequence[str] = (),
+    links: Collection[tuple[int, int]] = (),
+    measure: str = "attention weight",
 ) -> Figure:
     """A map of `weights` [output, source]: source tokens are columns, produced tokens rows, brighter is more.
 
@@ -46,7 +50,11 @@ def draw(
 
     `starts` and `source_starts` say which tokens begin a word, where words are cut into pieces: there are lines between
     words, and the pieces of one word stand under one bracket.
+
+    `names` are those of the maps, in place of "head 1", "head 2" and so on, where there are several of another kind.
+    `links`, (output, source) from 0, are ringed: where one should look. `measure` is what the colours stand for.
     """
+    axes = axes or ("map",) * bool(names)
     maps = _check(weights, len(source_tokens), len(target_tokens), axes)
     if not len(source_tokens) or not len(target_tokens):
         return say("nothing was read" if len(target_tokens) else "nothing was produced", title)
@@ -63,10 +71,11 @@ def draw(
         _label_source(panel, source if row == 0 else [], sheet)
         _label_target(panel, target if column == 0 else [], sheet)
         _join_pieces(panel, words if column == 0 else [], source_words if row == 0 else [], sheet)
-        name = " · ".join(f"{axis} {i + 1}" for axis, i in zip(axes, index, strict=True))
+        _ring(panel, links, sheet)
+        name = names[number] if names else " · ".join(f"{axis} {i + 1}" for axis, i in zip(axes, index, strict=True))
         name_size = min(sheet.caption, 72 * sheet.map_width / max(ems(name), 1))
         panel.set_title(name, y=0, pad=-5, va="top", fontsize=name_size, **literal())
-    _add_colour_bar(figure, image, sheet)
+    _add_colour_bar(figure, image, sheet, measure)
     if title:
         figure.text(*sheet.title_place(), printable(title), fontsize=sheet.caption * 1.25, **literal())
     return figure
@@ -201,6 +210,13 @@ def _join_pieces(panel: Axes, words: Sequence[range], source_words: Sequence[ran
             panel.hlines(edge, word.start - 0.35, word.stop - 0.65, **style)
 
 
+def _ring(panel: Axes, links: Collection[tuple[int, int]], sheet: Sheet) -> None:
+    """A ring in each of these cells, in a colour that the map does not have."""
+    style: dict[str, Any] = {"markeredgecolor": SKY, "markerfacecolor": "none", "linestyle": "none", "marker": "o"}
+    outputs, sources = [output for output, _ in links], [source for _, source in links]
+    panel.plot(sources, outputs, markersize=72 * 0.62 * sheet.cell, markeredgewidth=72 * 0.08 * sheet.cell, **style)
+
+
 def _label_source(panel: Axes, labels: Sequence[str], sheet: Sheet) -> None:
     panel.tick_params(axis="x", top=True, bottom=False, labeltop=True, labelbottom=False)
     panel.xaxis.set_label_position("top")
@@ -224,9 +240,9 @@ def _thin(labels: Sequence[str], sheet: Sheet) -> tuple[Sequence[int], Sequence[
     return range(0, len(labels), each), labels[::each]
 
 
-def _add_colour_bar(figure: Figure, image: AxesImage, sheet: Sheet) -> None:
+def _add_colour_bar(figure: Figure, image: AxesImage, sheet: Sheet, measure: str) -> None:
     bar = figure.colorbar(image, cax=figure.add_axes(sheet.bar_place()), ticks=[0, 0.5, 1])
-    bar.set_label("attention weight", fontsize=sheet.caption)
+    bar.set_label(measure, fontsize=sheet.caption)
     bar.ax.tick_params(labelsize=sheet.caption * 0.9, length=2)
     bar.outline.set_visible(False)
 

@@ -8,13 +8,14 @@ Shapes: source tokens [batch, positions], target tokens [batch, steps], logits [
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from regard.nn.attention import Attention
 from regard.nn.dropout import Dropout
 from regard.nn.positions import Embedding
 
@@ -74,6 +75,11 @@ class Decoder(nn.Module, ABC, Generic[StateType]):
     embedding: Embedding
     readout: Readout
 
+    @property
+    @abstractmethod
+    def source_attentions(self) -> Sequence[Attention]:
+        """The mechanisms that look at the source, one for each layer that has one."""
+
     @abstractmethod
     def start(self, encoding: Encoding) -> StateType:
         """The state before the first step."""
@@ -81,6 +87,10 @@ class Decoder(nn.Module, ABC, Generic[StateType]):
     @abstractmethod
     def run(self, tokens: Tensor, state: StateType) -> tuple[Tensor, Tensor, StateType]:
         """Read `tokens`: features [batch, steps, feature], weights [batch, …, steps, positions] and the new state."""
+
+    def own_states(self, features: Tensor) -> Tensor:
+        """The part of the features of `run` that is the decoder's own state h_t: [batch, steps, size]."""
+        return features
 
     def step(self, token: Tensor, state: StateType) -> tuple[Tensor, StateType]:
         """One token a row: logits [batch, vocabulary] of the next, and the state to go on from."""

@@ -211,6 +211,10 @@ class RecurrentDecoder(Decoder[RecurrentState]):
     def feature_size(self) -> int:
         """The size of what the readout gets at each step."""
 
+    @property
+    def source_attentions(self) -> tuple[Attention, ...]:
+        return (self.attention,)
+
     def start(self, encoding: Encoding) -> RecurrentState:
         return RecurrentState(self.first_state(encoding), self.attention.prepare(encoding.states, encoding.valid))
 
@@ -251,6 +255,9 @@ class AttendAfterDecoder(RecurrentDecoder):
 
     def feature_size(self) -> int:
         return self.attention.context_size + self.attention.query_size
+
+    def own_states(self, features: Tensor) -> Tensor:
+        return features[..., self.attention.context_size :]  # behind the context
 
     def run(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
         outputs, hidden = self.cell(self.embedding(tokens, state.position), state.hidden)

@@ -161,9 +161,12 @@ class TransformerDecoder(Decoder[TransformerState]):
         self.longest = embedding.longest
         self.weight_axes = ("layer", *cross_attentions[0].weight_axes)
 
+    @property
+    def source_attentions(self) -> tuple[Attention, ...]:
+        return tuple(cast(DecoderLayer, layer).cross_attention for layer in self.layers)
+
     def start(self, encoding: Encoding) -> TransformerState:
-        attentions = (cast(DecoderLayer, layer).cross_attention for layer in self.layers)
-        source = tuple(attention.prepare(encoding.states, encoding.valid) for attention in attentions)
+        source = tuple(each.prepare(encoding.states, encoding.valid) for each in self.source_attentions)
         return TransformerState(len(encoding.states), source, (None,) * len(source))
 
     def run(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, Tensor, TransformerState]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from regard.evaluation.catalogue import MEASURES
 from regard.inspection.comparison import Band, Dots, draw_bands, draw_dots
-from regard.inspection.study_page import Picture
+from regard.inspection.report_page import Picture
 from regard.studies.definition import Axis, Condition, is_number
 from regard.studies.results import Cell, Findings
 

@@ -11,7 +11,7 @@ from regard import files
 from regard.errors import UserError
 from regard.evaluation.bleu import sentence_chrf
 from regard.inspection import attention_map, figures
-from regard.inspection.study_page import Attempt, Page, Picture, Section, Sentence, render
+from regard.inspection.report_page import Attempt, Page, Picture, Section, Sentence, render
 from regard.runs import Run
 from regard.search import Search
 from regard.studies import drawing, tables

@@ -13,7 +13,7 @@ from typing import Any
 from regard import __version__
 from regard.errors import printable
 from regard.evaluation.catalogue import MEASURES, Measure
-from regard.inspection.study_page import Table
+from regard.inspection.report_page import Table
 from regard.studies.results import Cell, Comparison, Findings
 
 UNKNOWN = "–"

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.figure import Figure
 
-from regard.inspection import attention_map, figures, study_page
+from regard.inspection import attention_map, figures, report_page
 from regard.inspection.comparison import Dots, draw_dots
-from regard.inspection.study_page import Attempt, Page, Picture, Section, Sentence, Table, render
+from regard.inspection.report_page import Attempt, Page, Picture, Section, Sentence, Table, render
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",
@@ -195,8 +195,8 @@ def test_the_same_page_gives_the_same_bytes() -> None:
 
 
 def test_pages_share_their_look() -> None:
-    style = study_page.pages.STYLE.read_text(encoding="utf-8").strip()
+    style = report_page.pages.STYLE.read_text(encoding="utf-8").strip()
     assert style in render(a_page()).decode()
-    for template in ("examples.html", "study_page.html"):
-        text = study_page.TEMPLATE.with_name(template).read_text(encoding="utf-8")
+    for template in ("examples.html", "report_page.html"):
+        text = report_page.TEMPLATE.with_name(template).read_text(encoding="utf-8")
         assert "$style" in text

@@ -1,4 +1,4 @@
-"""The page of a study: its tables, its figures and what several models made of the same sentences, all in one file."""
+"""The page of a report: its tables, its figures and what several models made of the same sentences, in one file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from regard.inspection import figures, pages
 
-TEMPLATE = Path(__file__).with_name("study_page.html")
+TEMPLATE = Path(__file__).with_name("report_page.html")
 MARKS = {True: '<span class="mark right">✓ right</span>', False: '<span class="mark wrong">✗ wrong</span>', None: ""}
 NOTHING_MEASURED = ("", "-", "–", "—", "…")
 

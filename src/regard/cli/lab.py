@@ -1,0 +1,127 @@
+"""`regard lab`: worked examples, and what attention can compute."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from regard.cli import options
+from regard.cli.reporting import check, tell
+
+lab = typer.Typer(help="Worked examples, and what attention can compute; alone, it lists them.")
+
+Matrix = Annotated[str | None, typer.Option(metavar="'A,B; C,D'", help="Rows of numbers (default: the sheet's).")]
+
+
+@lab.callback(invoke_without_command=True)
+def listed(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        commands = {command.name or "": command.callback for command in lab.registered_commands}
+        width = max(map(len, commands))
+        for name, command in commands.items():
+            print(f"{name:{width}}  {(command.__doc__ or '').splitlines()[0]}")
+
+
+@lab.command("qkv")
+def qkv(
+    states: Matrix = None,
+    query_weights: Matrix = None,
+    key_weights: Matrix = None,
+    value_weights: Matrix = None,
+    scaled: Annotated[bool, typer.Option("--scaled", help="Divide scores by √d.")] = False,
+    hard: Annotated[bool, typer.Option("--hard", help="Take the highest score alone, in place of softmax.")] = False,
+    out: options.Out = None,
+    as_json: options.WholeJson = False,
+) -> None:
+    """Queries, keys and values: self-attention by hand, with the numbers of the discussion sheet or your own."""
+    paths = check(out)
+    from regard.laboratory import worked
+
+    matrices = worked.parse_matrices(
+        states=states, query_weights=query_weights, key_weights=key_weights, value_weights=value_weights
+    )
+    tell(worked.qkv(**matrices, scaled=scaled, hard=hard), paths, as_json)
+
+
+@lab.command("softmax")
+def softmax(scores: Matrix = None, out: options.Out = None, as_json: options.WholeJson = False) -> None:
+    """From scores to weights, with the numbers of the slides or your own."""
+    paths = check(out)
+    from regard.laboratory import worked
+
+    tell(worked.softmax(**worked.parse_matrices(scores=scores)), paths, as_json)
+
+
+@lab.command("context")
+def context(
+    weights: Matrix = None,
+    values: Matrix = None,
+    out: options.Out = None,
+    as_json: options.WholeJson = False,
+) -> None:
+    """From weights to a context, with the numbers of the slides or your own."""
+    paths = check(out)
+    from regard.laboratory import worked
+
+    tell(worked.context(**worked.parse_matrices(weights=weights, values=values)), paths, as_json)
+
+
+@lab.command("bleu")
+def bleu(
+    hypothesis: Annotated[str | None, typer.Option(help="What a model said (default: the slides').")] = None,
+    reference: Annotated[str | None, typer.Option(help="What it should have said.")] = None,
+    longest: Annotated[int | None, typer.Option(help="Up to n-grams of so many words (default: 4).")] = None,
+    floor: Annotated[
+        float | None, typer.Option(help="Put a count of 0 at this (default: sacreBLEU's own smoothing).")
+    ] = None,
+    out: options.Out = None,
+    as_json: options.WholeJson = False,
+) -> None:
+    """BLEU of one sentence, n-gram by n-gram, with the slides' sentences or your own."""
+    paths = check(out)
+    from regard.laboratory import worked
+
+    tell(worked.bleu(hypothesis, reference, longest=longest, floor=floor), paths, as_json)
+
+
+def add_experiment(name: str, about: str) -> None:
+    """A command for one of `regard.laboratory.heads.EXPERIMENTS`."""
+
+    def experiment(
+        beta: Annotated[float | None, typer.Option(help="β, how much longer a query is than a key.")] = None,
+        sigma: Annotated[float | None, typer.Option(help="σ, the standard deviation of a key's length, 1.")] = None,
+        keys: Annotated[int, typer.Option(help="How many keys there are.")] = 5,
+        draws: Annotated[int, typer.Option(help="How often keys are drawn.")] = 1000,
+        seed: Annotated[int, typer.Option(help="The same seed, the same draws.")] = 1,
+        out: options.Out = None,
+        as_json: options.WholeJson = False,
+    ) -> None:
+        paths = check(out)
+        from regard.laboratory import heads
+
+        chosen = heads.EXPERIMENTS[name]
+        tell(heads.report(chosen, beta=beta, sigma=sigma, keys=keys, draws=draws, seed=seed), paths, as_json)
+
+    experiment.__doc__ = about
+    lab.command(name)(experiment)
+
+
+add_experiment("copy", "One head copies a value, if its query is long enough.")
+add_experiment("average", "One head averages two values, if its query is long enough.")
+add_experiment("noisy-average", "The same with keys of random length: the output swings from one value to the other.")
+add_experiment("two-heads", "Two heads copy a value each, and their average holds still.")
+
+
+@lab.command("positions")
+def positions(
+    size: Annotated[int, typer.Option(help="How many numbers tell a position.")] = 64,
+    length: Annotated[int, typer.Option(help="How many positions.")] = 100,
+    out: options.Out = None,
+    as_json: options.WholeJson = False,
+) -> None:
+    """How vectors tell positions: sines and one-hot, as pictures, and how alike near and far ones are."""
+    paths = check(out)
+    from regard.laboratory import positions as encodings
+
+    tell(encodings.report(size, length), paths, as_json)

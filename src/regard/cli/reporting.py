@@ -1,0 +1,76 @@
+"""The report of an experiment, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard import files
+from regard.errors import UserError, suggest
+
+if TYPE_CHECKING:
+    from regard.inspection.report_page import Page
+    from regard.laboratory.report import Report
+
+PICTURES = (".png", ".svg", ".pdf")
+PAGE = ".html"
+
+
+def check(out: Sequence[Path] | None) -> list[Path]:
+    """The files to write to, before a long computation."""
+    paths = list(out or [])
+    for path in paths:
+        suffix = path.suffix.lower()
+        if suffix not in (*PICTURES, PAGE):
+            problem = f"cannot write a report as '{suffix}'" if suffix else "cannot write a report without a suffix"
+            raise UserError(f"{path}: {problem}; {suggest(suffix, (*PICTURES, PAGE))}")
+        if paths.count(path) > 1:
+            raise UserError(f"{path}: only one thing can be written to one file")
+    return paths
+
+
+def tell(report: Report, out: Sequence[Path], as_json: bool) -> None:
+    """Write the pictures and pages that are wanted, and print the rest."""
+    from regard.inspection import figures
+    from regard.inspection.report_page import render
+
+    for path in out:
+        if path.suffix.lower() == PAGE:
+            write_page(path, render(report.page))
+        else:
+            figures.save(report.figure, path)
+    if as_json:
+        print(json.dumps(report.data, ensure_ascii=False))
+        return
+    print("\n".join(lines(report.page)))
+    for path in out:
+        print(f"{path}: {'all of this, as a page' if path.suffix.lower() == PAGE else 'the picture'}")
+
+
+def write_page(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write(path, content)
+    except OSError as error:
+        raise UserError(f"{path}: cannot write the page: {error.strerror or error}") from error
+
+
+def lines(page: Page) -> Iterator[str]:
+    """The page without its pictures, for a terminal."""
+    from regard.cli.tables import aligned
+    from regard.errors import printable
+    from regard.inspection.report_page import Table
+
+    yield printable(page.title)
+    yield from filter(None, [page.lead])
+    for name, fact in page.facts.items():
+        yield f"{name}: {printable(fact)}"
+    for section in page.sections:
+        yield from ("", f"== {printable(section.title)}", *section.text)
+        for table in section.blocks:
+            if isinstance(table, Table):
+                yield from filter(None, [table.caption])
+                yield aligned([[printable(cell) for cell in row] for row in (table.head, *table.rows)])
+                yield ""

@@ -1,0 +1,29 @@
+"""What an experiment gives: a page for people, which becomes text, HTML and a picture, and data for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from regard.inspection.report_page import Page, Picture
+
+
+@dataclass(frozen=True)
+class Report:
+    page: Page  # holds one picture, which is what `--out` draws
+    data: Mapping[str, Any]  # the same and more, in what JSON knows
+
+    @property
+    def figure(self) -> Figure:
+        (figure,) = (b.figure for section in self.page.sections for b in section.blocks if isinstance(b, Picture))
+        return figure
+
+
+def number(value: float) -> str:
+    """A number as people read it: four digits that count, without an exponent where it can be helped."""
+    if value != 0 and not 1e-4 <= abs(value) < 1e6:
+        return f"{value:.3g}"
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"

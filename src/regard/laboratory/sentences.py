@@ -1,0 +1,18 @@
+"""The sentences that a measurement goes over."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from regard.data import Example
+from regard.errors import UserError
+from regard.tasks import Pair, Split
+from regard.translator import Translator
+
+
+def read(translator: Translator, split: Split, limit: int | None) -> tuple[list[Pair], list[Example]]:
+    """The first `limit` pairs of a split, or all of them, as texts and in numbers."""
+    pairs = list(islice(translator.experiment.data.pairs(split), limit))
+    if not pairs:
+        raise UserError(f"{translator.runs[0].path}: its {split} split is empty")
+    return pairs, translator.codec.examples(pairs)
