@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from regard.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,17 @@ class Translation:
 def mean_map(attention: Tensor) -> Tensor:
     """[output, source]: the mean over layers and heads, where there are any."""
     return attention.flatten(0, -3).mean(0) if attention.dim() > 2 else attention
+
+
+def part_of(attention: Tensor, axes: Sequence[str], numbers: Mapping[str, int]) -> Tensor:
+    """What belongs to the layer or the head with this number, counted from 1; `axes` are the first of `attention`."""
+    for axis, number in numbers.items():
+        if axis not in axes:
+            raise UserError(f"this model's attention has no {axis}s to choose from")
+        count = attention.shape[list(axes).index(axis)]
+        if not 1 <= number <= count:
+            raise UserError(f"{axis} {number}: this model has {axis}s 1 to {count}")
+    return attention[tuple(numbers[axis] - 1 if axis in numbers else slice(None) for axis in axes)]
 
 
 NOTHING = Translation("", (), (), (), torch.zeros(0, 0), finished=True)

@@ -269,3 +269,20 @@ def test_where_every_token_is_a_word_there_are_no_lines() -> None:
 def test_starts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="2 starts do not fit 5 tokens"):
         draw(some_weights(5, 7), SOURCE, TARGET, starts=[True, False])
+
+
+def test_maps_of_different_kinds_have_their_own_names_and_measure() -> None:
+    figure = draw(some_weights(3, 5, 7), SOURCE, TARGET, names=("attention", "$x$", "third"), measure="share")
+    assert [panel.get_title() for panel in maps_of(figure)] == ["attention", "$x$", "third"]
+    assert "share" in [axes.get_ylabel() for axes in figure.axes]
+
+
+def test_links_are_ringed_at_their_output_and_source() -> None:
+    (panel,) = maps_of(draw(some_weights(5, 7), SOURCE, TARGET, links={(1, 6), (4, 0)}))
+    rings = {
+        (int(y), int(x))
+        for line in panel.lines
+        for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
+        if line.get_marker() == "o"
+    }
+    assert rings == {(1, 6), (4, 0)}

@@ -365,3 +365,20 @@ def test_any_two_choices_meet_in_some_model(all_sections) -> None:
 )
 def test_everything_in_a_table_is_in_some_model(all_sections, kind: str, table: dict[str, Any]) -> None:
     assert {value for section in all_sections for key, value in choices(section) if key == kind} == set(table)
+
+
+@torch.inference_mode()
+def test_the_mechanisms_that_look_at_the_source_and_the_decoders_own_states_are_named(any_decoder, data) -> None:
+    decoder, asked = any_decoder.model.decoder, []
+    mechanisms = decoder.source_attentions
+    removers = [each.register_forward_hook(lambda *call: asked.append(call[2][1])) for each in mechanisms]
+    features, weights, state = decoder.run(data.inputs, any_decoder.model.start(data.source, data.valid))
+    for hook in removers:
+        hook.remove()
+    # A step at a time in one wiring, all at once in the others; either way, what they saw is what is reported.
+    by_layer = [torch.cat(asked[layer :: len(mechanisms)], -2) for layer in range(len(mechanisms))]
+    torch.testing.assert_close(torch.stack(by_layer, 1).reshape(weights.shape), weights)
+    own = decoder.own_states(features)
+    assert own.shape == (*data.inputs.shape, mechanisms[0].query_size)
+    if isinstance(decoder, nn.RecurrentDecoder):
+        torch.testing.assert_close(own[:, -1], state.hidden[0][-1])

@@ -58,3 +58,9 @@ def test_a_list_that_is_no_vocabulary_is_refused(tokens: list[str]):
 def test_vocabularies_are_equal_by_their_tokens():
     assert Vocabulary.build([["a"]]) != Vocabulary.build([["b"]])
     assert Vocabulary.build([["a"]]) != "a"
+
+
+def test_what_was_spelled_is_found_again_special_tokens_too():
+    vocabulary = Vocabulary.build([["a", "b"], ["b"]])
+    numbers = [vocabulary.end, 5, vocabulary.unknown, 4, vocabulary.begin]
+    assert vocabulary.unspell(vocabulary.spell(numbers)) == numbers

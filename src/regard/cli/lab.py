@@ -36,21 +36,21 @@ def qkv(
 ) -> None:
     """Queries, keys and values: self-attention by hand, with the numbers of the discussion sheet or your own."""
     paths = check(out)
-    from regard.laboratory import worked
+    from regard.laboratory import matrices, worked
 
-    matrices = worked.parse_matrices(
+    given = matrices.parse(
         states=states, query_weights=query_weights, key_weights=key_weights, value_weights=value_weights
     )
-    tell(worked.qkv(**matrices, scaled=scaled, hard=hard), paths, as_json)
+    tell(worked.qkv(**given, scaled=scaled, hard=hard), paths, as_json)
 
 
 @lab.command("softmax")
 def softmax(scores: Matrix = None, out: options.Out = None, as_json: options.WholeJson = False) -> None:
     """From scores to weights, with the numbers of the slides or your own."""
     paths = check(out)
-    from regard.laboratory import worked
+    from regard.laboratory import matrices, worked
 
-    tell(worked.softmax(**worked.parse_matrices(scores=scores)), paths, as_json)
+    tell(worked.softmax(**matrices.parse(scores=scores)), paths, as_json)
 
 
 @lab.command("context")
@@ -62,9 +62,9 @@ def context(
 ) -> None:
     """From weights to a context, with the numbers of the slides or your own."""
     paths = check(out)
-    from regard.laboratory import worked
+    from regard.laboratory import matrices, worked
 
-    tell(worked.context(**worked.parse_matrices(weights=weights, values=values)), paths, as_json)
+    tell(worked.context(**matrices.parse(weights=weights, values=values)), paths, as_json)
 
 
 @lab.command("bleu")
@@ -80,9 +80,9 @@ def bleu(
 ) -> None:
     """BLEU of one sentence, n-gram by n-gram, with the slides' sentences or your own."""
     paths = check(out)
-    from regard.laboratory import worked
+    from regard.laboratory import worked_bleu
 
-    tell(worked.bleu(hypothesis, reference, longest=longest, floor=floor), paths, as_json)
+    tell(worked_bleu.report(hypothesis, reference, longest=longest, floor=floor), paths, as_json)
 
 
 def add_experiment(name: str, about: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +13,6 @@ from regard.inspection import attention_map, beam_tree, figures
 from regard.inspection import curves as learning_curves
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from regard.search import Search
     from regard.translation import Translation
     from regard.translator import Translator
@@ -59,11 +57,13 @@ def draw_text(
 
 def draw_attention(translator: Translator, translation: Translation, numbers: Mapping[str, int], out: Path) -> None:
     """Where the model looked; `numbers` says which layer or head, where not all of them are wanted."""
+    from regard.translation import part_of
+
     kind = translator.experiment.model.attention.kind
     if translation.tokens and not translation.attention.any():
         raise UserError(f"this model looks nowhere, there is nothing to draw: model.attention.kind is '{kind}'")
     axes = translator.model.decoder.weight_axes
-    weights = choose(translation.attention, axes, numbers) if translation.tokens else translation.attention
+    weights = part_of(translation.attention, axes, numbers) if translation.tokens else translation.attention
     figure = attention_map.draw(
         weights,
         translation.source_tokens,
@@ -74,17 +74,6 @@ def draw_attention(translator: Translator, translation: Translation, numbers: Ma
         source_starts=translation.source_starts,
     )
     figures.save(figure, out)
-
-
-def choose(weights: Tensor, axes: Sequence[str], numbers: Mapping[str, int]) -> Tensor:
-    """The weights of the layer or the head with this number, counted from 1."""
-    for axis, number in numbers.items():
-        if axis not in axes:
-            raise UserError(f"this model's attention has no {axis}s to choose from")
-        count = weights.shape[list(axes).index(axis)]
-        if not 1 <= number <= count:
-            raise UserError(f"{axis} {number}: this model has {axis}s 1 to {count}")
-    return weights[tuple(numbers[axis] - 1 if axis in numbers else slice(None) for axis in axes)]
 
 
 def draw_curves(run: Path, out: Path) -> None:

@@ -68,9 +68,11 @@ def lines(page: Page) -> Iterator[str]:
     for name, fact in page.facts.items():
         yield f"{name}: {printable(fact)}"
     for section in page.sections:
-        yield from ("", f"== {printable(section.title)}", *section.text)
-        for table in section.blocks:
-            if isinstance(table, Table):
-                yield from filter(None, [table.caption])
-                yield aligned([[printable(cell) for cell in row] for row in (table.head, *table.rows)])
-                yield ""
+        tables = [block for block in section.blocks if isinstance(block, Table)]
+        if not tables and not section.text:
+            continue  # a picture only
+        yield from ("", f"== {printable(section.title)}", *map(printable, section.text))
+        for place, table in enumerate(tables):
+            yield from [""] * (place > 0)
+            yield from filter(None, [printable(table.caption)])
+            yield aligned([[printable(cell) for cell in row] for row in (table.head, *table.rows)])

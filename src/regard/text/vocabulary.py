@@ -57,3 +57,7 @@ class Vocabulary:
 
     def spell(self, numbers: Iterable[int]) -> list[str]:
         return [self.tokens[number] for number in numbers]
+
+    def unspell(self, tokens: Iterable[str]) -> list[int]:
+        """The numbers of what `spell` gave, special tokens included: not for texts that somebody typed."""
+        return [self.tokens.index(token) for token in tokens]

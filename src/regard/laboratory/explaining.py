@@ -1,0 +1,245 @@
+"""One translation, step by step, with the model's own numbers.
+
+    e_t → α_t = softmax(e_t) → c_t = Σ_i α_ti v_i → p(y_t | y_<t, x) = softmax(W [c_t ; h_t] + b)
+
+Symbols: z embeddings, h states, e scores, α weights, c contexts, y output tokens. Where the context goes, and when,
+depends on the decoder.
+Shapes: scores and weights [(layers,) (heads,) positions], with the axes that the decoder has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor, nn
+
+from regard.inspection import attention_map, figures
+from regard.inspection.attention_map import label
+from regard.inspection.report_page import Page, Picture, Section, Table
+from regard.laboratory.report import Report, number
+from regard.laboratory.walking import Call, Encoded, Journey, Stepped, overheard, walk
+from regard.nn import Attention, Decoder
+from regard.search import Search
+from regard.translation import part_of
+from regard.translator import Translator
+
+LIKELIEST = 5
+FIRST = 3  # numbers of a vector that are shown
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happened at one step of the decoder."""
+
+    read: str
+    said: str
+    scores: Tensor  # e_t
+    weights: Tensor  # α_t
+    context: Tensor  # c_t [size]; of several layers, that of the last
+    state: Tensor  # h_t [size]
+    probabilities: Tensor  # p(y_t | y_<t, x) [vocabulary]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What the model has computed on its way to a translation."""
+
+    journey: Journey
+    embeddings: Tensor  # z [positions, size]
+    states: Tensor  # h^enc [positions, size]
+    last: Tensor  # where the encoder ended [size]
+    steps: tuple[Step, ...]
+
+
+@torch.no_grad()
+def explain(translator: Translator, text: str, search: Search) -> Explanation:
+    """Translate the text, then go the same way once more and note what is computed on it."""
+    model, vocabulary = translator.model, translator.codec.target_vocabulary
+    journey = Journey.plan(translator, text, search)
+    modules: list[nn.Module] = [model.encoder.embedding, *model.decoder.source_attentions]
+    steps: list[Step] = []
+    with overheard({str(place): module for place, module in enumerate(modules)}) as calls:
+        for stop in walk(model, journey.source, journey.read):
+            if isinstance(stop, Encoded):
+                embeddings, encoding = calls[0].gave[0], stop.encoding
+            elif isinstance(stop, Stepped):
+                read, said = vocabulary.spell([journey.read[len(steps)], journey.said[len(steps)]])
+                steps.append(_note(read, said, stop, calls, model.decoder))
+            calls.clear()
+    last = torch.cat([part[:, 0].flatten() for part in encoding.last])
+    return Explanation(journey, embeddings, encoding.states[0], last, tuple(steps))
+
+
+def _note(read: str, said: str, stop: Stepped, calls: Sequence[Call], decoder: Decoder[Any]) -> Step:
+    """What is known after a step; the calls are those of the mechanisms of its layers."""
+    assert stop.state.weights is not None
+    weights = stop.state.weights[0]
+    return Step(
+        read,
+        said,
+        scores=_scores(calls).view_as(weights),
+        weights=weights,
+        context=calls[-1].gave[0][0, 0],
+        state=decoder.own_states(stop.features)[0, 0],
+        probabilities=stop.logits[0, 0].double().softmax(-1),
+    )
+
+
+def _scores(calls: Sequence[Call]) -> Tensor:
+    """What the mechanisms of all layers have computed before softmax, at one step."""
+    scores = []
+    for call in calls:
+        assert isinstance(call.module, Attention)
+        query, memory = call.given
+        scores.append(call.module.score(call.module.normed(query), memory.keys))  # [1, (heads,) 1, positions]
+    return torch.cat(scores)
+
+
+def report(translator: Translator, text: str, search: Search, numbers: Mapping[str, int]) -> Report:
+    """For people and programs; `numbers` says which layer or head is told of, where not the mean of all."""
+    explanation = explain(translator, text, search)
+    translation = explanation.journey.translation
+    axes = translator.model.decoder.weight_axes
+    looks = [Look.at(step, axes, numbers) for step in explanation.steps]
+    steps = zip(explanation.steps, looks, strict=True)
+    page = Page(
+        title=f"{text} → {translation.text}",
+        lead="What the model computes, in order, with its own numbers. ‖x‖ is the length of a vector x.",
+        facts={
+            "run": str(translator.runs[0].path),
+            "attention": _about(translator, numbers),
+            "log-probability of the output": f"{translation.score:.4f}",
+        },
+        sections=(
+            _reading(explanation),
+            Section("Where it looks", (), (_picture(translator, explanation, numbers),)),
+            *(_step(place, *both, translator, explanation) for place, both in enumerate(steps, start=1)),
+        ),
+    )
+    return Report(page, _data(translator, text, explanation))
+
+
+@dataclass(frozen=True)
+class Look:
+    """Where a step looked, in one layer and head or, on average, in several."""
+
+    weights: Tensor  # [positions]
+    scores: Tensor | None  # [positions]; None: scores of several heads have no mean that means something
+
+    @classmethod
+    def at(cls, step: Step, axes: Sequence[str], numbers: Mapping[str, int]) -> Look:
+        weights, scores = (part_of(each, axes, numbers) for each in (step.weights, step.scores))
+        if weights.dim() == 1:
+            return cls(weights, scores)
+        return cls(weights.flatten(0, -2).mean(0), None)
+
+    @property
+    def is_somewhere(self) -> bool:
+        return bool(self.weights.any())
+
+
+def _about(translator: Translator, numbers: Mapping[str, int]) -> str:
+    axes = [axis for axis in translator.model.decoder.weight_axes if axis not in numbers]
+    chosen = "".join(f", {axis} {each}" for axis, each in numbers.items())
+    averaged = f", mean over {' and '.join(f'{axis}s' for axis in axes)}" if axes else ""
+    return f"{translator.experiment.model.attention.kind}{chosen}{averaged}"
+
+
+def _reading(explanation: Explanation) -> Section:
+    tokens = explanation.journey.translation.source_tokens
+    rows = tuple(
+        (str(place), label(token), *_vector(embedding), *_vector(state))
+        for place, (token, embedding, state) in enumerate(
+            zip(tokens, explanation.embeddings, explanation.states, strict=True), start=1
+        )
+    )
+    sizes = explanation.embeddings.shape[1], explanation.states.shape[1]
+    head = ("place", "token", "‖z‖", f"embedding z, of {sizes[0]} numbers", "‖h‖", f"state h, of {sizes[1]}")
+    length, numbers = _vector(explanation.last)
+    end = f"It ends with a vector of {len(explanation.last)} numbers and length {length}: {numbers}"
+    return Section(f"The encoder reads {len(tokens)} tokens", (end,), (Table(head, rows),))
+
+
+def _vector(vector: Tensor) -> tuple[str, str]:
+    """Its length and its first numbers."""
+    return number(float(vector.norm())), " ".join(f"{value:.2f}" for value in vector[:FIRST].tolist()) + " …"
+
+
+def _step(place: int, step: Step, look: Look, translator: Translator, explanation: Explanation) -> Section:
+    tokens = explanation.journey.translation.source_tokens
+    probabilities, order = step.probabilities.topk(min(LIKELIEST, len(step.probabilities)))
+    likeliest = translator.codec.target_vocabulary.spell(order.tolist())
+    columns: dict[str, list[str]] = {}
+    if look.is_somewhere:
+        best = look.weights.topk(min(LIKELIEST, len(tokens))).indices.tolist()
+        columns["looks at"] = [f"{i + 1} {label(tokens[i])}" for i in best]
+        if look.scores is not None:
+            columns["score e"] = [f"{float(look.scores[i]):.3f}" for i in best]
+        columns["weight α"] = [f"{float(look.weights[i]):.4f}" for i in best]
+    columns["next token"] = [label(token) for token in likeliest]
+    columns["probability"] = [f"{float(p):.4f}" for p in probabilities]
+    told = [f"State: length {_vector(step.state)[0]}, {_vector(step.state)[1]}"]
+    if look.is_somewhere:
+        told.append(f"Context: length {_vector(step.context)[0]}, {_vector(step.context)[1]}")
+    rows = tuple(zip_longest(*columns.values(), fillvalue=""))
+    return Section(
+        f"Step {place}: reads {label(step.read)}, says {label(step.said)}", tuple(told), (Table(tuple(columns), rows),)
+    )
+
+
+def _picture(translator: Translator, explanation: Explanation, numbers: Mapping[str, int]) -> Picture:
+    translation = explanation.journey.translation
+    axes = translator.model.decoder.weight_axes
+    weights = part_of(translation.attention, axes, numbers)
+    figure: Figure = (
+        attention_map.draw(
+            weights,
+            translation.source_tokens,
+            translation.tokens,
+            title=translation.text,
+            axes=[axis for axis in axes if axis not in numbers],
+            starts=translation.starts,
+            source_starts=translation.source_starts,
+        )
+        if weights.any()
+        else figures.say("this model looks nowhere", translation.text)
+    )
+    return Picture(figure, f"attention of {len(translation.tokens)} output tokens to the source")
+
+
+def _data(translator: Translator, text: str, explanation: Explanation) -> dict[str, Any]:
+    """All scores, weights and lengths of vectors; of the probabilities, the largest."""
+    translation, spell = explanation.journey.translation, translator.codec.target_vocabulary.spell
+    steps = []
+    for step in explanation.steps:
+        probabilities, order = step.probabilities.topk(min(LIKELIEST, len(step.probabilities)))
+        likeliest = zip(spell(order.tolist()), probabilities.tolist(), strict=True)
+        steps.append(
+            {
+                "read": step.read,
+                "said": step.said,
+                "scores": step.scores.tolist(),
+                "weights": step.weights.tolist(),
+                "context_length": float(step.context.norm()),
+                "state_length": float(step.state.norm()),
+                "next": [{"token": token, "probability": p} for token, p in likeliest],
+            }
+        )
+    return {
+        "run": str(translator.runs[0].path),
+        "source": text,
+        "text": translation.text,
+        "log_probability": translation.score,
+        "source_tokens": translation.source_tokens,
+        "tokens": translation.tokens,
+        "weight_axes": translator.model.decoder.weight_axes,
+        "embedding_lengths": explanation.embeddings.norm(dim=-1).tolist(),
+        "state_lengths": explanation.states.norm(dim=-1).tolist(),
+        "last_length": float(explanation.last.norm()),
+        "steps": steps,
+    }

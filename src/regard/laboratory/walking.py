@@ -1,0 +1,101 @@
+"""A model on its way through one sentence, for whoever wants to look at what it computes there.
+
+Shapes: everything has a batch of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.data import pad
+from regard.nn import Encoding, Seq2Seq, State
+from regard.search import Search
+from regard.translation import Translation
+from regard.translator import Translator
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a module was given, and what it gave."""
+
+    name: str
+    module: nn.Module
+    given: tuple[Any, ...]
+    gave: Any
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """After the encoder has read the source."""
+
+    source: Tensor  # [1, positions]
+    encoding: Encoding
+
+
+@dataclass(frozen=True)
+class Started:
+    """Before the decoder's first step."""
+
+    state: State
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """After a step of the decoder."""
+
+    token: Tensor  # [1, 1]: what it has read
+    features: Tensor  # [1, 1, size]
+    logits: Tensor  # [1, 1, vocabulary]
+    state: State
+
+
+Stop = Encoded | Started | Stepped
+
+
+def walk(model: Seq2Seq, source: Sequence[int], read: Sequence[int]) -> Iterator[Stop]:
+    """Encode the source, start, and take a step for each token that is `read`, with a stop after each."""
+    tokens, valid = pad([source])
+    encoding = model.encoder(tokens, valid)
+    yield Encoded(tokens, encoding)
+    state = model.decoder.start(encoding)
+    yield Started(state)
+    for number in read:
+        token = torch.tensor([[number]])
+        features, _, state = model.decoder.run(token, state)
+        yield Stepped(token, features, model.decoder.readout(features), state)
+
+
+@contextmanager
+def overheard(modules: Mapping[str, nn.Module]) -> Iterator[list[Call]]:
+    """A list of all calls of these modules, as long as the block lasts; empty it to hear only what comes next."""
+    calls: list[Call] = []
+    with ExitStack() as stack:
+        for name, module in modules.items():
+
+            def listen(module: nn.Module, given: tuple[Any, ...], gave: Any, name: str = name) -> None:
+                calls.append(Call(name, module, given, gave))
+
+            stack.callback(module.register_forward_hook(listen).remove)
+        yield calls
+
+
+@dataclass(frozen=True)
+class Journey:
+    """A text, what the model made of it, and the numbers of what was read and said on the way."""
+
+    translation: Translation
+    source: tuple[int, ...]
+    read: tuple[int, ...]  # by the decoder: what it begins with, then what it said
+    said: tuple[int, ...]
+
+    @classmethod
+    def plan(cls, translator: Translator, text: str, search: Search) -> Journey:
+        (translation,) = translator.translate([text], search)
+        said = tuple(translator.codec.target_vocabulary.unspell(translation.tokens))
+        return cls(translation, translator.check(text), (translator.codec.start(text), *said[:-1]), said)
