@@ -11,13 +11,27 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot, pad
 
+from regard.corpora.alignments import Truth
 from regard.data import Example
 from regard.evaluation import alignment
-from regard.evaluation.alignment import forced_attention, share_aligned
+from regard.evaluation.alignment import (
+    Agreement,
+    backward_share,
+    best_links,
+    coverage,
+    diagonal_links,
+    entropy,
+    forced_attention,
+    forced_maps,
+    links,
+    pointing,
+    share_aligned,
+    white_space_starts,
+)
 from regard.nn import Seq2Seq
 from regard.tasks import Pair
 from regard.tasks.generated import Generated
-from regard.text import Spaced, Tokenizer
+from regard.text import Characters, Spaced, Tokenizer, Words
 
 
 class Telling(Generated):
@@ -43,18 +57,18 @@ class Looking:
     def start(self, source: Tensor, valid: Tensor) -> Tensor:
         return source
 
-    def unroll(self, inputs: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
+    def run(self, inputs: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         (batch, steps), positions = inputs.shape, source.shape[1]
         told = pad(source, (0, max(0, steps - positions)))[:, :steps]
         heads = [one_hot((told + head) % positions, positions) for head in range(math.prod(self.axes))]
         weights = torch.stack(heads, 1).float().view(batch, *self.axes, steps, positions)
-        return torch.zeros(batch, steps, 9), weights
+        return torch.zeros(batch, steps, 9), weights, source
 
 
 class Blind(Looking):
-    def unroll(self, inputs: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
-        logits, weights = super().unroll(inputs, source)
-        return logits, torch.zeros_like(weights)
+    def run(self, inputs: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        features, weights, state = super().run(inputs, source)
+        return features, torch.zeros_like(weights), state
 
 
 def maps(model: Looking, examples: list[Example]) -> list[Tensor]:
@@ -90,6 +104,14 @@ def test_layers_and_heads_are_averaged(axes: tuple[int, ...]) -> None:
         assert drawn[step].tolist() == pytest.approx(expected)
 
 
+def test_layers_and_heads_can_be_had_one_by_one() -> None:
+    examples = [example((2, 0, 1, 6, 0, 0, 0), 3), example((1, 0, 2, 0, 0), 1)]
+    first, second = forced_maps(cast(Seq2Seq, Looking((2, 3))), examples)
+    assert (first.shape, second.shape) == ((2, 3, 4, 7), (2, 3, 2, 5))
+    for head, each in enumerate(first.flatten(0, 1)):
+        assert each.argmax(-1).tolist() == [(told + head) % 7 for told in (2, 0, 1, 6)]
+
+
 def test_the_share_is_of_words_that_look_where_they_belong() -> None:
     pair = Pair("a b c", "A B C", frozenset({(0, 0), (1, 1), (2, 2)}))
     assert share([pair], [example((0, 1, 2, 3), 3)]) == 1.0
@@ -119,3 +141,162 @@ def test_no_truth_is_no_share() -> None:
 
 def test_a_model_that_looks_nowhere_has_no_share() -> None:
     assert share([Pair("a", "A", frozenset({(0, 0)}))], [example((0, 1), 1)], Blind()) is None
+
+
+def row(*weights: float) -> list[float]:
+    return list(weights)
+
+
+class TestLinks:
+    def test_each_output_is_linked_to_the_place_it_looks_at_most(self) -> None:
+        weights = torch.tensor([row(0.1, 0.2, 0.7, 0.0), row(0.5, 0.4, 0.0, 0.1), row(0.3, 0.4, 0.1, 0.2)])
+        assert links(weights) == {(0, 2), (1, 0), (2, 1)}
+
+    def test_a_look_at_the_end_or_nowhere_is_no_link(self) -> None:
+        weights = torch.tensor([row(0.1, 0.2, 0.7), row(0.0, 0.0, 0.0), row(0.2, 0.6, 0.2)])
+        assert links(weights) == {(2, 1)}
+
+    def test_of_equal_places_the_first(self) -> None:
+        assert links(torch.tensor([row(0.1, 0.4, 0.4, 0.1)])) == {(0, 1)}
+
+    def test_no_output_has_no_link(self) -> None:
+        assert links(torch.zeros(0, 3)) == frozenset()
+
+    def test_a_row_that_looks_at_all_places_alike_points_at_none(self) -> None:
+        even = torch.full((5,), 0.2) + torch.tensor([0, 3e-8, 0, -3e-8, 0])  # but for rounding
+        weights = torch.stack([even, torch.tensor(row(0.2, 0.2, 0.21, 0.2, 0.19)), even])
+        assert links(weights) == {(0, 1), (1, 2), (2, 1)}
+        assert links(pointing(weights)) == {(1, 2)}
+        torch.testing.assert_close(pointing(weights)[1], weights[1])
+
+    def test_the_best_with_one_link_each(self) -> None:
+        truth = Truth(frozenset({(0, 2), (0, 5), (3, 1)}), frozenset({(0, 7), (1, 3), (3, 6)}))
+        found = best_links(truth)
+        assert {output for output, _ in found} == {0, 1, 3}
+        assert Agreement.between(found, truth) == Agreement(found=3, sure=3, found_sure=2, found_possible=3)
+        assert best_links(Truth(frozenset())) == frozenset()
+
+    def test_the_diagonal(self) -> None:
+        assert diagonal_links(3, 3) == {(0, 0), (1, 1), (2, 2)}
+        assert diagonal_links(2, 5) == {(0, 1), (1, 3)}
+        assert diagonal_links(5, 2) == {(0, 0), (1, 0), (2, 1), (3, 1), (4, 1)}
+        assert diagonal_links(0, 3) == diagonal_links(3, 0) == frozenset()
+
+
+class TestAgreement:
+    TRUTH = Truth(frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(1, 2), (4, 4), (0, 1)}))
+    FOUND = frozenset({(0, 0), (1, 2), (2, 2), (3, 1), (4, 4)})
+
+    def test_by_hand(self) -> None:
+        """|A| = 5, |S| = 3, |A ∩ S| = 2, |A ∩ P| = 4."""
+        agreement = Agreement.between(self.FOUND, self.TRUTH)
+        assert agreement == Agreement(5, 3, 2, 4)
+        assert agreement.precision == 4 / 5
+        assert agreement.recall == 2 / 3
+        assert agreement.error_rate == pytest.approx(1 - 6 / 8)
+        assert agreement.f1 == pytest.approx(8 / 11)
+
+    def test_possible_links_need_not_be_found(self) -> None:
+        assert Agreement.between(self.TRUTH.sure, self.TRUTH).error_rate == 0
+        assert Agreement.between(self.TRUTH.possible, self.TRUTH).error_rate == 0
+        assert Agreement.between({(3, 3), (4, 0)}, self.TRUTH).error_rate == 1
+
+    def test_where_all_links_are_sure_the_error_rate_is_what_f1_lacks(self) -> None:
+        agreement = Agreement.between(self.FOUND, Truth(self.TRUTH.sure))
+        assert agreement.error_rate == pytest.approx(1 - agreement.f1) == pytest.approx(1 - 4 / 8)
+
+    def test_links_are_added_up_and_not_rates(self) -> None:
+        many = Agreement(found=7, sure=11, found_sure=5, found_possible=6)
+        both = Agreement.between(self.FOUND, self.TRUTH) + many
+        assert both == Agreement(12, 14, 7, 10)
+        assert both.error_rate == pytest.approx(1 - 17 / 26)
+        assert sum([both, many], Agreement()) == both + many
+
+    def test_of_nothing_nothing_can_be_said(self) -> None:
+        nothing = Agreement()
+        values = (nothing.precision, nothing.recall, nothing.f1, nothing.error_rate)
+        assert all(math.isnan(value) for value in values)
+        silent = Agreement.between((), self.TRUTH)
+        assert (silent.recall, silent.error_rate) == (0, 1)
+        assert math.isnan(silent.precision)
+        assert math.isnan(silent.f1)
+        assert Agreement.between({(3, 3)}, self.TRUTH).f1 == 0
+
+
+class TestMovement:
+    def test_entropy_by_hand(self) -> None:
+        weights = torch.tensor([row(0.5, 0.25, 0.25), row(1.0, 0.0, 0.0)])  # 1.5 bits and none
+        assert entropy(weights) == pytest.approx(0.75)
+        assert entropy(torch.full((3, 8), 1 / 8)) == pytest.approx(3)
+
+    def test_coverage_by_hand(self) -> None:
+        weights = torch.tensor([row(0.9, 0.1, 0.0), row(0.8, 0.1, 0.1)])  # 1.7, which counts as 1, 0.2 and 0.1
+        assert coverage(weights) == pytest.approx((1 + 0.2 + 0.1) / 3)
+        assert coverage(torch.eye(5)) == 1
+
+    def test_steps_backward(self) -> None:
+        assert backward_share({(0, 0), (1, 1), (2, 4), (3, 2), (4, 3)}) == 1 / 4
+        assert backward_share({(2, 0), (1, 1), (0, 2)}) == 1
+        assert backward_share({(0, 3), (1, 3), (2, 3)}) == 0, "to stay is not to go back"
+        assert backward_share({(0, 5), (3, 1), (7, 6)}) == 1 / 2, "outputs without a link are passed over"
+
+    @pytest.mark.parametrize("shape", [(0, 5), (0, 0)])
+    def test_of_no_output_nothing_can_be_said(self, shape: tuple[int, int]) -> None:
+        assert math.isnan(entropy(torch.zeros(shape)))
+        assert math.isnan(coverage(torch.zeros(shape)))
+
+    @pytest.mark.parametrize("found", [set(), {(0, 0)}])
+    def test_one_link_is_no_step(self, found: set[tuple[int, int]]) -> None:
+        assert math.isnan(backward_share(found))
+
+
+def words_of(text: str, tokens: list[str]) -> list[list[str]] | None:
+    """The tokens, word by word."""
+    starts = white_space_starts(text, tokens)
+    if starts is None:
+        return None
+    found: list[list[str]] = []
+    for begins, token in zip(starts, tokens, strict=True):
+        if begins:
+            found.append([])
+        found[-1].append(token)
+    return found
+
+
+class TestWhiteSpaceWords:
+    def test_pieces(self) -> None:
+        tokens = ["▁Ein", "▁Wein", "berg", ".", "▁", "Ω", "▁(", "x", ")"]
+        assert words_of("Ein Weinberg. Ω (x)", tokens) == [
+            ["▁Ein"],
+            ["▁Wein", "berg", "."],
+            ["▁", "Ω"],
+            ["▁(", "x", ")"],
+        ]
+
+    def test_words_cut_off_from_their_punctuation(self) -> None:
+        text = '"Ja", sagt  er. - So!'
+        tokens = Words().split(text)
+        assert words_of(text, tokens) == [['"￭', "Ja", '￭"', "￭,"], ["sagt"], ["er", "￭."], ["-"], ["So", "￭!"]]
+
+    def test_characters_between_spaces(self) -> None:
+        found = words_of("  ab c  de ", Characters().split("  ab c  de "))
+        assert found == [[" ", " ", "a", "b"], [" ", "c"], [" ", " ", "d", "e", " "]]
+
+    def test_small_letters(self) -> None:
+        assert words_of("Ein İglu", ["▁ein", "▁i̇", "glu"]) == [["▁ein"], ["▁i̇", "glu"]]
+
+    def test_signs_of_our_own_in_a_text(self) -> None:
+        text = "a￭b ■ c"
+        assert words_of(text, Words().split(text)) == [["a", "￭■￭", "b"], ["■"], ["c"]]
+
+    def test_other_white_space(self) -> None:
+        assert words_of("a\u00a0b\tc", ["▁a", "\u00a0", "b", "\t", "c"]) == [["▁a"], ["\u00a0", "b"], ["\t", "c"]]
+
+    def test_nothing(self) -> None:
+        assert white_space_starts("", []) == []
+
+    @pytest.mark.parametrize(
+        "tokens", [["a", "c"], ["a"], ["a", "b", "c"], ["<L>", "a", "b"], ["ab"], ["▁a b"], []], ids=str
+    )
+    def test_tokens_that_do_not_spell_the_words(self, tokens: list[str]) -> None:
+        assert white_space_starts("a b", tokens) is None

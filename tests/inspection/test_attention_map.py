@@ -3,7 +3,10 @@ import pytest
 import torch
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.typing import ColorType
 
 from regard.inspection import figures
 from regard.inspection.attention_map import COLOURS, LONGEST_LABEL, draw, label
@@ -286,3 +289,40 @@ def test_links_are_ringed_at_their_output_and_source() -> None:
         if line.get_marker() == "o"
     }
     assert rings == {(1, 6), (4, 0)}
+
+
+def rings_of(panel: Axes) -> list[Line2D]:
+    return [line for line in panel.lines if line.get_marker() == "o"]
+
+
+def test_links_are_ringed_in_every_map() -> None:
+    panels = maps_of(draw(some_weights(2, 5, 7), SOURCE, TARGET, axes=("head",), links={(0, 1), (4, 6)}))
+    for panel in panels:
+        for ring in rings_of(panel):
+            assert {tuple(place) for place in ring.get_xydata().tolist()} == {(1, 0), (6, 4)}, "columns are sources"
+        assert panel.get_xlim() == (-0.5, 6.5), "the rings have not moved the map"
+    assert not any(ring.get_xydata().size for ring in rings_of(maps_of(draw(some_weights(5, 7), SOURCE, TARGET))[0]))
+
+
+@pytest.mark.parametrize("weight", np.linspace(0, 1, 11))
+def test_a_ring_is_seen_on_every_cell_in_grey_print_too(weight: float) -> None:
+    """Its line or its edge stands out from the cell, and the one from the other, with a contrast of 3 or more."""
+    (panel,) = maps_of(draw([[weight]], ["a"], ["b"], links={(0, 0)}))
+    edge, line = rings_of(panel)
+    assert edge.get_markeredgewidth() > line.get_markeredgewidth()
+    assert edge.get_markersize() == line.get_markersize()
+    assert edge.get_zorder() == line.get_zorder(), "the line is drawn later, over the middle of its edges"
+    cell = brightness_of(colormaps[COLOURS](weight))
+    ring = [brightness_of(each.get_markeredgecolor()) for each in (edge, line)]
+    assert max(contrast(cell, each) for each in ring) >= 3
+    assert contrast(*ring) >= 3
+
+
+def brightness_of(colour: ColorType) -> float:
+    """The relative luminance of the WCAG."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+def contrast(one: float, other: float) -> float:
+    return (max(one, other) + 0.05) / (min(one, other) + 0.05)

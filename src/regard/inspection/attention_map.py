@@ -18,7 +18,7 @@ from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike, NDArray
 
 from regard.errors import printable
-from regard.inspection.curves import SKY
+from regard.inspection.curves import BLACK, SKY
 from regard.inspection.figures import ems, literal, say
 from regard.inspection.words import bare, spans, word_starts
 
@@ -211,10 +211,15 @@ def _join_pieces(panel: Axes, words: Sequence[range], source_words: Sequence[ran
 
 
 def _ring(panel: Axes, links: Collection[tuple[int, int]], sheet: Sheet) -> None:
-    """A ring in each of these cells, in a colour that the map does not have."""
-    style: dict[str, Any] = {"markeredgecolor": SKY, "markerfacecolor": "none", "linestyle": "none", "marker": "o"}
+    """A ring in each of these cells, in a colour that the map does not have, with dark edges.
+
+    On dark cells one sees the ring and on bright ones its edges; on those in between, and in grey print, both.
+    """
     outputs, sources = [output for output, _ in links], [source for _, source in links]
-    panel.plot(sources, outputs, markersize=72 * 0.62 * sheet.cell, markeredgewidth=72 * 0.08 * sheet.cell, **style)
+    style: dict[str, Any] = {"markerfacecolor": "none", "linestyle": "none", "marker": "o"}
+    for colour, width in ((BLACK, 0.15), (SKY, 0.075)):
+        style |= {"markersize": 72 * 0.66 * sheet.cell, "markeredgewidth": 72 * width * sheet.cell}
+        panel.plot(sources, outputs, markeredgecolor=colour, **style)
 
 
 def _label_source(panel: Axes, labels: Sequence[str], sheet: Sheet) -> None:
