@@ -10,7 +10,7 @@ import torch
 from pydantic import ValidationError
 
 from regard import assembly, nn
-from regard.assembly import build_model
+from regard.assembly import build_model, initial_model
 from regard.config import AttentionSection, Experiment, ModelSection
 from regard.data import Codec
 from regard.runs import MODEL, Run, weights_of
@@ -221,3 +221,17 @@ def test_settings_allow_a_copy_exactly_where_the_model_can_make_one(
             nn.CopyStart(model.encoder.size, cell)(model.encoder(tokens, tokens > 0))
     else:
         build_model(section, SOURCE, TARGET).start(tokens, tokens > 0)
+
+
+def test_training_begins_with_the_initial_model_of_its_seed(new_trainer, brief) -> None:
+    trainer = new_trainer(brief())
+    before = torch.get_rng_state()
+    drawn, other = (
+        dict(initial_model(experiment, *trainer.codec.sizes).named_parameters())
+        for experiment in (brief(), brief("training.seed=2"))
+    )
+    assert torch.equal(before, torch.get_rng_state()), "the caller's random numbers are left alone"
+    for name, weight in trainer.model.named_parameters():
+        assert torch.equal(drawn.pop(name), weight)
+        assert not torch.equal(other[name], weight) or not weight.any() or "norm" in name
+    assert not drawn

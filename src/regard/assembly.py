@@ -5,8 +5,18 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any
 
+import torch
+
 from regard import nn
-from regard.config import AttentionSection, CoderSection, DecoderSection, EncoderSection, ModelSection
+from regard.config import AttentionSection, CoderSection, DecoderSection, EncoderSection, Experiment, ModelSection
+from regard.randomness import seed_for
+
+
+def initial_model(experiment: Experiment, source_tokens: int, target_tokens: int) -> nn.Seq2Seq:
+    """The model as its training begins: with weights drawn from the experiment's seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed_for(experiment.training.seed, "weights"))
+        return build_model(experiment.model, source_tokens, target_tokens)
 
 
 def build_model(model: ModelSection, source_tokens: int, target_tokens: int) -> nn.Seq2Seq:

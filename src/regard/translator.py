@@ -92,6 +92,11 @@ class Translator:
         self._check_room("this target", len(example.target) - 1)
         return example
 
+    def example(self, text: str, translation: Translation) -> Example:
+        """A text and what was made of it, in numbers."""
+        said = self.codec.target_vocabulary.unspell(translation.tokens)
+        return Example(self.check(text), (self.codec.start(text), *said))
+
     def length_penalty(self, search: Search) -> float:
         """That of the search or, where it has none of its own, that of the run's settings."""
         own = search.length_penalty

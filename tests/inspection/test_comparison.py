@@ -1,5 +1,6 @@
 import math
 from itertools import pairwise, product
+from random import Random
 
 import numpy as np
 import pytest
@@ -138,6 +139,28 @@ def test_panels_have_the_same_rows_and_the_same_axis() -> None:
     assert max(note.get_window_extent().x1 for note in small.texts) < large.bbox.x0
 
 
+def test_a_dot_may_stand_for_something_else() -> None:
+    assert keys(draw_dots(some_dots(), "ρ", each="one sentence"))[:2] == ["mean", "one sentence"]
+
+
+@pytest.mark.parametrize("count", [29, 101, 1009])
+def test_among_many_dots_none_covers_another(count: int) -> None:
+    random = Random(count)
+    many = tuple(random.gauss(0, 1) for _ in range(count))
+    figure = draw_dots([Dots("many", many, (-0.1, 0.1)), Dots("few", (0.0, 0.01), None)], "ρ")
+    (axes,) = figure.axes
+    mean, swarm, _, few = axes.lines
+    assert list(swarm.get_xdata()) == list(many)
+    assert len(set(few.get_ydata())) == 1
+    assert all(-0.5 < y < 0.5 for y in swarm.get_ydata())
+    assert min(swarm.get_ydata()) > mean.get_ydata()[0], "the mean is above"
+    figure.draw_without_rendering()
+    points = axes.transData.transform(swarm.get_xydata()) * 72 / figure.dpi
+    apart = np.linalg.norm(points[:, None] - points[None], axis=-1) + 99 * np.eye(count)
+    assert apart.min() > (5 if count < 1000 else 0), "in points; of a thousand, some have to overlap"
+    assert figure.get_figheight() < 5
+
+
 def test_one_run_each_needs_no_key() -> None:
     figure = draw_dots([Dots("a", (3.0,), None), Dots("b", (2.0,), None)], "loss")
     assert runs(figure.axes[0]) == []
@@ -209,6 +232,46 @@ def test_on_a_logarithmic_scale_what_is_not_above_zero_is_left_out() -> None:
     (axes,) = draw_bands([band], "step", "loss", log_x=True).axes
     np.testing.assert_allclose(axes.lines[0].get_xydata(), [[1, 0.05], [10, 0.5]])
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
+
+
+def test_on_a_logarithmic_scale_of_values_what_is_not_above_zero_is_left_out() -> None:
+    bands = [Band("a", (0, 1, 2), ((1.0, 0.0, -0.5), (0.1, 0.01, 0.0))), Band("b", (0, 1), ((0.0, 0.0),))]
+    (axes,) = draw_bands(bands, "step", "loss", log_y=True).axes
+    np.testing.assert_allclose(axes.lines[0].get_xydata(), [[0, 0.55], [1, 0.01]])
+    assert len(axes.lines) == 1
+    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
+    with pytest.raises(UserError, match="no run has been measured yet"):
+        draw_bands(bands[1:], "step", "loss", log_y=True)
+
+
+@pytest.mark.parametrize(
+    ("ends", "wanted"),
+    [
+        ((2.0, 9.0), {"4", "6"}),
+        ((0.004, 0.6), {"0.005", "0.1", "0.5"}),
+        ((1e-7, 3.0), {"10⁻⁶", "0.1"}),
+        ((3e-6, 1e-5), {"4·10⁻⁶", "10⁻⁵"}),
+        ((5.0, 2e7), {"100", "10⁶"}),
+        ((0.5, 0.5), {"0.5"}),
+    ],
+)
+def test_a_logarithmic_scale_of_values_has_numbers(ends: tuple[float, float], wanted: set[str]) -> None:
+    figure = draw_bands([Band("a", (1, 2), (ends,))], "step", "loss", log_y=True)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    low, high = axes.get_ylim()
+    shown = [tick.get_text() for tick in axes.get_yticklabels() if low <= tick.get_position()[1] <= high]
+    assert wanted <= set(shown)
+    assert not axes.get_yticklabels(minor=True)
+    assert min(tick.get_window_extent().x0 for tick in axes.get_yticklabels()) > figure.texts[1].get_window_extent().x1
+
+
+@pytest.mark.parametrize("last", [3, 12, 23, 4000])
+def test_what_is_counted_has_no_halves(last: int) -> None:
+    x = tuple(range(1, last + 1))
+    (axes,) = draw_bands([Band("a", x, (x,))], "position", "loss").axes
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
+    assert len(axes.get_xticks()) >= 2
 
 
 def test_a_run_has_a_value_for_each_x() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import floor, isfinite, log10
 from statistics import fmean
@@ -11,20 +11,22 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from regard.errors import UserError
 from regard.inspection.figures import literal
 from regard.inspection.panels import TYPE, Sheet, distinct, fold, look, width
+from regard.inspection.scales import ROUND, plain, scale_x, scale_y
 
 MOST_TALL_ROWS = 12  # more rows than these have labels of one line, not two
 LARGEST_LANE = 0.36  # a lane is the part of a row that one group has
 SMALLEST_LANE = 0.12
 SMALLEST_NOTED_LANE = 0.15  # in smaller ones no number could be read
 USUAL_HEIGHT = 10.0  # lanes shrink to keep the rows this high
-MOST_TICKS = 20  # of values that were chosen, such as widths of a beam; more are learning curves
-ROUND = (1, 2, 2.5, 5, 10)  # ticks are these, times a power of ten
 QUIET = "0.35"
+SWARM = 20  # so many dots or more are spread, so that none covers another
+DOT = 6 / 72  # how far apart these are
+HIGHEST_SWARM = 0.8
 
 
 @dataclass(frozen=True)
@@ -48,31 +50,33 @@ class Band:
     panel: str = ""
 
 
-def draw_dots(dots: Sequence[Dots], measure: str, percent: bool = False) -> Figure:
+def draw_dots(dots: Sequence[Dots], measure: str, percent: bool = False, each: str = "one run") -> Figure:
     """A row for each label: every run as a small hollow dot, their mean as a filled one, the interval as a bar.
 
     With `percent`, values are parts of one and drawn as per cent. An interval that goes beyond the axis is cut there.
+    `each` is what a hollow dot stands for, where it is not a run.
     """
-    dots = [_clean(each, 100 if percent else 1) for each in dots]
-    drawn = [each for each in dots if each.values]
+    dots = [_clean(row, 100 if percent else 1) for row in dots]
+    drawn = [row for row in dots if row.values]
     if not drawn:
         raise UserError("no run has been measured yet, so there is nothing to compare")
-    rows = Rows.fit(distinct(each.label for each in dots), distinct(each.group for each in dots), drawn, percent)
-    panels = distinct(each.panel for each in dots)
-    names = fold(rows.labels, rows.lines)
-    notes = [rows.note(each) for each in drawn]
+    panels = distinct(row.panel for row in dots)
     panel_width = {1: 4.4, 2: 3.3}.get(len(panels), 2.6)
+    low, high = _limits(drawn, percent)
+    rows = Rows.fit(dots, drawn, percent, apart=DOT * (high - low) / panel_width)
+    names = fold(rows.labels, rows.lines)
+    notes = [rows.note(row) for row in drawn]
     sheet = Sheet(panels, panel_width, rows.height, width(names) + 0.2, width(notes) + 0.3)
     figure, grid = sheet.start()
     for axes in grid.values():
         _set_rows(axes, names)
-    for each in drawn:
-        _draw_row(grid[each.panel], each, rows)
-    axes.set_xlim(_limits(drawn, percent))
+    for row in drawn:
+        _draw_row(grid[row.panel], row, rows)
+    axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(MaxNLocator(max(2, round(panel_width / 0.8)), steps=ROUND))
-    axes.xaxis.set_major_formatter(FuncFormatter(_plain))
+    axes.xaxis.set_major_formatter(FuncFormatter(plain))
     sheet.name_axes(figure, _measured(measure, percent))
-    _add_keys(figure, rows, sheet, intervals=any(each.interval for each in drawn))
+    _add_keys(figure, rows, sheet, each, intervals=any(row.interval for row in drawn))
     return figure
 
 
@@ -82,27 +86,30 @@ def draw_bands(
     y_label: str,
     percent: bool = False,
     log_x: bool = False,
+    log_y: bool = False,
 ) -> Figure:
     """A line for the mean of each band's runs, on a light area from the least to the greatest of them.
 
     With `percent`, values are parts of one and drawn as per cent. What is None or not finite is left out, and on a
     logarithmic scale what is not above zero: a mean is that of the runs which are known there.
     """
-    paths = [Path.through(band, 100 if percent else 1, log_x) for band in bands]
+    paths = [Path.through(band, 100 if percent else 1, log_x, log_y) for band in bands]
     drawn = [path for path in paths if path.x]
     if not drawn:
         raise UserError("no run has been measured yet, so there is no line to draw")
     labels, panels = distinct(band.label for band in bands), distinct(band.panel for band in bands)
     panel_width, panel_height = {1: (5.6, 3.8), 2: (4.2, 3.4)}.get(len(panels), (3.4, 2.8))
-    sheet = Sheet(panels, panel_width, panel_height, left=1.0, right=0.4 if len(panels) > 1 else 0.25)
+    left, right = 1.1 if log_y else 1.0, 0.4 if len(panels) > 1 else 0.25
+    sheet = Sheet(panels, panel_width, panel_height, left, right)
     figure, grid = sheet.start()
     for axes in grid.values():
         axes.grid(color="0.9", linewidth=0.8)
     for band, path in zip(bands, paths, strict=True):
         # Many areas, one over the other, would hide the lines.
         _draw_path(grid[band.panel], path, labels.index(band.label), 0.16 if len(labels) <= 4 else 0.08)
-    _scale_x(axes, drawn, log_x, panel_width)
-    _scale_y(axes, drawn, percent)
+    scale_x(axes, sorted({x for path in drawn for x in path.x}), log_x, panel_width)
+    low, high = min(min(path.least) for path in drawn), max(max(path.greatest) for path in drawn)
+    scale_y(axes, low, high, percent, log_y)
     sheet.name_axes(figure, x_label, _measured(y_label, percent))
     if any(labels):
         lines = [Line2D([], [], **look(number), linewidth=2, markersize=6) for number in range(len(labels))]
@@ -121,15 +128,22 @@ class Rows:
     lane: float  # in inches
     decimals: int
     several: bool  # some setting has more than one run
+    apart: float  # dots this far from each other do not overlap
+    crowd: int  # how many dots stand one above the other, at most
 
     @classmethod
-    def fit(cls, labels: Sequence[str], groups: Sequence[str], drawn: Sequence[Dots], percent: bool) -> Rows:
+    def fit(cls, dots: Sequence[Dots], drawn: Sequence[Dots], percent: bool, apart: float) -> Rows:
+        labels, groups = distinct(row.label for row in dots), distinct(row.group for row in dots)
         lines = 2 if len(labels) <= MOST_TALL_ROWS else 1
         lane = min(LARGEST_LANE, max(SMALLEST_LANE, USUAL_HEIGHT / len(labels) / len(groups)))
         lane = max(lane, lines * 1.25 * TYPE / 72 / len(groups))  # the label needs its lines
         largest = max(abs(value) for each in drawn for value in each.values)
         decimals = max(1 if percent else 0, 2 - floor(log10(largest or 1)))  # three digits that count
-        return cls(labels, groups, lines, lane, decimals, any(len(each.values) > 1 for each in drawn))
+        several = any(len(each.values) > 1 for each in drawn)
+        crowd = 1 + max(max(_levels(each.values, apart)) for each in drawn)
+        if crowd > 1:
+            lane = LARGEST_LANE + min(HIGHEST_SWARM, DOT * (crowd - 1))
+        return cls(labels, groups, lines, lane, decimals, several, apart, crowd)
 
     @property
     def height(self) -> float:
@@ -144,8 +158,30 @@ class Rows:
         lanes = self.groups.index(dots.group) - (len(self.groups) - 1) / 2 + down
         return self.labels.index(dots.label) + lanes * self.lane / self.row
 
+    @property
+    def mean_down(self) -> float:
+        """Where the mean is, in lanes below the middle: above the runs, where there are several."""
+        return 0 if not self.several else -0.14 if self.crowd == 1 else 0.36 * LARGEST_LANE / self.lane - 0.5
+
+    def runs_down(self, dots: Dots) -> list[float]:
+        """The same for each run. Dots that are spread go down and up from their line in turn: 0, 1, −1, 2, −2, …"""
+        line = 0.25 if self.crowd == 1 else 0.25 * LARGEST_LANE / self.lane
+        step = (self.lane - LARGEST_LANE) / self.lane / max(self.crowd - 1, 1)
+        levels = _levels(dots.values, self.apart)
+        return [line + step * ((level + 1) // 2) * (1 if level % 2 else -1) for level in levels]
+
     def note(self, dots: Dots) -> str:
         return f"{fmean(dots.values):,.{self.decimals}f}" if self.lane >= SMALLEST_NOTED_LANE else ""
+
+
+def _levels(values: Sequence[float], apart: float) -> list[int]:
+    """For each value the first level on which it is `apart` from all others; a few all are on level 0."""
+    levels, ends = [0] * len(values), list[float]()
+    for place in sorted(range(len(values)), key=lambda place: values[place]) if len(values) >= SWARM else ():
+        level = next((level for level, end in enumerate(ends) if values[place] - end >= apart), len(ends))
+        ends[level : level + 1] = [values[place]]
+        levels[place] = level
+    return levels
 
 
 def _clean(dots: Dots, scale: float) -> Dots:
@@ -170,13 +206,13 @@ def _draw_row(axes: Axes, dots: Dots, rows: Rows) -> None:
     """The mean and its bar in the upper part of the lane, the runs in the lower, so that neither hides the other."""
     style = look(rows.groups.index(dots.group)) | {"linestyle": "none"}
     size = min(9.0, 72 * 0.36 * rows.lane)
-    mean, upper = fmean(dots.values), rows.middle(dots, down=-0.14 if rows.several else 0)
+    mean, upper = fmean(dots.values), rows.middle(dots, rows.mean_down)
     if dots.interval:
         axes.hlines(upper, *dots.interval, color=style["color"], linewidth=0.28 * size)
     # Dots are not clipped: one at 100 % is drawn whole.
     axes.plot([mean], [upper], **style, markersize=size, clip_on=False, zorder=4)
     if rows.several:
-        lower = [rows.middle(dots, down=0.25)] * len(dots.values)
+        lower = [rows.middle(dots, down) for down in rows.runs_down(dots)]
         hollow: dict[str, Any] = {"markersize": 0.6 * size, "markeredgewidth": 0.13 * size, "markerfacecolor": "white"}
         axes.plot(dots.values, lower, **style, **hollow, clip_on=False, zorder=3)
     axes.annotate(
@@ -203,7 +239,7 @@ def _limits(drawn: Sequence[Dots], percent: bool) -> tuple[float, float]:
     return (max(low, 0), min(high, max([*values, 100]))) if percent else (low, high)  # errors can be above 100 %
 
 
-def _add_keys(figure: Figure, rows: Rows, sheet: Sheet, intervals: bool) -> None:
+def _add_keys(figure: Figure, rows: Rows, sheet: Sheet, each: str, intervals: bool) -> None:
     """What the colours stand for and, below, what the dots and the bar do."""
     dot: dict[str, Any] = {"linestyle": "none", "markersize": 9}
     groups = [(Line2D([], [], **look(number) | dot), group) for number, group in enumerate(rows.groups) if group]
@@ -211,7 +247,7 @@ def _add_keys(figure: Figure, rows: Rows, sheet: Sheet, intervals: bool) -> None
     colour = QUIET if groups else look(0)["color"]
     keys = [
         (rows.several, "mean", {"marker": "o"} | dot),
-        (rows.several, "one run", {"marker": "o", "markerfacecolor": "white"} | dot | {"markersize": 5.5}),
+        (rows.several, each, {"marker": "o", "markerfacecolor": "white"} | dot | {"markersize": 5.5}),
         (intervals, "95 % interval", {"linewidth": 2.5}),
     ]
     shown = [(Line2D([], [], color=colour, **style), label) for wanted, label, style in keys if wanted]
@@ -230,12 +266,12 @@ class Path:
     runs: int
 
     @classmethod
-    def through(cls, band: Band, scale: float, log_x: bool) -> Path:
+    def through(cls, band: Band, scale: float, log_x: bool, log_y: bool) -> Path:
         columns = zip(band.x, zip(*band.runs, strict=True), strict=True) if band.runs else []
         known = sorted(
-            (x, [scale * value for value in values if value is not None and isfinite(value)])
+            (x, [scale * value for value in values if value is not None and _has_place(value, log_y)])
             for x, values in columns
-            if isfinite(x) and (x > 0 or not log_x)
+            if _has_place(x, log_x)
         )
         known = [(x, values) for x, values in known if values]
         return cls(
@@ -247,6 +283,11 @@ class Path:
         )
 
 
+def _has_place(value: float, log: bool) -> bool:
+    """On an axis, which may be logarithmic."""
+    return isfinite(value) and (value > 0 or not log)
+
+
 def _draw_path(axes: Axes, path: Path, number: int, faint: float) -> None:
     if not path.x:
         return
@@ -256,51 +297,6 @@ def _draw_path(axes: Axes, path: Path, number: int, faint: float) -> None:
     each = max(1, len(path.x) // 8)  # hundreds of markers would hide the line
     # Lines that begin at different markers do not cover each other's.
     axes.plot(path.x, path.mean, **style, markersize=6, markevery=(number % each, each), linewidth=2)
-
-
-def _scale_x(axes: Axes, drawn: Sequence[Path], log: bool, panel_width: float) -> None:
-    values = sorted({x for path in drawn for x in path.x})
-    axes.set_xscale("log" if log else "linear")
-    axes.xaxis.set_major_formatter(FuncFormatter(_plain))
-    if not log:
-        axes.xaxis.set_major_locator(MaxNLocator(max(2, round(panel_width / 0.9)), steps=ROUND))
-        if values[0] >= 0:
-            axes.set_xlim(left=max(0, axes.get_xlim()[0]))
-        return
-    few = len(values) <= MOST_TICKS
-    axes.xaxis.set_major_locator(FixedLocator(_apart(values, panel_width)) if few else _log_locator(values))
-    axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _apart(values: Sequence[float], panel_width: float) -> list[float]:
-    """Those of the values whose numbers do not run into each other on a logarithmic axis of that width."""
-    kept = [values[0]]
-    inch = log10(values[-1] / values[0]) / panel_width
-    for value in values[1:]:
-        if log10(value / kept[-1]) >= inch * (0.15 + width([_plain(value)])):
-            kept.append(value)
-    return kept
-
-
-def _scale_y(axes: Axes, drawn: Sequence[Path], percent: bool) -> None:
-    low, high = min(min(path.least) for path in drawn), max(max(path.greatest) for path in drawn)
-    axes.yaxis.set_major_locator(MaxNLocator(6, steps=ROUND))
-    axes.yaxis.set_major_formatter(FuncFormatter(_plain))
-    if percent:
-        margin = 0.05 * (high - low) or 1
-        axes.set_ylim(max(low - margin, -2), min(high + margin, max(high, 102)))
-
-
-def _log_locator(values: Collection[float]) -> Locator:
-    """Powers of ten would be too few for values that are less than some decades apart."""
-    decades = log10(max(values) / min(values))
-    if decades < 1:
-        return MaxNLocator(5, steps=ROUND)
-    return LogLocator(subs=(1, 2, 5) if decades < 2.5 else (1,))
-
-
-def _plain(value: float, _: object = None) -> str:
-    return f"{value:,.10g}".replace("-", "−")
 
 
 def _measured(measure: str, percent: bool) -> str:

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.data import pad
+from regard.data import Example, pad
+from regard.errors import UserError
 from regard.nn import Encoding, Seq2Seq, State
 from regard.search import Search
 from regard.translation import Translation
@@ -87,15 +88,27 @@ def overheard(modules: Mapping[str, nn.Module]) -> Iterator[list[Call]]:
 
 @dataclass(frozen=True)
 class Journey:
-    """A text, what the model made of it, and the numbers of what was read and said on the way."""
+    """A text and what the model made of it, also in numbers."""
 
     translation: Translation
-    source: tuple[int, ...]
-    read: tuple[int, ...]  # by the decoder: what it begins with, then what it said
-    said: tuple[int, ...]
+    example: Example
 
     @classmethod
     def plan(cls, translator: Translator, text: str, search: Search) -> Journey:
+        if not translator.check(text):
+            raise UserError("this text: there is nothing in it to read")
         (translation,) = translator.translate([text], search)
-        said = tuple(translator.codec.target_vocabulary.unspell(translation.tokens))
-        return cls(translation, translator.check(text), (translator.codec.start(text), *said[:-1]), said)
+        return cls(translation, translator.example(text, translation))
+
+    @property
+    def source(self) -> tuple[int, ...]:
+        return self.example.source
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """By the decoder: what it begins with, then what it has said."""
+        return self.example.target[:-1]
+
+    @property
+    def said(self) -> tuple[int, ...]:
+        return self.example.target[1:]

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from regard.assembly import build_model
+from regard.assembly import initial_model
 from regard.config import Experiment
 from regard.data import Batches, Codec, Example, collate
 from regard.errors import UserError
@@ -115,8 +115,7 @@ class Trainer:
         self.settings = settings = run.experiment.training
         self.codec = codec = material.codec
         torch.set_num_threads(settings.threads)
-        torch.manual_seed(seed_for(settings.seed, "weights"))
-        self.model = build_model(run.experiment.model, *codec.sizes)
+        self.model = initial_model(run.experiment, *codec.sizes)
         options = settings.optimizer
         self.optimizer = OPTIMIZERS[options.kind](
             self.model.parameters(),

@@ -1,0 +1,256 @@
+"""Does attention explain the output? It is held against occlusion and gradient × input, output step by output step.
+
+Measures agree as far as they put the source positions in the same order: rank correlations. Occlusion and gradient ×
+input are meant to tell the same, a change and the slope towards it, so that how far these two agree is the yardstick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from statistics import fmean
+from typing import Any
+
+from torch import Tensor
+
+from regard.errors import UserError
+from regard.evaluation.ranks import kendall, spearman
+from regard.evaluation.statistics import summarise
+from regard.inspection import attention_map
+from regard.inspection.comparison import Dots, draw_dots
+from regard.inspection.figures import say
+from regard.inspection.report_page import Page, Picture, Section, Table
+from regard.laboratory import sentences
+from regard.laboratory.embeddings import precise
+from regard.laboratory.importance import MEASURES, Importance, importance_of
+from regard.laboratory.report import Report, number
+from regard.laboratory.walking import Journey
+from regard.search import GREEDY
+from regard.tasks import Split
+from regard.translation import Translation
+from regard.translator import Advance, Translator, ignore
+
+PAIRS = tuple(combinations(range(len(MEASURES)), 2))
+NAMES = tuple(f"{MEASURES[one]} – {MEASURES[other]}" for one, other in PAIRS)
+KEYS = ("attention_occlusion", "attention_gradient", "occlusion_gradient")  # of the same pairs, for programs
+COEFFICIENTS = {"spearman": spearman, "kendall": kendall}
+QUESTION = "Do they put source positions in the same order?"
+NO_ORDER = "There is no order to compare"
+LEAD = (
+    "Attention beside two measures of what an output token depends on: occlusion, the change of log p(y_t) when the "
+    "vector z_i of a source position is put to zero, and gradient × input, the first-order estimate of that change."
+)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far the measures agree on one output; None at a step at which a measure is the same everywhere."""
+
+    steps: dict[str, list[dict[str, float | None]]]  # for each pair of measures, each step's coefficients
+    hits: list[bool | None]  # at each step, is the most attended position the one whose occlusion changes most?
+    chance: float  # of such a hit, if a position were drawn by lot
+
+    @classmethod
+    def of(cls, maps: Tensor) -> Agreement:
+        rows = maps.transpose(0, 1).numpy()  # [output, measures, source]
+        steps = {
+            key: [{name: f(row[one], row[other]) for name, f in COEFFICIENTS.items()} for row in rows]
+            for key, (one, other) in zip(KEYS, PAIRS, strict=True)
+        }
+        hits = [
+            bool(row[0].argmax() == row[1].argmax()) if first["spearman"] is not None else None
+            for row, first in zip(rows, steps[KEYS[0]], strict=True)
+        ]
+        return cls(steps, hits, 1 / maps.shape[-1])
+
+    def mean(self, key: str, coefficient: str) -> float | None:
+        """Over the steps that have one."""
+        return _mean([step[coefficient] for step in self.steps[key]])
+
+    def count(self, key: str) -> int:
+        """How many steps have one."""
+        return sum(step["spearman"] is not None for step in self.steps[key])
+
+    @property
+    def hit_rate(self) -> float | None:
+        return _mean(self.hits)
+
+    def data(self) -> dict[str, Any]:
+        pairs = {key: {name: self.mean(key, name) for name in COEFFICIENTS} for key in KEYS}
+        return {
+            "steps": len(self.hits),
+            **{key: {**pairs[key], "steps": self.count(key)} for key in KEYS},
+            "most_attended_is_most_occluded": self.hit_rate,
+            "by_chance": self.chance,
+        }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _check_looks(translator: Translator, translations: Sequence[Translation]) -> None:
+    if not any(translation.attention.any() for translation in translations):
+        kind = translator.experiment.model.attention.kind
+        raise UserError(
+            f"{translator.runs[0].path}: this model looks nowhere, there is no attention to hold against anything: "
+            f"model.attention.kind is '{kind}'"
+        )
+
+
+def report(translator: Translator, text: str) -> Report:
+    """All three measures for one text, of which the model makes a translation, greedily."""
+    journey = Journey.plan(translator, text, GREEDY)
+    translation = journey.translation
+    _check_looks(translator, [translation])
+    importance = importance_of(precise(translator.model), journey.example)
+    agreement = Agreement.of(importance.maps)
+    facts = {**_facts(translator), "source": text, "output": translation.text}
+    sections = (_agreement(agreement), _steps(translation, importance, agreement))
+    data = {
+        "run": str(translator.runs[0].path),
+        "source": text,
+        "output": translation.text,
+        "source_tokens": translation.source_tokens,
+        "tokens": translation.tokens,
+        "log_probabilities": importance.log_probabilities.tolist(),
+        "agreement": agreement.data(),
+        "agreement_by_step": {key: agreement.steps[key] for key in KEYS},
+        "attention": importance.maps[0].tolist(),
+        "occlusion": importance.maps[1].tolist(),
+        "gradient_times_input": importance.maps[2].tolist(),
+    }
+    return Report(Page("Is attention faithful?", LEAD, facts, sections), data)
+
+
+def _facts(translator: Translator) -> dict[str, str]:
+    return {"run": str(translator.runs[0].path), "attention": translator.experiment.model.attention.kind}
+
+
+def _agreement(agreement: Agreement) -> Section:
+    rows = tuple(
+        (name, *(_cell(agreement.mean(key, each)) for each in COEFFICIENTS), f"{agreement.count(key)}")
+        for key, name in zip(KEYS, NAMES, strict=True)
+    )
+    table = Table(
+        ("", "Spearman's ρ", "Kendall's τ-b", "steps"), rows, f"Means over {len(agreement.hits)} output steps"
+    )
+    return Section(QUESTION, tuple(_findings([agreement])), (table,))
+
+
+def _findings(agreements: Sequence[Agreement]) -> Iterator[str]:
+    """In words: how often the maxima agree, and why some steps have no correlation."""
+    rate, chance = _mean([each.hit_rate for each in agreements]), fmean(each.chance for each in agreements)
+    if rate is not None:
+        yield (
+            f"The most attended position is the one whose occlusion changes log p most at {100 * rate:.0f} % of the "
+            f"steps; one drawn by lot would be at {100 * chance:.0f} %."
+        )
+    steps = sum(len(each.hits) for each in agreements)
+    attended, others = (sum(each.count(key) for each in agreements) for key in (KEYS[0], KEYS[2]))
+    if not attended and others:
+        yield "Attention has the same weight everywhere: it puts nothing in order, so that it correlates with nothing."
+    elif attended < steps:
+        yield f"{NO_ORDER} at {steps - attended:,} of {steps:,} steps: a measure is the same everywhere there."
+
+
+def _cell(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _steps(translation: Translation, importance: Importance, agreement: Agreement) -> Section:
+    """The three maps, and where each of them is highest."""
+    source = attention_map.piece_labels(translation.source_tokens, translation.source_starts)
+    output = attention_map.piece_labels(translation.tokens, translation.starts)
+    shares = importance.shares()
+    rows = tuple(
+        (
+            output[step],
+            number(float(importance.log_probabilities[step])),
+            *(f"{source[int(row.argmax())]} {100 * float(row.max()):.0f} %" for row in shares[:, step]),
+            _cell(agreement.steps[KEYS[0]][step]["spearman"]),
+        )
+        for step in range(len(output))
+    )
+    table = Table(("output", "log p", *MEASURES, "ρ"), rows, "Where each is highest, and its share of the row there")
+    figure = attention_map.draw(
+        shares,
+        translation.source_tokens,
+        translation.tokens,
+        starts=translation.starts,
+        source_starts=translation.source_starts,
+        names=MEASURES,
+        measure="share of a row",
+    )
+    alt = f"Three maps of output against source tokens, side by side: {', '.join(MEASURES)}."
+    text = "In the picture and in this table, each row of a map is divided by its sum; ρ is of attention and occlusion."
+    return Section("Step by step", (text,), (Picture(figure, alt), table))
+
+
+def report_on_split(
+    translator: Translator, split: Split, limit: int | None = None, advance: Advance = ignore
+) -> Report:
+    """The agreement of the measures on what a model makes of the first `limit` sentences of a split."""
+    pairs, _ = sentences.read(translator, split, limit)
+    texts = [pair.source for pair in pairs]
+    translations = translator.translate(texts)
+    _check_looks(translator, translations)
+    model, found = precise(translator.model), {}
+    for place, translation in enumerate(translations):
+        if translation.tokens:  # of an empty text, there is nothing to explain
+            importance = importance_of(model, translator.example(texts[place], translation))
+            found[place] = Agreement.of(importance.maps)
+        advance(1)
+    facts = {**_facts(translator), "sentences": f"{len(found):,} of the {split} split, as the model translates them"}
+    page = Page("Is attention faithful?", LEAD, facts, (_over_sentences(list(found.values())),))
+    rows = [{"source": texts[place], **agreement.data()} for place, agreement in found.items()]
+    return Report(page, _summary_data(translator, split, list(found.values())) | {"sentences": rows})
+
+
+def _means(agreements: Sequence[Agreement], key: str, coefficient: str) -> list[float]:
+    """Those of the sentences that have one."""
+    return [mean for each in agreements if (mean := each.mean(key, coefficient)) is not None]
+
+
+def _over_sentences(agreements: Sequence[Agreement]) -> Section:
+    """Mean and spread of what the sentences have, and each of them as a dot."""
+    rows, dots = [], []
+    for key, name in zip(KEYS, NAMES, strict=True):
+        cells = [_summary_cells(_means(agreements, key, each)) for each in COEFFICIENTS]
+        values = _means(agreements, key, "spearman")
+        rows.append((name, *cells[0], *cells[1], f"{len(values):,}"))
+        dots.append(Dots(name, tuple(values), _interval(values)))
+    head = ("", "Spearman's ρ", "spread", "Kendall's τ-b", "spread", "sentences")
+    caption = "Means over the steps of a sentence: their mean and standard deviation over sentences"
+    alt = "The mean rank correlation of each sentence, for each pair of measures."
+    nothing = not any(row.values for row in dots)
+    figure = say(NO_ORDER, None) if nothing else draw_dots(dots, "Spearman's ρ", each="one sentence")
+    blocks = (Table(head, tuple(rows), caption), Picture(figure, alt))
+    return Section(QUESTION, tuple(_findings(agreements)), blocks)
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Where the mean of ever more sentences would probably lie."""
+    summary = summarise(values) if values else None
+    return (summary.low, summary.high) if summary and summary.low is not None and summary.high is not None else None
+
+
+def _summary_cells(values: Sequence[float]) -> tuple[str, str]:
+    summary = summarise(values) if values else None
+    return (_cell(summary.mean), _cell(summary.deviation)) if summary else ("–", "–")
+
+
+def _summary_data(translator: Translator, split: Split, agreements: Sequence[Agreement]) -> dict[str, Any]:
+    def summary(key: str, coefficient: str) -> dict[str, Any] | None:
+        values = _means(agreements, key, coefficient)
+        return asdict(summarise(values)) if values else None
+
+    return {
+        "run": str(translator.runs[0].path),
+        "split": split,
+        "agreement": {key: {name: summary(key, name) for name in COEFFICIENTS} for key in KEYS},
+        "most_attended_is_most_occluded": _mean([each.hit_rate for each in agreements]),
+        "by_chance": _mean([each.chance for each in agreements]),
+    }
