@@ -69,6 +69,7 @@ def commands() -> dict[str, Any]:
     for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
         inner = getattr(command, "commands", None)
         found |= {f"{name} {own}": each for own, each in inner.items()} if inner else {name: command}
+        found |= {name: command} if getattr(command, "invoke_without_command", False) else {}
     return found
 
 

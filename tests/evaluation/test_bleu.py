@@ -7,7 +7,7 @@ import math
 import pytest
 import sacrebleu
 
-from regard.evaluation.bleu import bleu, chrf, sentence_chrf
+from regard.evaluation.bleu import bleu, chrf, ngrams, sentence_chrf
 
 HYPOTHESIS, REFERENCE = "Le chat sur tapis", "Le chat est sur le tapis"
 
@@ -24,6 +24,19 @@ def test_the_slide_decks_example() -> None:
     geometric_mean = math.prod(precision / 100 for precision in result.precisions) ** (1 / 3)
     assert round(geometric_mean, 4) == 0.1494  # the slides print 0.22, which is wrong
     assert round(result.score / 100, 4) == 0.0906  # the slides print 0.13, which is wrong
+
+
+def test_what_a_score_is_made_of() -> None:
+    result = bleu([HYPOTHESIS], [REFERENCE], longest=3)
+    assert (result.counts, result.totals) == ([4, 1, 0], [4, 3, 2])
+    assert (result.length, result.truth_length) == (4, 6)
+
+
+def test_ngrams_are_cut_and_counted_as_sacrebleu_does() -> None:
+    assert ngrams("a b, a b", longest=2) == [{"a": 2, "b": 2, ",": 1}, {"a b": 2, "b ,": 1, ", a": 1}]
+    text = "Two dogs are running, running away."
+    result = bleu([text], ["something else"])
+    assert [sum(each.values()) for each in ngrams(text)] == result.totals == [8, 7, 6, 5]
 
 
 def test_a_perfect_text_scores_100() -> None:

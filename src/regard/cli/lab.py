@@ -11,7 +11,7 @@ from regard.cli.reporting import check, tell
 
 lab = typer.Typer(help="Worked examples, and what attention can compute; alone, it lists them.")
 
-Matrix = Annotated[str | None, typer.Option(metavar="'A,B; C,D'", help="Rows of numbers (default: the sheet's).")]
+Matrix = Annotated[str | None, typer.Option(metavar="'A,B; C,D'", help="Rows of numbers (default: the example's).")]
 
 
 @lab.callback(invoke_without_command=True)
@@ -98,10 +98,11 @@ def add_experiment(name: str, about: str) -> None:
         as_json: options.WholeJson = False,
     ) -> None:
         paths = check(out)
-        from regard.laboratory import heads
+        from regard.laboratory.heads import EXPERIMENTS
+        from regard.laboratory.heads_report import report
 
-        chosen = heads.EXPERIMENTS[name]
-        tell(heads.report(chosen, beta=beta, sigma=sigma, keys=keys, draws=draws, seed=seed), paths, as_json)
+        chosen = EXPERIMENTS[name]
+        tell(report(chosen, beta=beta, sigma=sigma, keys=keys, draws=draws, seed=seed), paths, as_json)
 
     experiment.__doc__ = about
     lab.command(name)(experiment)

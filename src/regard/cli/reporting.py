@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from regard import files
-from regard.errors import UserError, suggest
+from regard.errors import UserError, printable, suggest
 
 if TYPE_CHECKING:
     from regard.inspection.report_page import Page
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 PICTURES = (".png", ".svg", ".pdf")
 PAGE = ".html"
+WIDTH = 100
 
 
 def check(out: Sequence[Path] | None) -> list[Path]:
@@ -60,19 +62,23 @@ def write_page(path: Path, content: bytes) -> None:
 def lines(page: Page) -> Iterator[str]:
     """The page without its pictures, for a terminal."""
     from regard.cli.tables import aligned
-    from regard.errors import printable
     from regard.inspection.report_page import Table
 
     yield printable(page.title)
-    yield from filter(None, [page.lead])
+    yield from folded(page.lead)
     for name, fact in page.facts.items():
         yield f"{name}: {printable(fact)}"
     for section in page.sections:
         tables = [block for block in section.blocks if isinstance(block, Table)]
         if not tables and not section.text:
             continue  # a picture only
-        yield from ("", f"== {printable(section.title)}", *map(printable, section.text))
+        yield from ("", f"== {printable(section.title)}", *(line for text in section.text for line in folded(text)))
         for place, table in enumerate(tables):
             yield from [""] * (place > 0)
-            yield from filter(None, [printable(table.caption)])
+            yield from folded(table.caption)
             yield aligned([[printable(cell) for cell in row] for row in (table.head, *table.rows)])
+
+
+def folded(text: str) -> list[str]:
+    """The text in lines that a terminal, or a page of documentation, has room for."""
+    return wrap(printable(text), WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.helpers import extract_word_ngrams
 
 
 def bleu_metric(*, longest: int = 4, floor: float | None = None, lowercase: bool = False) -> BLEU:
@@ -27,9 +28,15 @@ def chrf_metric() -> CHRF:
 
 @dataclass(frozen=True)
 class Bleu:
+    """The score, and what it is made of: P_n = count / total for n-grams of 1, 2, … words."""
+
     score: float  # 0 to 100
-    precisions: list[float]  # of 1-grams, 2-grams, …, 0 to 100
+    precisions: list[float]  # 0 to 100
+    counts: list[int]  # n-grams of the texts that stand in the truths, too
+    totals: list[int]  # n-grams of the texts
     brevity_penalty: float
+    length: int  # of the texts, in words
+    truth_length: int
     signature: str
 
 
@@ -48,7 +55,22 @@ def bleu(
     """
     metric = bleu_metric(longest=longest, floor=floor, lowercase=lowercase)
     result = metric.corpus_score(list(texts), [list(truths)])
-    return Bleu(result.score, result.precisions, result.bp, str(metric.get_signature()))
+    return Bleu(
+        score=result.score,
+        precisions=result.precisions,
+        counts=result.counts,
+        totals=result.totals,
+        brevity_penalty=result.bp,
+        length=result.sys_len,
+        truth_length=result.ref_len,
+        signature=str(metric.get_signature()),
+    )
+
+
+def ngrams(text: str, *, longest: int = 4) -> list[dict[str, int]]:
+    """The n-grams of 1, 2, … words as sacreBLEU cuts them, each with how often it stands in the text."""
+    words = bleu_metric().tokenizer(text.rstrip()).split()
+    return [dict(extract_word_ngrams(words, size)) for size in range(1, longest + 1)]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ class Report:
 
 def number(value: float) -> str:
     """A number as people read it: four digits that count, without an exponent where it can be helped."""
-    if value != 0 and not 1e-4 <= abs(value) < 1e6:
+    if value == 0:
+        return "0"  # not "-0"
+    if not 1e-4 <= abs(value) < 1e6:
         return f"{value:.3g}"
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
