@@ -30,6 +30,11 @@ def test_what_the_decoder_reads_first():
 
 
 @pytest.mark.parametrize("place", PLACES)
+def test_the_prompt_is_known_wherever_it_is_placed(place):
+    assert [Case(prompt=place).prompt_token(text) for text in ("<U> I am", "<L> <U> a")] == ["<U>", "<L>"]
+
+
+@pytest.mark.parametrize("place", PLACES)
 @given(sentence=printable_text)
 def test_all_after_the_prompt_and_one_space_is_characters(place, sentence: str):
     tokens = Case(prompt=place).source_tokens(f"<L> {sentence}")

@@ -44,7 +44,10 @@ class Case(TextTask):
         return characters
 
     def start_token(self, text: str) -> str:
-        return _split_prompt(text)[0] if self.prompt == "decoder" else BEGIN
+        return self.prompt_token(text) if self.prompt == "decoder" else BEGIN
+
+    def prompt_token(self, text: str) -> str:
+        return _split_prompt(text)[0]
 
 
 def _split_prompt(text: str) -> tuple[str, str]:

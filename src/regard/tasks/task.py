@@ -45,6 +45,10 @@ class Notation:
         """What the decoder reads first."""
         return BEGIN
 
+    def prompt_token(self, text: str) -> str | None:
+        """The token that says what is to be done with the rest of the text, whoever reads it; None: there is none."""
+        return None
+
     def target_tokens(self, pair: Pair) -> list[str]:
         """What the decoder has to say."""
         return self.prefix_tokens(pair.target)
