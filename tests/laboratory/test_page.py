@@ -1,0 +1,96 @@
+"""docs/laboratory.md does what it shows: every command runs and, where no model is needed, says what is shown."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.laboratory import probes
+
+PAGE = (Path(__file__).parents[2] / "docs" / "laboratory.md").read_text(encoding="utf-8")
+LEFT_OUT = "…"
+# Recipes, learned from a few sentences only.
+BRIEF = (
+    "data.train=1200",
+    "data.validation=20",
+    "data.test=40",
+    "training.epochs=1",
+    "training.validate_every=100",
+)
+
+
+def files() -> dict[str, str]:
+    """What the page shows of files, by name: an experiment, and true alignments."""
+    (experiment,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
+    (alignments,) = re.findall(r"```\n\$ head -2 true.moses\n(.*?)```", PAGE, re.S)
+    return {"one-way.yaml": experiment, "true.moses": alignments}
+
+
+def commands() -> list[tuple[list[str], list[str]]]:
+    """The arguments of each command, in order, and the lines that the page shows of its output."""
+    found = []
+    for match in re.finditer(r"^(?:    |```\n\$ )regard (.*)$", PAGE, re.M):
+        shown = PAGE[match.end() :].split("\n```", 1)[0].splitlines()[1:] if match[0].startswith("```") else []
+        found.append((shlex.split(match[1], comments=True), shown))
+    return found
+
+
+def same(word: str, other: str) -> bool:
+    """The last bits of a number are those of a machine."""
+    try:
+        return float(word.strip(".,;")) == pytest.approx(float(other.strip(".,;")), rel=1e-3, abs=1e-6)
+    except ValueError:
+        return word == other
+
+
+def alike(line: str, other: str) -> bool:
+    words, others = line.split(), other.split()
+    return len(words) == len(others) and all(map(same, words, others))
+
+
+def test_the_page_shows_every_command_of_the_laboratory() -> None:
+    shown = {" ".join(arguments[:2] if arguments[0] == "lab" else arguments[:1]) for arguments, _ in commands()}
+    lab = {f"lab {name}" for name in ("qkv", "softmax", "context", "bleu", "copy", "average", "noisy-average")}
+    lab |= {"lab", "lab two-heads", "lab positions"}
+    assert shown == lab | {"train", "explain", "trace", "gradients", "probe", "align", "faithful"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [each for each in commands() if each[0][0] == "lab"],
+    ids=lambda each: " ".join(each[:2]) if each and each[0] == "lab" else "",
+)
+def test_what_needs_no_model_says_what_the_page_shows(
+    regard: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], shown: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = regard(*arguments)
+    assert answer.code == 0, answer.err
+    lines = iter(answer.out.splitlines())
+    assert shown
+    for line in shown:
+        assert line == LEFT_OUT or any(alike(line, other) for other in lines), f"not said, or not here: {line}"
+
+
+@pytest.mark.slow
+def test_every_command_runs(regard: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(probes, "ITERATIONS", 2)
+    monkeypatch.setattr(probes, "PENALTIES", (0.01,))
+    for name, content in files().items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    for arguments, shown in commands():
+        if arguments[0] == "train":
+            arguments = [*arguments, *(part for setting in BRIEF for part in ("--set", setting))]
+        answer = regard(*arguments)
+        assert answer.code == 0, (arguments, answer.err)
+        heads = [line for line in shown if line.startswith("== ") and "Step" not in line and "reads" not in line]
+        assert all(head in answer.out for head in heads), "the page shows sections that are there"
+    wanted = re.findall(r"--out (\S+\.(?:png|html))", PAGE)
+    assert wanted
+    assert all((tmp_path / name).stat().st_size > 1000 for name in wanted)
