@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.config import ModelSection
 from regard.data import Example
 from regard.errors import UserError
 from regard.inspection.comparison import Band, draw_bands
@@ -33,8 +34,6 @@ from regard.laboratory.probes import (
 )
 from regard.laboratory.report import Report
 from regard.laboratory.states import BOTTLENECK, DECODER, DECODER_INPUT, ENCODER, ENCODER_INPUT, gather
-from regard.nn import Seq2Seq
-from regard.nn.recurrent import RecurrentDecoder, RecurrentEncoder, ZeroStart
 from regard.tasks import Pair, Split
 from regard.translator import Advance, Translator, ignore
 
@@ -119,7 +118,7 @@ def report(translator: Translator, limit: int | None, seed: int, advance: Advanc
         "fitted on": f"{len(fitting.sentences):,} sentences of the train split",
         "judged on": f"{len(judging.sentences):,} others, of the test split",
         "states": f"at most {MOST_STATES:,} of a kind, drawn with seed {seed}",
-        "bottleneck": describe_bottleneck(translator.model, judging),
+        "bottleneck": describe_bottleneck(translator.experiment.model, judging),
     }
     page = Page("What linear probes can read", LEAD, facts, _sections(numbers, by_length, unit_of(fitting), notes))
     counts = {"fitted_sentences": len(fitting.sentences), "judged_sentences": len(judging.sentences)}
@@ -185,12 +184,12 @@ def _material(translator: Translator, some: Sequence[tuple[Pair, Example]], seed
     return Material(known, gather(translator.model, [example for _, example in some], MOST_STATES, seed))
 
 
-def describe_bottleneck(model: Seq2Seq, material: Material) -> str:
+def describe_bottleneck(model: ModelSection, material: Material) -> str:
     """What is probed under this name, and whether the decoder has any use for it."""
     size = material.states[BOTTLENECK].vectors.shape[1]
-    is_end = isinstance(model.encoder, RecurrentEncoder)
+    is_end = model.encoder.kind == "recurrent"
     what = "where the encoder ends, all layers side by side" if is_end else "the mean of the encoder's states"
-    is_read = isinstance(model.decoder, RecurrentDecoder) and type(model.decoder.first_state) is not ZeroStart
+    is_read = model.decoder.kind == "recurrent" and model.decoder.start != "zeros"
     return f"{size} numbers, {what}; {'the decoder starts from it' if is_read else 'this decoder does not read it'}"
 
 
@@ -279,7 +278,7 @@ def _cell(value: object) -> str:
         case None:
             return "–"
         case float():
-            return f"{value:.1%}"
+            return f"{100 * value:.1f} %"
         case int():
             return f"{value:,}"
     return str(value)
