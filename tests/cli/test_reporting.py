@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
@@ -18,7 +20,11 @@ PAGE = Page(
     lead="What it is about.",
     facts={"run": "runs/a"},
     sections=(
-        Section("First", ("Said\x07 before.",), (Table(("name", "value"), (("a", "10.5"), ("b\n", "7"))),)),
+        Section(
+            "First",
+            ("Said\x07 before.",),
+            (Table(("name", "kind", "value"), (("a", "x", "10.5"), ("b\n", "long", "7"))),),
+        ),
         Section("Seen", (), (Picture(Figure(), "a picture"),)),
         Section("Two", (), (Table(("x",), (("1",),), "one"), Table(("y",), (("2",),)))),
     ),
@@ -33,9 +39,9 @@ def test_the_text_has_all_but_the_picture_and_no_control_characters() -> None:
         "",
         "== First",
         "Said\\x07 before.",
-        "name  value",
-        "a      10.5",
-        "b\\n       7",
+        "name  kind  value",
+        "a     x      10.5",
+        "b\\n   long      7",
         "",
         "== Two",
         "one",
@@ -60,11 +66,12 @@ def test_pictures_and_pages_are_written_and_told(tmp_path: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out) == {"x": [1, "ä"]}
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     for name in ("a.html", "a.png"):
         with pytest.raises(UserError, match=r"cannot write the (page|figure): "):
             tell(Report(PAGE, {}), [tmp_path / "file" / name], as_json=False)
+        assert "What it is about." in capsys.readouterr().out, "what was found out is not lost"
 
 
 @pytest.mark.parametrize(
@@ -81,3 +88,9 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
 )
 def test_numbers_have_four_digits_that_count(value: float, told: str) -> None:
     assert number(value) == told
+
+
+def test_the_laboratory_lists_what_it_has(regard: Callable[..., Any]) -> None:
+    lines = regard("lab").out.splitlines()
+    assert [line.split()[0] for line in lines] == list(json.loads(regard("lab", "--json").out))
+    assert lines[0].startswith("qkv            Queries, keys and values: ")

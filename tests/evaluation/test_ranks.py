@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from regard.evaluation.ranks import kendall, ranks, spearman
+from regard.evaluation.ranks import kendall, ranks, same_first, spearman
 
 # Few different values, so that there are many ties, and any values, so that there are few.
 NUMBERS = st.one_of(st.integers(0, 3).map(float), st.floats(-1e6, 1e6))
@@ -66,3 +66,10 @@ def test_as_scipy_has_them(pairs: list[tuple[float, float]]) -> None:
             assert -1 <= found <= 1
             assert found == pytest.approx(value, abs=1e-12)
     assert ranks(values).tolist() == stats.rankdata(values).tolist()
+
+
+def test_the_first_of_two_orders() -> None:
+    assert same_first([1, 5, 2], [0.1, 0.3, 0.2]) == 1
+    assert same_first([1, 5, 2], [0.4, 0.3, 0.2]) == 0
+    assert same_first([5, 5, 2], [7, 3, 3]) == 1, "of equal ones, the first"
+    assert same_first([1, 1, 1], [7, 3, 3]) is same_first([7, 3, 3], [1, 1, 1]) is None

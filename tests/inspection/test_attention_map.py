@@ -326,3 +326,12 @@ def brightness_of(colour: ColorType) -> float:
 
 def contrast(one: float, other: float) -> float:
     return (max(one, other) + 0.05) / (min(one, other) + 0.05)
+
+
+def test_a_title_is_cut_to_the_width_of_the_figure() -> None:
+    figure = draw(some_weights(5, 7), SOURCE, TARGET, title="A" * 500 + "Z")
+    figure.draw_without_rendering()
+    (title,) = figure.texts
+    assert title.get_text().startswith("AAA")
+    assert title.get_text().endswith("Z")
+    assert title.get_window_extent().width < 1.3 * figure.get_window_extent().width

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from regard.laboratory.explaining import explain, report
+from regard.laboratory.report import number
 from regard.search import GREEDY, Search
-from regard.translator import Translator
+from regard.translator import Translator, load
 
 Regard = Callable[..., Any]
 TEXT = "abcd"
@@ -63,7 +64,7 @@ def test_embeddings_and_states_are_the_encoders_own(any_model: Translator) -> No
 def test_the_context_is_the_weighted_sum_of_states(model_of: Callable[[str], Translator]) -> None:
     told = explain(model_of("dot"), TEXT, GREEDY)
     for step in told.steps:
-        torch.testing.assert_close(step.context, step.weights @ told.states)
+        torch.testing.assert_close(step.contexts[0], step.weights @ told.states)
 
 
 def test_nothing_listens_any_more_afterwards(any_model: Translator) -> None:
@@ -138,3 +139,25 @@ def test_what_cannot_be_explained_is_refused(regard: Regard, trained: Path, argu
     assert answer.code == 2
     assert part in answer.err
     assert "Traceback" not in answer.err
+
+
+def test_the_context_is_that_of_the_layer_and_of_no_single_head(model_of: Callable[[str], Translator]) -> None:
+    model = model_of("Transformer")
+    (step, *_) = explain(model, TEXT, GREEDY).steps
+    assert step.contexts.shape == (3, step.state.shape[0])
+    for layer in (1, 2, 3):
+        told = report(model, TEXT, GREEDY, {"layer": layer}).page.sections[2].text[1]
+        assert told.startswith(f"Context: length {number(float(step.contexts[layer - 1].norm()))}, ")
+    for numbers in ({}, {"layer": 1, "head": 2}):
+        assert len(report(model, TEXT, GREEDY, numbers).page.sections[2].text) == 1, "no layer's, or not this head's"
+
+
+def test_the_bottleneck_is_told_as_what_it_is(model_of: Callable[[str], Translator]) -> None:
+    told = {kind: report(model_of(kind), TEXT, GREEDY, {}).page.sections[0].text[0] for kind in ("dot", "Transformer")}
+    assert "where the encoder ends, all layers side by side; the decoder starts from it" in told["dot"]
+    assert "the mean of the encoder's states; this decoder does not read it" in told["Transformer"]
+
+
+def test_places_that_are_looked_at_alike_stand_in_their_order(trained_brief: Callable[..., Path]) -> None:
+    told = report(load(trained_brief("model.attention.kind=mean")), TEXT, GREEDY, {})
+    assert [row[0] for row in told.page.sections[2].blocks[0].rows] == ["1 a", "2 b", "3 c", "4 d", "5 <end>"]

@@ -19,7 +19,7 @@ from regard.data import Example, pad
 from regard.errors import UserError
 from regard.laboratory import faithfulness, importance
 from regard.laboratory.embeddings import encode, precise, vectors_of
-from regard.laboratory.faithfulness import KEYS, Agreement
+from regard.laboratory.faithfulness import KEYS, Agreement, share_by_lot, share_of_first
 from regard.laboratory.importance import Importance, importance_of
 from regard.nn import Encoder, Encoding, Seq2Seq
 from regard.translator import Translator
@@ -109,12 +109,13 @@ def test_attention_that_looks_beside_is_found_out() -> None:
     honest, other = (
         Agreement.of(importance_of(copying(looks), Example(SOURCE, TARGET)).maps) for looks in ((2, 4, 1), (2, 0, 3))
     )
-    assert honest.hit_rate == 1
+    assert [honest.mean(key, "same_first") for key in KEYS] == [1, 1, 1]
     assert [honest.mean(key, "spearman") for key in KEYS] == pytest.approx([1, 1, 1])
-    assert other.hits == [True, False, False]
+    assert [step["same_first"] for step in other.steps[KEYS[0]]] == [1, 0, 0]
     assert other.mean(KEYS[0], "spearman") == pytest.approx((1 - 1 / 4 - 1 / 4) / 3)
     assert other.mean(KEYS[2], "kendall") == pytest.approx(1)
-    assert other.chance == 1 / 5
+    assert share_of_first([honest, other], KEYS[0]) == pytest.approx(4 / 6)
+    assert share_by_lot([honest, other]) == pytest.approx(1 / 5)
 
 
 CODERS: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -195,7 +196,7 @@ def test_a_step_without_an_order_is_left_out() -> None:
     )
     assert [agreement.count(key) for key in KEYS] == [1, 1, 2]
     assert [agreement.mean(key, "spearman") for key in KEYS] == pytest.approx([1, -1, -1])
-    assert agreement.hits == [True, None]
+    assert [step["same_first"] for step in agreement.steps[KEYS[0]]] == [1, None]
     said = " ".join(faithfulness._findings([agreement]))
     assert "There is no order to compare at 1 of 2 steps" in said
 
@@ -216,7 +217,7 @@ def test_a_report_on_a_text(translator: Translator) -> None:
     for name in ("occlusion", "gradient_times_input"):
         assert torch.tensor(data[name]).shape == (5, 5)
     assert torch.tensor(data["occlusion"])[:4].argmax(-1).tolist() == [0, 1, 2, 3], "it copies"
-    assert data["agreement"]["most_attended_is_most_occluded"] >= 0.8
+    assert data["agreement"]["attention_occlusion"]["same_first"] >= 0.8
     assert data["agreement"]["by_chance"] == 1 / 5
     names = [axes.get_title() for axes in report.figure.axes if axes.images]
     assert names == ["attention", "occlusion", "gradient × input"]
@@ -270,8 +271,8 @@ def test_a_model_that_looks_everywhere_alike_has_no_order(trained_brief, regard)
     for report in (faithfulness.report(translator, "abc"), faithfulness.report_on_split(translator, "test", 3)):
         assert "NaN" not in json.dumps(report.data)
         assert report.data["agreement"]["attention_occlusion"] in (
-            {"spearman": None, "kendall": None, "steps": 0},
-            {"spearman": None, "kendall": None},
+            {"spearman": None, "kendall": None, "same_first": None, "steps": 0},
+            {"spearman": None, "kendall": None, "same_first": None},
         )
         assert report.data["agreement"]["occlusion_gradient"]["spearman"] is not None
         assert "Attention has the same weight everywhere" in report.page.sections[0].text[0]

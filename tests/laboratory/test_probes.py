@@ -118,3 +118,13 @@ def test_a_label_that_was_never_seen_is_never_right():
     assert not reading.probe.right.any()
     assert not reading.majority_right.any()
     assert not reading.control.right.any()
+
+
+def test_a_tie_between_strong_penalties_does_not_end_the_search():
+    draw = torch.Generator().manual_seed(1)
+    rare = (torch.rand(1000, generator=draw) < 0.1).long()
+    states = torch.randn(1000, SIZE, generator=draw)
+    states[:, 3] += rare  # a little of it can be read, but not by weights that are kept small
+    strong = [fit(states[:800], rare[:800], penalty).say(states[800:]).any() for penalty in (1.0, 0.1)]
+    assert not any(strong), "both say the majority only"
+    assert choose_penalty(states, rare) == 0.01

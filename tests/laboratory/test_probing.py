@@ -50,7 +50,7 @@ def test_a_model_that_copies_knows_its_tokens_and_counts(found):
 def test_numbers_fit_each_other(found):
     assert (found["fitted_sentences"], found["judged_sentences"]) == (600, 50)
     for each in found["probes"]:
-        assert each["selectivity"] == pytest.approx(each["accuracy"] - each["control"])
+        assert each["gain"] == pytest.approx(each["accuracy"] - max(each["majority"], each["control"]))
         assert 0 <= each["majority"] <= 1
     assert about(found, BOTTLENECK, "length")["judged"] == 50
     assert about(found, BOTTLENECK, "length")["classes"] == 5
@@ -162,7 +162,7 @@ def test_no_source_is_fitted_on_and_judged(trained_brief, monkeypatch: pytest.Mo
     monkeypatch.setattr(probing.sentences, "read", lambda _, split, limit: mixed[split])
     fitting, judging, notes = probing.read_material(translator, None, 1)
     assert (len(fitting.sentences), len(judging.sentences)) == (120, 50)
-    assert notes == ["Left out: 7 sentences of the test split that are in the train split, too."]
+    assert notes == ["Left out: 7 sentences of the test split that probes were fitted on."]
 
 
 def test_sentences_that_are_too_long_for_a_model_are_left_out(trained_brief, monkeypatch: pytest.MonkeyPatch):
@@ -209,7 +209,7 @@ def test_the_command_prints_tables_draws_and_writes_a_page(regard: Callable[...,
     assert picture.read_bytes().startswith(b"\x89PNG")
     html = page.read_text(encoding="utf-8")
     assert "data:image/svg+xml" in html
-    assert "selectivity" in html
+    assert "gain" in html
 
 
 def test_the_command_gives_json(regard: Callable[..., Any], trained_brief):

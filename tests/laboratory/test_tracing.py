@@ -107,3 +107,10 @@ def test_the_command_tells_draws_and_dumps(regard: Regard, trained: Path, tmp_pa
     assert states["shapes"] == {"encoder": [1, 4, 32]}
     logits = next(each for each in told["passed"] if each["name"] == "logits")
     assert logits["changes"] == ["1", "2", "3", "4"]
+
+
+def test_the_scores_of_attention_are_listed(any_model: Translator) -> None:
+    found = {each.name: each for each in trace(any_model, TEXT).inside}
+    scores = [each for name, each in found.items() if name.startswith("decoder.") and name.endswith("attention.scores")]
+    assert len(scores) >= len(any_model.model.decoder.source_attentions)
+    assert all(each.last.shape[-2] == 1 for each in scores), "of one step"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
@@ -15,12 +16,18 @@ Matrix = Annotated[str | None, typer.Option(metavar="'A,B; C,D'", help="Rows of 
 
 
 @lab.callback(invoke_without_command=True)
-def listed(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        commands = {command.name or "": command.callback for command in lab.registered_commands}
-        width = max(map(len, commands))
-        for name, command in commands.items():
-            print(f"{name:{width}}  {(command.__doc__ or '').splitlines()[0]}")
+def listed(context: typer.Context, as_json: options.WholeJson = False) -> None:
+    if context.invoked_subcommand is not None:
+        return
+    about = {
+        command.name or "": (command.callback.__doc__ or "").splitlines()[0] for command in lab.registered_commands
+    }
+    if as_json:
+        print(json.dumps(about, ensure_ascii=False))
+        return
+    width = max(map(len, about))
+    for name, line in about.items():
+        print(f"{name:{width}}  {line}")
 
 
 @lab.command("qkv")

@@ -73,7 +73,7 @@ def gradients(
 def probe(
     run: options.Run,
     limit: options.Limit = 4000,
-    seed: Annotated[int, typer.Option(help="Of what is drawn by chance: shuffled labels, states.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn by chance: shuffled labels, states.")] = 1,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
@@ -126,12 +126,12 @@ def faithful(
     from regard.cli.progress import Counter
     from regard.laboratory import faithfulness
 
-    translator = load(run) if text is None else load_for(run, text)
-    with Counter(None, shown=not as_json) as counter:
-        if text is None:
-            report = faithfulness.report_on_split(translator, split.value, limit, counter.advance)
-        else:
-            report = faithfulness.report(translator, text)
+    if text is None:
+        with Counter(None, shown=not as_json) as counter:
+            report = faithfulness.report_on_split(load(run), split.value, limit, counter.advance)
+    else:
+        with Counter(None, shown=not as_json, what="tokens") as counter:
+            report = faithfulness.report(load_for(run, text), text, counter.advance)
     tell(report, paths, as_json)
 
 

@@ -28,27 +28,26 @@ def check(out: Sequence[Path] | None) -> list[Path]:
         if suffix not in (*PICTURES, PAGE):
             problem = f"cannot write a report as '{suffix}'" if suffix else "cannot write a report without a suffix"
             raise UserError(f"{path}: {problem}; {suggest(suffix, (*PICTURES, PAGE))}")
-        if paths.count(path) > 1:
+        if [each.resolve() for each in paths].count(path.resolve()) > 1:
             raise UserError(f"{path}: only one thing can be written to one file")
     return paths
 
 
 def tell(report: Report, out: Sequence[Path], as_json: bool) -> None:
-    """Write the pictures and pages that are wanted, and print the rest."""
+    """Print the report, and write the pictures and pages of it that are wanted."""
     from regard.inspection import figures
     from regard.inspection.report_page import render
 
+    # Printed first: a file that cannot be written loses nothing.
+    print(json.dumps(report.data, ensure_ascii=False) if as_json else "\n".join(lines(report.page)), flush=True)
     for path in out:
-        if path.suffix.lower() == PAGE:
+        is_page = path.suffix.lower() == PAGE
+        if is_page:
             write_page(path, render(report.page))
         else:
             figures.save(report.figure, path)
-    if as_json:
-        print(json.dumps(report.data, ensure_ascii=False))
-        return
-    print("\n".join(lines(report.page)))
-    for path in out:
-        print(f"{path}: {'all of this, as a page' if path.suffix.lower() == PAGE else 'the picture'}")
+        if not as_json:
+            print(f"{path}: {'all of this, as a page' if is_page else 'the picture'}")
 
 
 def write_page(path: Path, content: bytes) -> None:
@@ -76,7 +75,8 @@ def lines(page: Page) -> Iterator[str]:
         for place, table in enumerate(tables):
             yield from [""] * (place > 0)
             yield from folded(table.caption)
-            yield aligned([[printable(cell) for cell in row] for row in (table.head, *table.rows)])
+            rows = [[printable(cell) for cell in row] for row in (table.head, *table.rows)]
+            yield aligned(rows, table.numeric_columns())
 
 
 def folded(text: str) -> list[str]:

@@ -46,12 +46,13 @@ def _cell(result: Result, key: str) -> str:
     return MEASURES[key].form.format(result[key]) if key in result else "–"
 
 
-def aligned(table: Sequence[Sequence[str]]) -> str:
-    """The first column to the left, all others to the right."""
+def aligned(table: Sequence[Sequence[str]], to_the_right: Sequence[bool] = ()) -> str:
+    """Which columns are set to the right is said, or else it is all but the first."""
+    to_the_right = to_the_right or [False, *[True] * (len(table[0]) - 1)]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     return "\n".join(
         "  ".join(
-            cell.rjust(width) if column else cell.ljust(width)
+            cell.rjust(width) if to_the_right[column] else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in table

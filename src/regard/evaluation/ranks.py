@@ -42,6 +42,14 @@ def kendall(values: ArrayLike, others: ArrayLike) -> float | None:
     return _ratio(float((one * other).sum()), float((one != 0).sum()), float((other != 0).sum()))
 
 
+def same_first(values: ArrayLike, others: ArrayLike) -> float | None:
+    """1 if both measures are highest at the same place, else 0; of equal ones, the first place counts."""
+    x, y = _pair(np.asarray(values, dtype=float), np.asarray(others, dtype=float))
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(x.argmax() == y.argmax())
+
+
 def _pair(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     if x.ndim != 1 or x.shape != y.shape or not len(x):
         raise ValueError(f"two measures of the same places have one length each: {list(x.shape)}, {list(y.shape)}")

@@ -20,11 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 from regard.errors import printable
 from regard.inspection.curves import BLACK, SKY
 from regard.inspection.figures import ems, literal, say
+from regard.inspection.panels import cut
 from regard.inspection.words import bare, spans, word_starts
 
 COLOURS = "inferno"  # black to bright in even steps, also in grey print and to colour-blind eyes
 HYPHEN = "‑"  # before a piece that goes on with a word
 LONGEST_LABEL = 16  # characters
+SHORTEST_TITLE = 40  # characters that a title has room for, however small the map
 LARGEST_CELL = 0.36
 SMALLEST_CELL = 0.1  # below this its label could not be read, so only some are labelled
 USUAL_SIDE = 10.0  # cells shrink to keep the maps this wide and high ...
@@ -77,7 +79,9 @@ def draw(
         panel.set_title(name, y=0, pad=-5, va="top", fontsize=name_size, **literal())
     _add_colour_bar(figure, image, sheet, measure)
     if title:
-        figure.text(*sheet.title_place(), printable(title), fontsize=sheet.caption * 1.25, **literal())
+        size = sheet.caption * 1.25
+        room = max(SHORTEST_TITLE, int(72 * sheet.width / (0.65 * size)))  # characters
+        figure.text(*sheet.title_place(), cut(title, room), fontsize=size, **literal())
     return figure
 
 

@@ -26,6 +26,10 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     caption: str = ""
 
+    def numeric_columns(self) -> list[bool]:
+        columns = range(1, max(map(len, [self.head, *self.rows])))
+        return [False, *(_numeric([row[column] for row in self.rows if column < len(row)]) for column in columns)]
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -121,8 +125,7 @@ def _block(block: Table | Picture | Sentence) -> str:
 
 def _table(table: Table) -> str:
     """A table in a box in which it can be scrolled, by keyboard too, so that the page need not be."""
-    columns = range(1, max(map(len, [table.head, *table.rows])))
-    numeric = [False, *(_numeric([row[column] for row in table.rows if column < len(row)]) for column in columns)]
+    numeric = table.numeric_columns()
     caption = f'<caption dir="auto">{escape(table.caption)}</caption>\n' if table.caption else ""
     head = "".join(_cell("th", text, right, ' scope="col"') for text, right in zip(table.head, numeric, strict=False))
     body = "\n".join(_row(row, numeric) for row in table.rows)

@@ -139,12 +139,12 @@ def _extremes(found: Alignment) -> tuple[Table, ...]:
     """The sentences that show a measure most, each on two lines: its source with its value, and its target."""
     tables = []
     for key, each in MEASURES.items():
-        rows: list[tuple[str, str]] = []
+        rows: list[tuple[str, str, str]] = []
         for value, sentence in found.extremes(key) if each.told else ():
-            rows.append((f"{sentence.number:>5}  {_short(sentence.pair.source)}", _cell(each.form, value)))
-            rows.append((f"{'':5}  {_short(sentence.pair.target)}", ""))
+            rows.append((str(sentence.number), _short(sentence.pair.source), _cell(each.form, value)))
+            rows.append(("", _short(sentence.pair.target), ""))
         if rows:
-            tables.append(Table(("sentence", ""), tuple(rows), caption=each.told))
+            tables.append(Table(("sentence", "source and target", ""), tuple(rows), caption=each.told))
     return tuple(tables)
 
 

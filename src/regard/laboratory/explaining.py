@@ -18,13 +18,16 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from regard.config import ModelSection
 from regard.inspection import attention_map, figures
 from regard.inspection.attention_map import label
 from regard.inspection.report_page import Page, Picture, Section, Table
 from regard.laboratory.report import Report, number
+from regard.laboratory.states import describe_bottleneck
 from regard.laboratory.walking import Call, Encoded, Journey, Stepped, overheard, walk
-from regard.nn import Attention, Decoder
+from regard.nn import Decoder
 from regard.search import Search
+from regard.text import Vocabulary
 from regard.translation import part_of
 from regard.translator import Translator
 
@@ -40,9 +43,14 @@ class Step:
     said: str
     scores: Tensor  # e_t
     weights: Tensor  # α_t
-    context: Tensor  # c_t [size]; of several layers, that of the last
+    contexts: Tensor  # c_t of each layer [layers, size], all of its heads together
     state: Tensor  # h_t [size]
     probabilities: Tensor  # p(y_t | y_<t, x) [vocabulary]
+
+    def likeliest(self, vocabulary: Vocabulary) -> list[tuple[str, float]]:
+        """The first of the tokens that may come next, with their probabilities."""
+        probabilities, order = self.probabilities.topk(min(LIKELIEST, len(self.probabilities)))
+        return list(zip(vocabulary.spell(order.tolist()), probabilities.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -82,22 +90,12 @@ def _note(read: str, said: str, stop: Stepped, calls: Sequence[Call], decoder: D
     return Step(
         read,
         said,
-        scores=_scores(calls).view_as(weights),
+        scores=torch.cat([scores for call in calls if (scores := call.scores()) is not None]).view_as(weights),
         weights=weights,
-        context=calls[-1].gave[0][0, 0],
+        contexts=torch.stack([call.gave[0][0, 0] for call in calls]),
         state=decoder.own_states(stop.features)[0, 0],
         probabilities=stop.logits[0, 0].double().softmax(-1),
     )
-
-
-def _scores(calls: Sequence[Call]) -> Tensor:
-    """What the mechanisms of all layers have computed before softmax, at one step."""
-    scores = []
-    for call in calls:
-        assert isinstance(call.module, Attention)
-        query, memory = call.given
-        scores.append(call.module.score(call.module.normed(query), memory.keys))  # [1, (heads,) 1, positions]
-    return torch.cat(scores)
 
 
 def report(translator: Translator, text: str, search: Search, numbers: Mapping[str, int]) -> Report:
@@ -116,7 +114,7 @@ def report(translator: Translator, text: str, search: Search, numbers: Mapping[s
             "log-probability of the output": f"{translation.score:.4f}",
         },
         sections=(
-            _reading(explanation),
+            _reading(explanation, translator.experiment.model),
             Section("Where it looks", (), (_picture(translator, explanation, numbers),)),
             *(_step(place, *both, translator, explanation) for place, both in enumerate(steps, start=1)),
         ),
@@ -130,13 +128,16 @@ class Look:
 
     weights: Tensor  # [positions]
     scores: Tensor | None  # [positions]; None: scores of several heads have no mean that means something
+    context: Tensor | None  # [size]; None: that of several layers, or of one head of several, is not told
 
     @classmethod
     def at(cls, step: Step, axes: Sequence[str], numbers: Mapping[str, int]) -> Look:
         weights, scores = (part_of(each, axes, numbers) for each in (step.weights, step.scores))
+        layer = numbers.get("layer", 1 if len(step.contexts) == 1 else None)
+        context = None if layer is None or "head" in numbers else step.contexts[layer - 1]
         if weights.dim() == 1:
-            return cls(weights, scores)
-        return cls(weights.flatten(0, -2).mean(0), None)
+            return cls(weights, scores, context)
+        return cls(weights.flatten(0, -2).mean(0), None, context)
 
     @property
     def is_somewhere(self) -> bool:
@@ -150,7 +151,7 @@ def _about(translator: Translator, numbers: Mapping[str, int]) -> str:
     return f"{translator.experiment.model.attention.kind}{chosen}{averaged}"
 
 
-def _reading(explanation: Explanation) -> Section:
+def _reading(explanation: Explanation, model: ModelSection) -> Section:
     tokens = explanation.journey.translation.source_tokens
     rows = tuple(
         (str(place), label(token), *_vector(embedding), *_vector(state))
@@ -160,8 +161,8 @@ def _reading(explanation: Explanation) -> Section:
     )
     sizes = explanation.embeddings.shape[1], explanation.states.shape[1]
     head = ("place", "token", "‖z‖", f"embedding z, of {sizes[0]} numbers", "‖h‖", f"state h, of {sizes[1]}")
-    length, numbers = _vector(explanation.last)
-    end = f"It ends with a vector of {len(explanation.last)} numbers and length {length}: {numbers}"
+    bottleneck = describe_bottleneck(model, len(explanation.last))
+    end = f"The bottleneck: {bottleneck}. Its length is {', '.join(_vector(explanation.last))}"
     return Section(f"The encoder reads {len(tokens)} tokens", (end,), (Table(head, rows),))
 
 
@@ -172,20 +173,19 @@ def _vector(vector: Tensor) -> tuple[str, str]:
 
 def _step(place: int, step: Step, look: Look, translator: Translator, explanation: Explanation) -> Section:
     tokens = explanation.journey.translation.source_tokens
-    probabilities, order = step.probabilities.topk(min(LIKELIEST, len(step.probabilities)))
-    likeliest = translator.codec.target_vocabulary.spell(order.tolist())
+    likeliest = step.likeliest(translator.codec.target_vocabulary)
     columns: dict[str, list[str]] = {}
     if look.is_somewhere:
-        best = look.weights.topk(min(LIKELIEST, len(tokens))).indices.tolist()
+        best = look.weights.argsort(descending=True, stable=True)[:LIKELIEST].tolist()
         columns["looks at"] = [f"{i + 1} {label(tokens[i])}" for i in best]
         if look.scores is not None:
             columns["score e"] = [f"{float(look.scores[i]):.3f}" for i in best]
         columns["weight α"] = [f"{float(look.weights[i]):.4f}" for i in best]
-    columns["next token"] = [label(token) for token in likeliest]
-    columns["probability"] = [f"{float(p):.4f}" for p in probabilities]
-    told = [f"State: length {_vector(step.state)[0]}, {_vector(step.state)[1]}"]
-    if look.is_somewhere:
-        told.append(f"Context: length {_vector(step.context)[0]}, {_vector(step.context)[1]}")
+    columns["next token"] = [label(token) for token, _ in likeliest]
+    columns["probability"] = [f"{probability:.4f}" for _, probability in likeliest]
+    told = [f"State: length {', '.join(_vector(step.state))}"]
+    if look.is_somewhere and look.context is not None:
+        told.append(f"Context: length {', '.join(_vector(look.context))}")
     rows = tuple(zip_longest(*columns.values(), fillvalue=""))
     return Section(
         f"Step {place}: reads {label(step.read)}, says {label(step.said)}", tuple(told), (Table(tuple(columns), rows),)
@@ -214,18 +214,17 @@ def _picture(translator: Translator, explanation: Explanation, numbers: Mapping[
 
 def _data(translator: Translator, text: str, explanation: Explanation) -> dict[str, Any]:
     """All scores, weights and lengths of vectors; of the probabilities, the largest."""
-    translation, spell = explanation.journey.translation, translator.codec.target_vocabulary.spell
+    translation = explanation.journey.translation
     steps = []
     for step in explanation.steps:
-        probabilities, order = step.probabilities.topk(min(LIKELIEST, len(step.probabilities)))
-        likeliest = zip(spell(order.tolist()), probabilities.tolist(), strict=True)
+        likeliest = step.likeliest(translator.codec.target_vocabulary)
         steps.append(
             {
                 "read": step.read,
                 "said": step.said,
                 "scores": step.scores.tolist(),
                 "weights": step.weights.tolist(),
-                "context_length": float(step.context.norm()),
+                "context_lengths": step.contexts.norm(dim=-1).tolist(),
                 "state_length": float(step.state.norm()),
                 "next": [{"token": token, "probability": p} for token, p in likeliest],
             }

@@ -14,8 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.errors import UserError
-from regard.evaluation.ranks import kendall, spearman
+from regard.evaluation.ranks import kendall, same_first, spearman
 from regard.evaluation.statistics import summarise
 from regard.inspection import attention_map
 from regard.inspection.comparison import Dots, draw_dots
@@ -24,7 +23,7 @@ from regard.inspection.report_page import Page, Picture, Section, Table
 from regard.laboratory import sentences
 from regard.laboratory.embeddings import precise
 from regard.laboratory.importance import MEASURES, Importance, importance_of
-from regard.laboratory.report import Report, number
+from regard.laboratory.report import Report, number, percent
 from regard.laboratory.walking import Journey
 from regard.search import GREEDY
 from regard.tasks import Split
@@ -34,7 +33,7 @@ from regard.translator import Advance, Translator, ignore
 PAIRS = tuple(combinations(range(len(MEASURES)), 2))
 NAMES = tuple(f"{MEASURES[one]} – {MEASURES[other]}" for one, other in PAIRS)
 KEYS = ("attention_occlusion", "attention_gradient", "occlusion_gradient")  # of the same pairs, for programs
-COEFFICIENTS = {"spearman": spearman, "kendall": kendall}
+COEFFICIENTS = {"spearman": spearman, "kendall": kendall, "same_first": same_first}
 QUESTION = "Do they put source positions in the same order?"
 NO_ORDER = "There is no order to compare"
 LEAD = (
@@ -48,8 +47,7 @@ class Agreement:
     """How far the measures agree on one output; None at a step at which a measure is the same everywhere."""
 
     steps: dict[str, list[dict[str, float | None]]]  # for each pair of measures, each step's coefficients
-    hits: list[bool | None]  # at each step, is the most attended position the one whose occlusion changes most?
-    chance: float  # of such a hit, if a position were drawn by lot
+    places: int  # in the source
 
     @classmethod
     def of(cls, maps: Tensor) -> Agreement:
@@ -58,11 +56,11 @@ class Agreement:
             key: [{name: f(row[one], row[other]) for name, f in COEFFICIENTS.items()} for row in rows]
             for key, (one, other) in zip(KEYS, PAIRS, strict=True)
         }
-        hits = [
-            bool(row[0].argmax() == row[1].argmax()) if first["spearman"] is not None else None
-            for row, first in zip(rows, steps[KEYS[0]], strict=True)
-        ]
-        return cls(steps, hits, 1 / maps.shape[-1])
+        return cls(steps, maps.shape[-1])
+
+    @property
+    def length(self) -> int:
+        return len(self.steps[KEYS[0]])
 
     def mean(self, key: str, coefficient: str) -> float | None:
         """Over the steps that have one."""
@@ -72,18 +70,20 @@ class Agreement:
         """How many steps have one."""
         return sum(step["spearman"] is not None for step in self.steps[key])
 
-    @property
-    def hit_rate(self) -> float | None:
-        return _mean(self.hits)
-
     def data(self) -> dict[str, Any]:
         pairs = {key: {name: self.mean(key, name) for name in COEFFICIENTS} for key in KEYS}
-        return {
-            "steps": len(self.hits),
-            **{key: {**pairs[key], "steps": self.count(key)} for key in KEYS},
-            "most_attended_is_most_occluded": self.hit_rate,
-            "by_chance": self.chance,
-        }
+        told = {key: {**pairs[key], "steps": self.count(key)} for key in KEYS}
+        return {"steps": self.length, **told, "by_chance": 1 / self.places}
+
+
+def share_of_first(agreements: Sequence[Agreement], key: str) -> float | None:
+    """How often two measures are highest at the same place, of all steps of all outputs."""
+    return _mean([step["same_first"] for each in agreements for step in each.steps[key]])
+
+
+def share_by_lot(agreements: Sequence[Agreement]) -> float:
+    """The same for a place that is drawn by lot."""
+    return sum(each.length / each.places for each in agreements) / sum(each.length for each in agreements)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -93,19 +93,15 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _check_looks(translator: Translator, translations: Sequence[Translation]) -> None:
     if not any(translation.attention.any() for translation in translations):
-        kind = translator.experiment.model.attention.kind
-        raise UserError(
-            f"{translator.runs[0].path}: this model looks nowhere, there is no attention to hold against anything: "
-            f"model.attention.kind is '{kind}'"
-        )
+        raise sentences.looks_nowhere(translator)
 
 
-def report(translator: Translator, text: str) -> Report:
+def report(translator: Translator, text: str, advance: Advance = ignore) -> Report:
     """All three measures for one text, of which the model makes a translation, greedily."""
     journey = Journey.plan(translator, text, GREEDY)
     translation = journey.translation
     _check_looks(translator, [translation])
-    importance = importance_of(precise(translator.model), journey.example)
+    importance = importance_of(precise(translator.model), journey.example, advance)
     agreement = Agreement.of(importance.maps)
     facts = {**_facts(translator), "source": text, "output": translation.text}
     sections = (_agreement(agreement), _steps(translation, importance, agreement))
@@ -131,24 +127,28 @@ def _facts(translator: Translator) -> dict[str, str]:
 
 def _agreement(agreement: Agreement) -> Section:
     rows = tuple(
-        (name, *(_cell(agreement.mean(key, each)) for each in COEFFICIENTS), f"{agreement.count(key)}")
+        (
+            name,
+            *(_cell(agreement.mean(key, each)) for each in ("spearman", "kendall")),
+            percent(agreement.mean(key, "same_first")),
+            f"{agreement.count(key)}",
+        )
         for key, name in zip(KEYS, NAMES, strict=True)
     )
-    table = Table(
-        ("", "Spearman's ρ", "Kendall's τ-b", "steps"), rows, f"Means over {len(agreement.hits)} output steps"
-    )
+    head = ("", "Spearman's ρ", "Kendall's τ-b", "same first", "steps")
+    table = Table(head, rows, f"Means over {agreement.length} output steps")
     return Section(QUESTION, tuple(_findings([agreement])), (table,))
 
 
 def _findings(agreements: Sequence[Agreement]) -> Iterator[str]:
     """In words: how often the maxima agree, and why some steps have no correlation."""
-    rate, chance = _mean([each.hit_rate for each in agreements]), fmean(each.chance for each in agreements)
+    rate = share_of_first(agreements, KEYS[0])
     if rate is not None:
         yield (
-            f"The most attended position is the one whose occlusion changes log p most at {100 * rate:.0f} % of the "
-            f"steps; one drawn by lot would be at {100 * chance:.0f} %."
+            f"The most attended position is the one whose occlusion changes log p most at {percent(rate)} of the "
+            f"steps; one drawn by lot would be at {percent(share_by_lot(agreements))}."
         )
-    steps = sum(len(each.hits) for each in agreements)
+    steps = sum(each.length for each in agreements)
     attended, others = (sum(each.count(key) for each in agreements) for key in (KEYS[0], KEYS[2]))
     if not attended and others:
         yield "Attention has the same weight everywhere: it puts nothing in order, so that it correlates with nothing."
@@ -218,12 +218,15 @@ def _over_sentences(agreements: Sequence[Agreement]) -> Section:
     """Mean and spread of what the sentences have, and each of them as a dot."""
     rows, dots = [], []
     for key, name in zip(KEYS, NAMES, strict=True):
-        cells = [_summary_cells(_means(agreements, key, each)) for each in COEFFICIENTS]
+        cells = [cell for each in ("spearman", "kendall") for cell in _summary_cells(_means(agreements, key, each))]
         values = _means(agreements, key, "spearman")
-        rows.append((name, *cells[0], *cells[1], f"{len(values):,}"))
+        rows.append((name, *cells, percent(share_of_first(agreements, key)), f"{len(values):,}"))
         dots.append(Dots(name, tuple(values), _interval(values)))
-    head = ("", "Spearman's ρ", "spread", "Kendall's τ-b", "spread", "sentences")
-    caption = "Means over the steps of a sentence: their mean and standard deviation over sentences"
+    head = ("", "Spearman's ρ", "spread", "Kendall's τ-b", "spread", "same first", "sentences")
+    caption = (
+        "Correlations: means over the steps of a sentence, their mean and standard deviation over sentences; "
+        "same first: the share of all steps at which both are highest at the same place"
+    )
     alt = "The mean rank correlation of each sentence, for each pair of measures."
     nothing = not any(row.values for row in dots)
     figure = say(NO_ORDER, None) if nothing else draw_dots(dots, "Spearman's ρ", each="one sentence")
@@ -250,7 +253,12 @@ def _summary_data(translator: Translator, split: Split, agreements: Sequence[Agr
     return {
         "run": str(translator.runs[0].path),
         "split": split,
-        "agreement": {key: {name: summary(key, name) for name in COEFFICIENTS} for key in KEYS},
-        "most_attended_is_most_occluded": _mean([each.hit_rate for each in agreements]),
-        "by_chance": _mean([each.chance for each in agreements]),
+        "agreement": {
+            key: {
+                **{name: summary(key, name) for name in ("spearman", "kendall")},
+                "same_first": share_of_first(agreements, key),
+            }
+            for key in KEYS
+        },
+        "by_chance": share_by_lot(agreements),
     }

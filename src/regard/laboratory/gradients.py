@@ -33,7 +33,7 @@ from regard.inspection.figures import say
 from regard.inspection.report_page import Page, Picture, Section, Table
 from regard.laboratory import sentences
 from regard.laboratory.embeddings import encode, precise, vectors_of
-from regard.laboratory.report import Report, number
+from regard.laboratory.report import Report, number, percent
 from regard.nn import Encoding, Seq2Seq
 from regard.tasks import Split
 from regard.translator import Advance, Translator, ignore
@@ -185,10 +185,11 @@ LEAD = (
 def names_of(translators: Sequence[Translator]) -> list[str]:
     """What to call each run: its directory's name, or the whole path where two have the same."""
     paths = [translator.runs[0].path for translator in translators]
-    for path in paths:
-        if paths.count(path) > 1:
+    places = [path.resolve() for path in paths]
+    for path, place in zip(paths, places, strict=True):
+        if places.count(place) > 1:
             raise UserError(f"{path}: this run is named twice; name each run once")
-    names = [path.resolve().name for path in paths]
+    names = [place.name for place in places]
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
@@ -219,7 +220,7 @@ def _summary(runs: Sequence[Measured]) -> Section:
         "The loss of a sentence and of a token; ‖g_i‖ at a source's first, middle and last token (its <end>), and how "
         "many times as large it is at the first as at the last, in the median sentence"
     )
-    parts = tuple((run.name, *(_percent(run.share(part)) for part in PARTS[1:])) for run in runs)
+    parts = tuple((run.name, *(percent(run.share(part)) for part in PARTS[1:])) for run in runs)
     text = (
         "The surer a model, the smaller its loss and with it all gradients: compare positions and doors, and losses "
         "before sizes.",
@@ -228,10 +229,6 @@ def _summary(runs: Sequence[Measured]) -> Section:
     )
     shares = Table(("", "through the bottleneck", "through attention"), parts, "Shares of the gradient by door")
     return Section("Summary", text, (Table(head, tuple(rows), caption), shares))
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f} %"
 
 
 def _by_position(runs: Sequence[Measured], from_end: bool, counted: str) -> Section:

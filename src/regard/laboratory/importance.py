@@ -20,6 +20,7 @@ from regard.data import Example, pad
 from regard.laboratory.embeddings import encode, vectors_of
 from regard.nn import Seq2Seq
 from regard.translation import mean_map
+from regard.translator import Advance, ignore
 
 MEASURES = ("attention", "occlusion", "gradient × input")
 AT_ONCE = 100_000  # rows times output steps times source positions
@@ -38,16 +39,19 @@ class Importance:
         return self.maps / torch.where(total > 0, total, 1.0)
 
 
-def importance_of(model: Seq2Seq, example: Example) -> Importance:
-    """All three measures for one source and the output that was given for it, the model reading that output."""
+def importance_of(model: Seq2Seq, example: Example, advance: Advance = ignore) -> Importance:
+    """All three measures for one source and the output that was given for it, the model reading that output.
+
+    `advance` is told of each source position that was occluded, and of each output step that was led back.
+    """
     source, _ = pad([example.source])
     vectors = vectors_of(model.encoder, source)  # [1, source, size]
     with torch.no_grad():
         log_p, weights = _forced(model, example, vectors)
         kept = 1 - torch.eye(source.shape[1]).to(vectors)  # in row i, all positions but i
-        without = _without(model, example, kept.unsqueeze(-1) * vectors)
+        without = _without(model, example, kept.unsqueeze(-1) * vectors, advance)
     occlusion = (log_p - without).abs().T
-    gradient = (_slopes(model, example, vectors) * vectors).sum(-1).abs()
+    gradient = (_slopes(model, example, vectors, advance) * vectors).sum(-1).abs()
     return Importance(log_p, torch.stack([mean_map(weights[0]), occlusion, gradient]))
 
 
@@ -67,13 +71,16 @@ def _forced(model: Seq2Seq, example: Example, vectors: Tensor, steps: Tensor | N
     return torch.log_softmax(logits, -1).gather(-1, said).squeeze(-1), weights
 
 
-def _without(model: Seq2Seq, example: Example, vectors: Tensor) -> Tensor:
+def _without(model: Seq2Seq, example: Example, vectors: Tensor, advance: Advance) -> Tensor:
     """log p of each step for each row of `vectors`: [rows, output]."""
-    parts = [_forced(model, example, some)[0] for some in vectors.split(_rows_at_once(example))]
+    parts = []
+    for some in vectors.split(_rows_at_once(example)):
+        parts.append(_forced(model, example, some)[0])
+        advance(len(some))
     return torch.cat(parts).unflatten(0, (len(vectors), -1))
 
 
-def _slopes(model: Seq2Seq, example: Example, vectors: Tensor) -> Tensor:
+def _slopes(model: Seq2Seq, example: Example, vectors: Tensor, advance: Advance) -> Tensor:
     """∂ log p(y_t) / ∂z_i: [output, source, size]. Each t has a row of its own, so one way back serves many."""
     slopes: list[Tensor] = []
     own_step = torch.eye(len(example.target) - 1, dtype=torch.bool)  # row t is asked for step t alone
@@ -81,6 +88,7 @@ def _slopes(model: Seq2Seq, example: Example, vectors: Tensor) -> Tensor:
         rows = vectors.repeat(len(steps), 1, 1).requires_grad_()
         log_p, _ = _forced(model, example, rows, steps)
         slopes += torch.autograd.grad(log_p.sum(), rows)
+        advance(len(steps))
     return torch.cat(slopes)
 
 

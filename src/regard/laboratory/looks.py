@@ -35,6 +35,7 @@ from regard.evaluation.alignment import (
 )
 from regard.inspection import words
 from regard.inspection.choosing import FEWEST_WORDS, diagonality, inversion
+from regard.laboratory.sentences import looks_nowhere
 from regard.tasks import Pair
 from regard.translation import mean_map
 from regard.translator import Advance, Translator, ignore
@@ -195,8 +196,7 @@ def look(
     looks: dict[str, list[Look]] = {}
     for sentence, weights in zip(sentences, forced_maps(translator.model, examples), strict=True):
         if not weights.any():
-            kind = translator.experiment.model.attention.kind
-            raise UserError(f"this model looks nowhere, there is nothing to align: model.attention.kind is '{kind}'")
+            raise looks_nowhere(translator)
         for name, each in named_maps(weights, translator.model.decoder.weight_axes).items():
             looks.setdefault(name, []).append(Look.of(each, sentence))
         advance(1)

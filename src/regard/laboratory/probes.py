@@ -81,15 +81,16 @@ def fit(states: Tensor, classes: Tensor, penalty: float) -> Probe:
 def choose_penalty(states: Tensor, classes: Tensor) -> float:
     """That of PENALTIES under which a probe does best on the last fifth of the states, fitted on the others.
 
-    From the strongest to the weakest, as long as that helps: where little can be read, a weak one learns by heart.
+    From the strongest to the weakest, until it does harm: where little can be read, a weak one learns by heart.
     """
     part, best, chosen = len(states) * 4 // 5, -1, PENALTIES[0]
     for penalty in PENALTIES:
         said = fit(states[:part], classes[:part], penalty).say(states[part:])
         right = int((said == classes[part:]).sum())
-        if right <= best:
+        if right < best:
             break
-        best, chosen = right, penalty
+        if right > best:
+            best, chosen = right, penalty
     return chosen
 
 

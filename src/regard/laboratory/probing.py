@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from regard.config import ModelSection
 from regard.data import Example
 from regard.errors import UserError
 from regard.inspection.comparison import Band, draw_bands
@@ -32,8 +31,16 @@ from regard.laboratory.probes import (
     Sentence,
     ask,
 )
-from regard.laboratory.report import Report
-from regard.laboratory.states import BOTTLENECK, DECODER, DECODER_INPUT, ENCODER, ENCODER_INPUT, gather
+from regard.laboratory.report import Report, percent
+from regard.laboratory.states import (
+    BOTTLENECK,
+    DECODER,
+    DECODER_INPUT,
+    ENCODER,
+    ENCODER_INPUT,
+    describe_bottleneck,
+    gather,
+)
 from regard.tasks import Pair, Split
 from regard.translator import Advance, Translator, ignore
 
@@ -47,7 +54,7 @@ PLACES: dict[str, Callable[[int, Tensor], Tensor]] = {
     "first": lambda k, lengths: torch.ones_like(lengths) == k,
     "middle": lambda k, lengths: (lengths + 1) // 2 == k,
 }
-COLUMNS = ("classes", "fitted", "judged", "accuracy", "majority", "control", "selectivity")
+COLUMNS = ("classes", "fitted", "judged", "accuracy", "majority", "control", "gain")
 LINES = {"accuracy": "linear probe", "majority": "majority", "control": "control: shuffled labels"}
 # What the table of lengths shows, and what it is called there.
 FOLLOWED = {
@@ -67,7 +74,7 @@ EXPLANATION = (
     "Input: an embedding with its position, as the encoder or the decoder reads it. What can be read there already, "
     "the states need not have computed.",
     "Majority: the accuracy of always saying the label that is most frequent in fitting. Control: that of an equal "
-    "probe whose labels were shuffled, in fitting and in judging. Selectivity: accuracy minus control. "
+    "probe whose labels were shuffled, in fitting and in judging. Gain: accuracy minus the larger of the two. "
     "Large weights are penalised, how much is chosen on a fifth of the states to fit on.",
 )
 BY_PLACE = (
@@ -118,7 +125,7 @@ def report(translator: Translator, limit: int | None, seed: int, advance: Advanc
         "fitted on": f"{len(fitting.sentences):,} sentences of the train split",
         "judged on": f"{len(judging.sentences):,} others, of the test split",
         "states": f"at most {MOST_STATES:,} of a kind, drawn with seed {seed}",
-        "bottleneck": describe_bottleneck(translator.experiment.model, judging),
+        "bottleneck": describe_bottleneck(translator.experiment.model, judging.states[BOTTLENECK].vectors.shape[1]),
     }
     page = Page("What linear probes can read", LEAD, facts, _sections(numbers, by_length, unit_of(fitting), notes))
     counts = {"fitted_sentences": len(fitting.sentences), "judged_sentences": len(judging.sentences)}
@@ -162,7 +169,7 @@ def read_material(translator: Translator, limit: int | None, seed: int) -> tuple
         )
     reasons = {
         "longer than this model has positions": too_long + too_long_to_judge,
-        "of the test split that are in the train split, too": len(readable) - len(judging),
+        "of the test split that probes were fitted on": len(readable) - len(judging),
     }
     notes = [f"Left out: {count:,} sentences {why}." for why, count in reasons.items() if count]
     return _material(translator, fitting, seed), _material(translator, judging, seed), notes
@@ -182,15 +189,6 @@ def _material(translator: Translator, some: Sequence[tuple[Pair, Example]], seed
         tokens, prompt = codec.source_vocabulary.spell(example.source), codec.notation.prompt_token(pair.source)
         known.append(Sentence(tokens, prompt, [token for token in tokens[:-1] if token != prompt]))
     return Material(known, gather(translator.model, [example for _, example in some], MOST_STATES, seed))
-
-
-def describe_bottleneck(model: ModelSection, material: Material) -> str:
-    """What is probed under this name, and whether the decoder has any use for it."""
-    size = material.states[BOTTLENECK].vectors.shape[1]
-    is_end = model.encoder.kind == "recurrent"
-    what = "where the encoder ends, all layers side by side" if is_end else "the mean of the encoder's states"
-    is_read = model.decoder.kind == "recurrent" and model.decoder.start != "zeros"
-    return f"{size} numbers, {what}; {'the decoder starts from it' if is_read else 'this decoder does not read it'}"
 
 
 def unit_of(material: Material) -> str:
@@ -235,7 +233,7 @@ def _numbers(finding: Finding) -> dict[str, Any]:
         "judged": reading.judged,
         "penalty": reading.penalty,
         **shares,
-        "selectivity": (shares["accuracy"] or 0) - (shares["control"] or 0),
+        "gain": (shares["accuracy"] or 0) - max(shares["majority"] or 0, shares["control"] or 0),
         "accuracy_in_fitting": reading.probe.in_fitting,
         "control_in_fitting": reading.control.in_fitting,
     }
@@ -278,7 +276,7 @@ def _cell(value: object) -> str:
         case None:
             return "–"
         case float():
-            return f"{100 * value:.1f} %"
+            return percent(value)
         case int():
             return f"{value:,}"
     return str(value)

@@ -29,3 +29,8 @@ def number(value: float) -> str:
     if not 1e-4 <= abs(value) < 1e6:
         return f"{value:.3g}"
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def percent(share: float | None) -> str:
+    """A part of one as people read it; "–" where there is none."""
+    return "–" if share is None else f"{100 * share:.1f} %"

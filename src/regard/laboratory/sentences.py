@@ -1,4 +1,4 @@
-"""The sentences that a measurement goes over."""
+"""The sentences that a measurement goes over, and what to say to a model that does not look at them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from regard.data import Example
 from regard.errors import UserError
 from regard.tasks import Pair, Split
 from regard.translator import Translator
+
+
+def looks_nowhere(translator: Translator) -> UserError:
+    """What to say where attention is asked about that a model does not have."""
+    kind = translator.experiment.model.attention.kind
+    return UserError(
+        f"{translator.runs[0].path}: this model looks nowhere, it has no attention to speak of: "
+        f"model.attention.kind is '{kind}'"
+    )
 
 
 def read(translator: Translator, split: Split, limit: int | None) -> tuple[list[Pair], list[Example]]:

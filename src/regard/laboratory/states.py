@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from regard.config import ModelSection
 from regard.data import Batch, Example, collate
 from regard.nn import Seq2Seq
 from regard.randomness import seed_for
@@ -76,3 +77,11 @@ def states_of(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
         DECODER_INPUT: model.decoder.embedding(batch.inputs),
         DECODER: model.decoder.own_states(features),
     }
+
+
+def describe_bottleneck(model: ModelSection, size: int) -> str:
+    """What goes by this name, and whether the decoder has any use for it."""
+    is_end = model.encoder.kind == "recurrent"
+    what = "where the encoder ends, all layers side by side" if is_end else "the mean of the encoder's states"
+    is_read = model.decoder.kind == "recurrent" and model.decoder.start != "zeros"
+    return f"{size} numbers, {what}; {'the decoder starts from it' if is_read else 'this decoder does not read it'}"

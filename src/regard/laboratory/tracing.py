@@ -17,12 +17,14 @@ from torch.nn.utils.rnn import PackedSequence
 from regard.inspection import change_chart
 from regard.inspection.report_page import Page, Picture, Section, Table
 from regard.laboratory.report import Report
-from regard.laboratory.walking import Journey, overheard, walk
+from regard.laboratory.walking import Call, Journey, overheard, walk
 from regard.nn import Dropout
 from regard.runs import weights_of
 from regard.search import GREEDY
 from regard.translator import Translator
 
+# The name of each tensor, by its identity, which is its own as long as the tensor is there: so it is kept, too.
+Names = dict[int, tuple[str, Tensor]]
 PASS_ON = (Dropout, nn.Identity)  # these give what they are given
 
 
@@ -77,12 +79,12 @@ def trace(translator: Translator, text: str) -> Traces:
     before = {name: weight.clone() for name, weight in weights_of(model).items()}
     passed: dict[str, Trace] = {}
     inside: dict[str, Trace] = {}
-    names: dict[int, str] = {}  # of the tensors that have one, by their identity
+    names: Names = {}
     modules = {name: each for name, each in model.named_modules() if not isinstance(each, PASS_ON)}
     with overheard(modules) as calls:
         for number, stop in enumerate(walk(model, journey.source, journey.read)):
             _note(passed, number, list(tensors("", stop)), names)
-            _note(inside, number, [each for call in calls for each in tensors(call.name, call.gave)], names)
+            _note(inside, number, [each for call in calls for each in _outputs(call)], names)
             calls.clear()
     stops = ("encoder", "start", *(str(step) for step in range(1, len(journey.read) + 1)))
     after = weights_of(model)
@@ -91,15 +93,23 @@ def trace(translator: Translator, text: str) -> Traces:
     return Traces(journey, stops, tuple(passed.values()), tuple(own), after, changed)
 
 
-def _note(traces: dict[str, Trace], stop: int, values: Sequence[tuple[str, Tensor]], names: dict[int, str]) -> None:
+def _outputs(call: Call) -> Iterator[tuple[str, Tensor]]:
+    """What a module gave and, before that, the scores of a mechanism, which it keeps to itself."""
+    scores = call.scores()
+    if scores is not None:
+        yield f"{call.name}.scores", scores
+    yield from tensors(call.name, call.gave)
+
+
+def _note(traces: dict[str, Trace], stop: int, values: Sequence[tuple[str, Tensor]], names: Names) -> None:
     """Add the values at a stop. One that two modules give, one within the other, has the name of the outer."""
     for name, value in reversed(values):
-        names.setdefault(id(value), name)
+        names.setdefault(id(value), (name, value))
     for name, value in values:
         known = traces.setdefault(name, Trace(name))
         known.values[stop] = value
-        if names[id(value)] != name:
-            known.same_as = names[id(value)]
+        if names[id(value)][0] != name:
+            known.same_as = names[id(value)][0]
 
 
 def tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
@@ -143,7 +153,9 @@ def report(translator: Translator, text: str) -> Report:
     return Report(page, _data(translator, text, found))
 
 
-OF_MODULES = "A module's output is listed where it is not one of the tensors above, by the name of the module."
+OF_MODULES = (
+    "What modules give is listed by their names, where it is not one of the tensors above, and the scores of attention."
+)
 
 
 def _table(traces: Sequence[Trace]) -> Table:

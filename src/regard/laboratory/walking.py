@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from regard.data import Example, pad
 from regard.errors import UserError
-from regard.nn import Encoding, Seq2Seq, State
+from regard.nn import Attention, Encoding, Seq2Seq, State
 from regard.search import Search
 from regard.translation import Translation
 from regard.translator import Translator
@@ -29,6 +29,13 @@ class Call:
     module: nn.Module
     given: tuple[Any, ...]
     gave: Any
+
+    def scores(self) -> Tensor | None:
+        """If it was a mechanism of attention, what it has computed before softmax: [1, (heads,) steps, positions]."""
+        if not isinstance(self.module, Attention):
+            return None
+        query, memory = self.given
+        return self.module.score(self.module.normed(query), memory.keys)
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def compare(hypothesis: str, reference: str, longest: int) -> list[Grid]:
 def score_steps(result: Bleu, floor: float | None) -> list[Grid]:
     """Precisions, brevity penalty and score. The numbers of a row are of different kinds, so they have no tints."""
     remedy = "1/2, then 1/4, …" if floor is None else number(floor)
-    zero = f", 0 is put at {remedy}" if 0 in result.counts else ""
+    zero = f", 0 is put at {remedy}" if 0 in result.counts and any(result.counts) else ""
     precisions = [precision / 100 for precision in result.precisions]
     score, penalty = result.score / 100, result.brevity_penalty
     counted = [list(row) for row in zip(result.counts, result.totals, precisions, strict=True)]
