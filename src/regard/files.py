@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from regard.errors import UserError
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
@@ -31,6 +33,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 def write(path: Path, content: bytes) -> None:
     with replacing(path) as file:
         file.write(content)
+
+
+def deliver(path: Path, content: bytes, what: str) -> None:
+    """Write what a user has asked for, wherever that is to be; its folder is made, too."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, content)
+    except OSError as error:
+        raise UserError(f"{path}: cannot write {what}: {error.strerror or error}") from error
 
 
 @contextmanager

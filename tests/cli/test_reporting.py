@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,3 +95,24 @@ def test_the_laboratory_lists_what_it_has(regard: Callable[..., Any]) -> None:
     lines = regard("lab").out.splitlines()
     assert [line.split()[0] for line in lines] == list(json.loads(regard("lab", "--json").out))
     assert lines[0].startswith("qkv            Queries, keys and values: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "last"),
+    [
+        (["gradients", "--limit", 7], r"7/7 sentences  [\d,.]+ sentences/s  0:00 left"),
+        (["align", "--limit", 7], r"7/7 sentences  [\d,.]+ sentences/s  0:00 left"),
+        (["faithful", "--limit", 7], r"7/7 sentences  [\d,.]+ sentences/s  0:00 left"),
+        (["faithful", "abc"], r"8/8 tokens  [\d,.]+ tokens/s  0:00 left"),
+        (["probe"], r"(\d+)/\1 probes  [\d,.]+ probes/s  0:00 left"),
+    ],
+    ids=lambda each: " ".join(map(str, each)) if isinstance(each, list) else "",
+)
+def test_progress_has_a_rate_and_the_time_left(
+    regard: Callable[..., Any], trained: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[object], last: str
+) -> None:
+    monkeypatch.setattr("regard.cli.progress.PLAIN_EVERY", 0.0)
+    monkeypatch.setattr("regard.laboratory.probes.ITERATIONS", 2)
+    command, *rest = arguments
+    lines = regard(command, trained, *rest).err.splitlines()
+    assert re.fullmatch(last, lines[-1]), lines[-1]

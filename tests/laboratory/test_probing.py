@@ -130,9 +130,11 @@ BOTTLENECKS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_model_can_be_probed(trained_brief, kind: str):
+    expected: list[int] = []
     done: list[int] = []
-    report = probing.report(load(trained_brief(*KINDS[kind])), None, 1, done.append)
+    report = probing.report(load(trained_brief(*KINDS[kind])), None, 1, expected.append, done.append)
     assert done == [1] * len(report.data["probes"])
+    assert expected == [len(done)]
     assert report.data["bottleneck"] == BOTTLENECKS.get(kind, report.data["bottleneck"])
     json.dumps(report.data, allow_nan=False)
     blocks = [block for section in report.page.sections for block in section.blocks]

@@ -65,7 +65,13 @@ def gradients(
     translators = [load(run) for run in runs]
     with Counter(None, shown=not as_json) as counter:
         report = measured.report(
-            translators, split.value, limit, from_end=from_end, untrained=untrained, advance=counter.advance
+            translators,
+            split.value,
+            limit,
+            from_end=from_end,
+            untrained=untrained,
+            expect=counter.expect,
+            advance=counter.advance,
         )
     tell(report, paths, as_json)
 
@@ -84,7 +90,7 @@ def probe(
     from regard.laboratory import probing
 
     with Counter(None, shown=not as_json, what="probes") as counter:
-        report = probing.report(load(run), limit, seed, counter.advance)
+        report = probing.report(load(run), limit, seed, counter.expect, counter.advance)
     tell(report, paths, as_json)
 
 
@@ -106,7 +112,7 @@ def align(
     from regard.laboratory import aligning
 
     with Counter(None, shown=not as_json) as counter:
-        report = aligning.report(load(run), split.value, limit, gold, sentence, counter.advance)
+        report = aligning.report(load(run), split.value, limit, gold, sentence, counter.expect, counter.advance)
     tell(report, paths, as_json)
 
 
@@ -128,10 +134,10 @@ def faithful(
 
     if text is None:
         with Counter(None, shown=not as_json) as counter:
-            report = faithfulness.report_on_split(load(run), split.value, limit, counter.advance)
+            report = faithfulness.report_on_split(load(run), split.value, limit, counter.expect, counter.advance)
     else:
         with Counter(None, shown=not as_json, what="tokens") as counter:
-            report = faithfulness.report(load_for(run, text), text, counter.advance)
+            report = faithfulness.report(load_for(run, text), text, counter.expect, counter.advance)
     tell(report, paths, as_json)
 
 

@@ -162,6 +162,12 @@ class Counter:
         if self.bar:
             self.bar.stop()
 
+    def expect(self, total: int) -> None:
+        """From now on it is known how many there will be."""
+        self.total = total
+        if self.bar and self.task is not None:
+            self.bar.update(self.task, total=total)
+
     def advance(self, count: int) -> None:
         self.done += count
         now = time.monotonic()

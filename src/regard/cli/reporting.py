@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from regard.inspection.report_page import Page
     from regard.laboratory.report import Report
 
-PICTURES = (".png", ".svg", ".pdf")
 PAGE = ".html"
 WIDTH = 100
 
 
 def check(out: Sequence[Path] | None) -> list[Path]:
     """The files to write to, before a long computation."""
-    paths = list(out or [])
+    from regard.inspection.figures import METADATA
+
+    paths, known = list(out or []), (*METADATA, PAGE)
     for path in paths:
         suffix = path.suffix.lower()
-        if suffix not in (*PICTURES, PAGE):
+        if suffix not in known:
             problem = f"cannot write a report as '{suffix}'" if suffix else "cannot write a report without a suffix"
-            raise UserError(f"{path}: {problem}; {suggest(suffix, (*PICTURES, PAGE))}")
+            raise UserError(f"{path}: {problem}; {suggest(suffix, known)}")
         if [each.resolve() for each in paths].count(path.resolve()) > 1:
             raise UserError(f"{path}: only one thing can be written to one file")
     return paths
@@ -43,19 +44,11 @@ def tell(report: Report, out: Sequence[Path], as_json: bool) -> None:
     for path in out:
         is_page = path.suffix.lower() == PAGE
         if is_page:
-            write_page(path, render(report.page))
+            files.deliver(path, render(report.page), "the page")
         else:
             figures.save(report.figure, path)
         if not as_json:
             print(f"{path}: {'all of this, as a page' if is_page else 'the picture'}")
-
-
-def write_page(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.write(path, content)
-    except OSError as error:
-        raise UserError(f"{path}: cannot write the page: {error.strerror or error}") from error
 
 
 def lines(page: Page) -> Iterator[str]:

@@ -33,13 +33,7 @@ def save(figure: Figure, path: Path | str) -> None:
 
     The file appears whole or not at all.
     """
-    path = Path(path)
-    content = render(figure, check_suffix(path))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.write(path, content)
-    except OSError as error:
-        raise UserError(f"{path}: cannot write the figure: {error.strerror or error}") from error
+    files.deliver(Path(path), render(figure, check_suffix(path)), "the figure")
 
 
 def render(figure: Figure, suffix: str) -> bytes:

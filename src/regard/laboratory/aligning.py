@@ -35,10 +35,12 @@ def report(
     limit: int | None,
     gold: Path | None,
     sentence: int | None,
+    expect: Advance = ignore,
     advance: Advance = ignore,
 ) -> Report:
     """For people and programs. `gold` has true alignments of words; `sentence`, from 1, is the one to draw."""
     pairs, examples = sentences.read(translator, split, limit)
+    expect(len(pairs))
     if sentence is not None and not 1 <= sentence <= len(pairs):
         raise UserError(f"sentence {sentence}: of the {split} split, sentences 1 to {len(pairs):,} are read")
     all_pairs = len(pairs) if limit is None else sum(1 for _ in translator.experiment.data.pairs(split))

@@ -96,11 +96,12 @@ def _check_looks(translator: Translator, translations: Sequence[Translation]) ->
         raise sentences.looks_nowhere(translator)
 
 
-def report(translator: Translator, text: str, advance: Advance = ignore) -> Report:
+def report(translator: Translator, text: str, expect: Advance = ignore, advance: Advance = ignore) -> Report:
     """All three measures for one text, of which the model makes a translation, greedily."""
     journey = Journey.plan(translator, text, GREEDY)
     translation = journey.translation
     _check_looks(translator, [translation])
+    expect(len(journey.source) + len(journey.read))
     importance = importance_of(precise(translator.model), journey.example, advance)
     agreement = Agreement.of(importance.maps)
     facts = {**_facts(translator), "source": text, "output": translation.text}
@@ -190,11 +191,12 @@ def _steps(translation: Translation, importance: Importance, agreement: Agreemen
 
 
 def report_on_split(
-    translator: Translator, split: Split, limit: int | None = None, advance: Advance = ignore
+    translator: Translator, split: Split, limit: int | None = None, expect: Advance = ignore, advance: Advance = ignore
 ) -> Report:
     """The agreement of the measures on what a model makes of the first `limit` sentences of a split."""
     pairs, _ = sentences.read(translator, split, limit)
     texts = [pair.source for pair in pairs]
+    expect(len(texts))
     translations = translator.translate(texts)
     _check_looks(translator, translations)
     model, found = precise(translator.model), {}

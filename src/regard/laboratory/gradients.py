@@ -155,12 +155,14 @@ def report(
     *,
     from_end: bool = False,
     untrained: bool = False,
+    expect: Advance = ignore,
     advance: Advance = ignore,
 ) -> Report:
     """The gradient at each source position, averaged over the first `limit` sentences of each run's own split."""
-    runs = []
-    for name, translator in zip(names_of(translators), translators, strict=True):
-        _, examples = sentences.read(translator, split, limit)
+    names, runs = names_of(translators), []
+    read = [sentences.read(translator, split, limit)[1] for translator in translators]
+    expect(sum(map(len, read)))
+    for name, translator, examples in zip(names, translators, read, strict=True):
         model = initial_model(translator.experiment, *translator.codec.sizes) if untrained else translator.model
         tokens = sum(len(example.target) - 1 for example in examples)
         runs.append(Measured(name, translator, tokens, *measure(model, examples, advance)))

@@ -112,11 +112,13 @@ def _within(bounds: tuple[int, int], lengths: Tensor) -> Tensor:
     return (lengths >= bounds[0]) & (lengths <= bounds[1])
 
 
-def report(translator: Translator, limit: int | None, seed: int, advance: Advance = ignore) -> Report:
+def report(
+    translator: Translator, limit: int | None, seed: int, expect: Advance = ignore, advance: Advance = ignore
+) -> Report:
     """Fit probes on the train split and judge them on the test split, the first `limit` sentences of each."""
     fitting, judging, notes = read_material(translator, limit, seed)
     lengths = torch.tensor([len(sentence.content) for sentence in judging.sentences])
-    findings, left_out = find(fitting, judging, seed, advance)
+    findings, left_out = find(fitting, judging, seed, expect, advance)
     notes += [f"Left out: {', '.join(names)}; {why}." for why, names in left_out.items()]
     numbers = [_numbers(each) for each in findings]
     by_length = [of_lengths(findings, lengths, bounds) for bounds in ranges_of(lengths)]
@@ -134,14 +136,16 @@ def report(translator: Translator, limit: int | None, seed: int, advance: Advanc
 
 
 def find(
-    fitting: Material, judging: Material, seed: int, advance: Advance = ignore
+    fitting: Material, judging: Material, seed: int, expect: Advance = ignore, advance: Advance = ignore
 ) -> tuple[list[Finding], dict[str, list[str]]]:
     """The answers to all questions that apply and, by the reason, what had to be left out."""
     findings: list[Finding] = []
     left_out: dict[str, list[str]] = defaultdict(list)
-    for question in questions(min(_longest(fitting, FEWEST_FITTED), _longest(judging, FEWEST_JUDGED), MOST_PLACES)):
-        if all(question.label(sentence, 1) is None for sentence in fitting.sentences):
-            continue  # such as the prompt in a task without one
+    longest = min(_longest(fitting, FEWEST_FITTED), _longest(judging, FEWEST_JUDGED), MOST_PLACES)
+    # Not all can be asked: there is no prompt, say, in most tasks.
+    asked = [q for q in questions(longest) if any(q.label(s, 1) is not None for s in fitting.sentences)]
+    expect(len(asked))
+    for question in asked:
         answer = ask(question, fitting, judging, seed)
         advance(1)
         if isinstance(answer, Finding):

@@ -18,8 +18,9 @@ class Report:
 
     @property
     def figure(self) -> Figure:
-        (figure,) = (b.figure for section in self.page.sections for b in section.blocks if isinstance(b, Picture))
-        return figure
+        figures = [b.figure for section in self.page.sections for b in section.blocks if isinstance(b, Picture)]
+        assert len(figures) == 1, "a report has one picture"
+        return figures[0]
 
 
 def number(value: float) -> str:
