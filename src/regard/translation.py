@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.inspection.words import name_pieces, spans, word_starts
+
+Alternatives = tuple[tuple[str, float], ...]  # tokens that might stand in one place, the likeliest first, with log p
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Translation:
     finished: bool  # False: cut off at the maximum length
     starts: tuple[bool, ...] = ()  # does a word begin with this token? Where nothing is said, each token is one
     source_starts: tuple[bool, ...] = ()
+    axes: tuple[str, ...] = ()  # of `attention`, before the last two: "layer", "head"
     others: tuple[Translation, ...] = ()  # the next best
 
     @property
@@ -46,6 +51,13 @@ class Translation:
         words = len(self.tokens) - (self.finished and bool(self.tokens))
         looked = [int(row.argmax()) if row.any() else len(row) for row in weights[:words]]
         return [(source, output) for output, source in enumerate(looked) if source < len(self.source_tokens) - 1]
+
+    def _repr_html_(self) -> str:
+        """In a notebook: a map that answers to the pointer."""
+        from regard.inspection import interactive
+
+        view = {"name": "", "about": "", "answer": whole(self)}
+        return interactive.notebook({"title": self.text, "views": [view], "state": {}})
 
 
 def mean_map(attention: Tensor) -> Tensor:
@@ -81,3 +93,48 @@ class Score:
     def perplexity(self) -> float:
         """e to the mean surprise of a token; 1 where there is none."""
         return math.exp(min(-self.log_probability / max(len(self.log_probabilities), 1), 700.0))
+
+
+def brief(translation: Translation) -> dict[str, Any]:
+    """The least that a program wants to know of one output."""
+    return {
+        "text": translation.text,
+        "score": round(translation.score, 6),
+        "tokens": translation.tokens,
+        "log_probabilities": rounded(list(translation.log_probabilities)),
+        "finished": translation.finished,
+    }
+
+
+def rounded(values: Any) -> Any:
+    """Numbers in lists in lists, with six decimals, which are enough."""
+    return [rounded(value) for value in values] if isinstance(values, list) else round(values, 6)
+
+
+def whole(translation: Translation, *, attention: bool = True) -> dict[str, Any]:
+    """All that pages and programs can know of a translation and of the next best."""
+    return {
+        "text": translation.text,
+        "score": round(translation.score, 6),
+        "source_tokens": translation.source_tokens,
+        "source_labels": name_pieces(translation.source_tokens, translation.source_starts),
+        "source_words": _words(translation.source_tokens, translation.source_starts),
+        "axes": translation.axes,
+        "n_best": [_hypothesis(each, attention) for each in translation.n_best],
+        "tree": None,  # not known here, nor what might have been said
+    }
+
+
+def _hypothesis(translation: Translation, attention: bool) -> dict[str, Any]:
+    return brief(translation) | {
+        "labels": name_pieces(translation.tokens, translation.starts),
+        "words": _words(translation.tokens, translation.starts),
+        "alignment": translation.alignment,
+        "attention": rounded(translation.attention.tolist()) if attention else None,
+        "alternatives": None,
+    }
+
+
+def _words(tokens: Sequence[str], starts: Sequence[bool]) -> list[tuple[int, int]]:
+    """Which tokens make up each word: where they begin, and where they end."""
+    return [(word.start, word.stop) for word in spans(word_starts(tokens, starts), len(tokens))]

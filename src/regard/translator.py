@@ -12,6 +12,7 @@ import torch
 from regard.assembly import build_model
 from regard.data import Codec, Example, collate, pad
 from regard.errors import UserError
+from regard.inspection.words import name_pieces
 from regard.nn import Seq2Seq
 from regard.randomness import seed_for
 from regard.runs import Run
@@ -32,7 +33,7 @@ from regard.search import (
 )
 from regard.tasks import Pair
 from regard.text import END, Vocabulary
-from regard.translation import NOTHING, Score, Translation, mean_map
+from regard.translation import NOTHING, Alternatives, Score, Translation, mean_map
 
 Advance = Callable[[int], None]  # is told how many texts are done, batch by batch
 FULL_WIDTH = 16  # up to this width a batch is a full one; more hypotheses at once are slower, and need more memory
@@ -105,20 +106,26 @@ class Translator:
     def rules(self, search: Search) -> Rules:
         """The rules in numbers; a `UserError` if the model cannot follow them."""
         try:
-            _check_unicode(search.prefix)
+            if isinstance(search.prefix, str):
+                _check_unicode(search.prefix)
             prefix = self.codec.prefix(search.prefix)
         except UserError as error:
             raise UserError(f"the prefix {search.prefix!r}: {error}") from None
         self._check_room("an output that begins with the prefix", len(prefix) + 1)
         self._check_room(f"an output of min-length {search.min_length}", search.min_length + 1)
-        never = (Vocabulary.pad, Vocabulary.begin)
         return Rules(
-            never=never if self.experiment.decoding.copy_unknown else (*never, Vocabulary.unknown),
+            never=self.never,
             prefix=prefix,
             min_length=search.min_length,
             block_ngrams=search.block_ngrams,
             repetition_penalty=search.repetition_penalty,
         )
+
+    @property
+    def never(self) -> tuple[int, ...]:
+        """The tokens that are never said."""
+        never = (Vocabulary.pad, Vocabulary.begin)
+        return never if self.experiment.decoding.copy_unknown else (*never, Vocabulary.unknown)
 
     def _check_room(self, what: str, tokens: int) -> None:
         longest = self.ensemble.longest_target
@@ -154,6 +161,25 @@ class Translator:
                 scores[place] = Score(tuple(log_probabilities))
             advance(len(places))
         return scores
+
+    def alternatives(
+        self, texts: Sequence[str], translations: Sequence[Translation], count: int
+    ) -> list[tuple[Alternatives, ...]]:
+        """For each token of each translation the `count` likeliest in its place."""
+        said = enumerate(zip(texts, translations, strict=True))
+        examples = {place: self.example(*both) for place, both in said if both[1].tokens}
+        spelled = self.codec.target_vocabulary.tokens
+        found: list[tuple[Alternatives, ...]] = [()] * len(texts)
+        for places in self._batches({place: len(e.source) + len(e.target) for place, e in examples.items()}):
+            batch = collate([examples[place] for place in places])
+            for place, rows in zip(places, self.ensemble.likeliest(batch, count, self.never), strict=True):
+                found[place] = tuple(tuple((spelled[number], chance) for number, chance in row) for row in rows)
+        return found
+
+    def name(self, token: str) -> str:
+        """What to show of a target token that stands alone, as a piece of its word."""
+        tokens = ("", token)  # the first begins a word, whatever it is
+        return name_pieces(tokens, self.codec.notation.target_starts(tokens))[1]
 
     def tree(self, text: str, search: Search) -> list[Node]:
         """The beam of a text, step by step; that of an empty text is empty."""
@@ -208,6 +234,7 @@ class Translator:
                 finished=hypothesis.finished,
                 starts=tuple(notation.target_starts(tokens)),
                 source_starts=tuple(notation.source_starts(source_tokens)),
+                axes=self.model.decoder.weight_axes if len(self.runs) == 1 else (),
             )
             best.setdefault(translation.text, translation)
         first, *others = list(best.values())[:n_best]

@@ -31,7 +31,8 @@ def draw_text(
     """What the model makes of a text: the last of its n best hypotheses, its attention, its beam."""
     from regard.cli.lines import Line, check
     from regard.cli.loading import load
-    from regard.cli.translating import brief, details, note_cut_off
+    from regard.cli.translating import details, note_cut_off
+    from regard.translation import brief
 
     translator = load(run)
     check([Line(text, "this text")], translator)

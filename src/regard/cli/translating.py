@@ -13,7 +13,7 @@ from regard.cli.loading import load
 from regard.cli.progress import Counter
 from regard.errors import UserError
 from regard.search import Search
-from regard.translation import Translation
+from regard.translation import Translation, brief, rounded
 
 Form = Callable[[int, Translation], Iterator[str]]  # the number of an input line from 0, and its translation
 
@@ -75,21 +75,6 @@ def details(translation: Translation) -> dict[str, Any]:
         "attention": rounded(translation.attention.tolist()),
         "alignment": translation.alignment,
     }
-
-
-def brief(translation: Translation) -> dict[str, Any]:
-    return {
-        "text": translation.text,
-        "score": round(translation.score, 6),
-        "tokens": translation.tokens,
-        "log_probabilities": rounded(list(translation.log_probabilities)),
-        "finished": translation.finished,
-    }
-
-
-def rounded(values: Any) -> Any:
-    """Numbers in lists in lists, with six decimals, which are enough."""
-    return [rounded(value) for value in values] if isinstance(values, list) else round(values, 6)
 
 
 def print_scores(runs: list[Path], source: Path, target: Path, json_lines: bool) -> None:

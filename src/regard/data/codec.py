@@ -10,7 +10,7 @@ from typing import Self
 
 from regard.errors import UserError
 from regard.tasks import Notation, Pair, Task
-from regard.text import SPECIAL, Vocabulary
+from regard.text import END, SPECIAL, UNKNOWN, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,19 @@ class Codec:
         token = self.notation.start_token(text)
         return self.target_vocabulary.numbers([token])[0] if token in self.target_vocabulary else Vocabulary.begin
 
-    def prefix(self, text: str) -> tuple[int, ...]:
-        """What the decoder has said once its output begins with `text`."""
-        tokens = self.notation.prefix_tokens(text)
-        _check_known(tokens, self.target_vocabulary)
-        return tuple(self.target_vocabulary.numbers(tokens))
+    def prefix(self, said: str | Sequence[str]) -> tuple[int, ...]:
+        """What the decoder has said once its output begins with a text, or with tokens that it has said before.
+
+        Such tokens may be `<unknown>`, and the last of them `<end>`. A text could be written in other tokens.
+        """
+        if isinstance(said, str):
+            tokens = self.notation.prefix_tokens(said)
+            _check_known(tokens, self.target_vocabulary)
+            return tuple(self.target_vocabulary.numbers(tokens))
+        ends = said[-1:] == (END,)
+        tokens = list(said[: len(said) - ends])
+        _check_known(tokens, self.target_vocabulary, besides=(UNKNOWN,))
+        return (*self.target_vocabulary.numbers(tokens), *[Vocabulary.end] * ends)
 
     def example(self, pair: Pair) -> Example:
         said = self._numbers(self.notation.target_tokens(pair), self.target_vocabulary)
@@ -101,8 +109,8 @@ class Codec:
         return vocabulary.numbers(tokens)
 
 
-def _check_known(tokens: Sequence[str], vocabulary: Vocabulary) -> None:
+def _check_known(tokens: Sequence[str], vocabulary: Vocabulary, besides: Sequence[str] = ()) -> None:
     for place, token in enumerate(tokens, start=1):
-        if token not in vocabulary:
+        if token not in vocabulary and token not in besides:
             known = len(vocabulary) - 4
             raise UserError(f"token {place}, {token!r}, is not among the {known} that this model has learned")

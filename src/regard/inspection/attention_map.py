@@ -17,14 +17,12 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike, NDArray
 
-from regard.errors import printable
 from regard.inspection.curves import BLACK, SKY
 from regard.inspection.figures import ems, literal, say
 from regard.inspection.panels import cut
-from regard.inspection.words import bare, spans, word_starts
+from regard.inspection.words import name_pieces, spans, visible, word_starts
 
 COLOURS = "inferno"  # black to bright in even steps, also in grey print and to colour-blind eyes
-HYPHEN = "‑"  # before a piece that goes on with a word
 LONGEST_LABEL = 16  # characters
 SHORTEST_TITLE = 40  # characters that a title has room for, however small the map
 LARGEST_CELL = 0.36
@@ -87,18 +85,16 @@ def draw(
 
 def label(token: str) -> str:
     """A token as its label: what cannot be seen is made visible, what is too long is cut."""
-    text = printable(token).replace(" ", "␣")
-    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+    return _short(visible(token))
 
 
 def piece_labels(tokens: Sequence[str], starts: Sequence[bool] | None) -> list[str]:
-    """A label for each token; where words are told, without marks of spaces, and with a hyphen if one goes on."""
-    if not starts:
-        return [label(token) for token in tokens]
-    return [
-        label(bare(token) if begins else HYPHEN + token)
-        for token, begins in zip(tokens, word_starts(tokens, starts), strict=True)
-    ]
+    """A label for each token; where words are told, each token is named as a piece of its word."""
+    return [_short(name) for name in name_pieces(tokens, starts)]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_LABEL else name[: LONGEST_LABEL - 1] + "…"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,10 @@ from unicodedata import category
 import torch
 from torch import Tensor
 
+from regard.errors import printable
 from regard.text import JOINER, SPACE, SPECIAL
+
+HYPHEN = "‑"  # before a piece that goes on with a word
 
 
 def word_starts(tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[bool]:
@@ -53,6 +56,19 @@ def spell(tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[s
 def bare(text: str) -> str:
     """The text without what says where spaces stood; a mark that stands alone stays."""
     return text.removeprefix(SPACE).strip(JOINER) or text
+
+
+def visible(token: str) -> str:
+    """The token with spaces and whatever else cannot be seen made visible."""
+    return printable(token).replace(" ", "␣")
+
+
+def name_pieces(tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[str]:
+    """What to show of each token; where words are told, without marks of spaces, and with a hyphen if one goes on."""
+    if not starts:
+        return [visible(token) for token in tokens]
+    begins = word_starts(tokens, starts)
+    return [visible(bare(token) if new else HYPHEN + token) for token, new in zip(tokens, begins, strict=True)]
 
 
 def word_map(weights: Tensor, starts: Sequence[bool] | None, source_starts: Sequence[bool] | None) -> Tensor:

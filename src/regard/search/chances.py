@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -75,15 +76,29 @@ class Ensemble:
         steps = [model.decoder.step(token, own) for model, own in zip(self.models, state.members, strict=True)]
         return Chances.mean([logits for logits, _ in steps]), EnsembleState(tuple(state for _, state in steps))
 
-    @torch.inference_mode()
-    def score(self, batch: Batch) -> list[list[float]]:
-        """log p of each token of each target, read all at once."""
+    def read(self, batch: Batch) -> Chances:
+        """What was thought of each token of each target, read all at once: a row for each real one."""
         state = self.start(batch.source, batch.source_valid)
         pairs = zip(self.models, state.members, strict=True)
-        logits = [model.decoder.unroll(batch.inputs, own, batch.valid)[0] for model, own in pairs]
+        return Chances.mean([model.decoder.unroll(batch.inputs, own, batch.valid)[0] for model, own in pairs])
+
+    @torch.inference_mode()
+    def score(self, batch: Batch) -> list[list[float]]:
+        """log p of each token of each target."""
         truth = batch.outputs[batch.valid]
-        chances = Chances.mean(logits).of(truth, torch.arange(len(truth))).double()
+        chances = self.read(batch).of(truth, torch.arange(len(truth))).double()
         return [row.tolist() for row in chances.split(batch.valid.sum(1).tolist())]
+
+    @torch.inference_mode()
+    def likeliest(self, batch: Batch, count: int, never: Sequence[int]) -> list[list[list[tuple[int, float]]]]:
+        """For each token of each target the `count` likeliest in its place, all but `never`, each with its log p."""
+        chances = self.read(batch)
+        logits = chances.logits.index_fill(1, torch.tensor(never), -torch.inf)
+        best, tokens = logits.topk(min(count, logits.shape[1] - len(never)))
+        logs = (best - chances.total.unsqueeze(1)).double()
+        rows = [list(zip(*row, strict=True)) for row in zip(tokens.tolist(), logs.tolist(), strict=True)]
+        ends = batch.valid.sum(1).cumsum(0).tolist()
+        return [rows[begin:end] for begin, end in pairwise([0, *ends])]
 
 
 def _least(limits: Iterable[int | None]) -> int | None:

@@ -16,7 +16,7 @@ KINDS: dict[object, tuple[str, tuple[type, ...]]] = {
     "float": ("a number", (float, int)),
     "float | None": ("a number", (float, int, NoneType)),
     "bool": ("true or false", (bool,)),
-    "str": ("a text", (str,)),
+    "str | tuple[str, ...]": ("a text, or tokens", (str, tuple)),
 }
 
 
@@ -33,7 +33,7 @@ class Search:
     top_k: int | None = None  # of sampling: only the so many likeliest tokens; None: all
     top_p: float = 1.0  # of sampling: only the fewest likeliest tokens that have this probability together
     seed: int = 1  # of sampling
-    prefix: str = ""  # what every output begins with
+    prefix: str | tuple[str, ...] = ""  # what every output begins with: a text, or tokens as translations name them
     min_length: int = 0  # tokens of every output, without its end
     block_ngrams: int = 0  # no sequence of so many tokens is said twice; 0: no such rule
     repetition_penalty: float = 1.0  # what the probability of a token is divided by once it has been said
@@ -42,6 +42,7 @@ class Search:
         for field in fields(self):
             kind, types = KINDS[field.type]
             self._check(field.name, type(getattr(self, field.name)) in types, f"should be {kind}")
+        self._check("prefix", all(isinstance(part, str) for part in self.prefix), "should be a text, or tokens")
         self._check("beam", 1 <= self.beam <= WIDEST, f"a beam is 1 to {WIDEST:,} wide; 1 is greedy search")
         self._check("n_best", 1 <= self.n_best <= WIDEST, f"1 to {WIDEST:,} hypotheses can be returned")
         if not self.sample:
