@@ -1,0 +1,33 @@
+// Elements of HTML and SVG. A text goes in as text, so nothing that was typed is ever read as markup.
+
+const SVG_NAMES = "http://www.w3.org/2000/svg";
+let idsGiven = 0;
+
+/** An HTML element. A function among the attributes listens: `onclick: act`. What is null or false is left out. */
+export function element(name, attributes = {}, ...children) {
+  return furnish(document.createElement(name), attributes, children);
+}
+
+/** The same for SVG. */
+export function shape(name, attributes = {}, ...children) {
+  return furnish(document.createElementNS(SVG_NAMES, name), attributes, children);
+}
+
+function furnish(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => child !== null));
+  return node;
+}
+
+/** A fresh id, for labels and what they name. */
+export function freshId(stem) {
+  idsGiven += 1;
+  return `${stem}-${idsGiven}`;
+}
+
+export function clamp(value, least, most) {
+  return Math.min(Math.max(value, least), most);
+}

@@ -1,0 +1,38 @@
+// Small multiples: a little map for each layer and head to choose from, the mean of all first.
+
+import { element, freshId, shape } from "./elements.js";
+import { weightCells } from "./cells.js";
+
+const LEVELS = 16; // of colour: enough for a picture of this size
+
+/** A group of radio buttons, one for each map, in rows of a layer. */
+export function drawHeads(maps, chosen, mirrored, onChoose) {
+  const name = freshId("head");
+  const group = element("fieldset", { class: "heads" }, element("legend", {}, "Layers and heads"));
+  for (const row of new Set(maps.map(rowOf))) {
+    const members = maps.filter((map) => rowOf(map) === row);
+    group.append(element("div", { class: "row" }, members.map((map) => headChoice(map, name, map === chosen, mirrored, onChoose))));
+  }
+  return group;
+}
+
+/** A layer is a row; so are the heads of the only layer, and the mean. */
+function rowOf(map) {
+  return map.place.layer ?? (map.place.head === undefined ? "mean" : "heads");
+}
+
+function headChoice(map, name, isChosen, mirrored, onChoose) {
+  const radio = element("input", { type: "radio", name, onchange: () => onChoose(map) });
+  radio.checked = isChosen;
+  return element("label", {}, radio, thumbnail(map.weights, mirrored), element("span", {}, map.name));
+}
+
+function thumbnail(weights, mirrored) {
+  const columns = weights[0].length;
+  const corner = (output, source) => [mirrored ? columns - 1 - source : source, output];
+  return shape(
+    "svg",
+    { class: "thumbnail", viewBox: `0 0 ${columns} ${weights.length}`, preserveAspectRatio: "none", "shape-rendering": "crispEdges", "aria-hidden": "true" },
+    weightCells(weights, corner, 1, LEVELS, 1),
+  );
+}

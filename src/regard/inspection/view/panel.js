@@ -1,0 +1,223 @@
+// One run's answer: its output, the map, lines and beam to look at, and the files to take away.
+
+import { element, freshId } from "./elements.js";
+import { outputSide, sourceSide } from "./tokens.js";
+import { chosenMap, looksNowhere, mapsOf } from "./weights.js";
+import { placeInWords, scoreText } from "./wording.js";
+import { drawMap } from "./map.js";
+import { drawLines } from "./lines.js";
+import { drawHeads } from "./heads.js";
+import { drawOutput } from "./output.js";
+import { drawStage } from "./stage.js";
+import { drawSteps } from "./steps.js";
+import { drawTable } from "./table.js";
+import { createTabs } from "./tabs.js";
+import { downloadRow } from "./takeaway.js";
+
+const VIEWS = { map: "Map", lines: "Lines", beam: "Beam" };
+const DRAWINGS = {
+  map: [drawMap, "Attention map. Arrow keys move through it; the weight is read out."],
+  lines: [drawLines, "Lines from output to source. Arrow keys move through them; the weight is read out."],
+};
+
+/** How a panel opens: { view, rank, layer, head, step }, where null is the mean of all, or the last step. */
+export function firstChoice(choice = {}) {
+  const view = choice.view in VIEWS ? choice.view : "map";
+  return { view, rank: choice.rank ?? 0, layer: choice.layer ?? null, head: choice.head ?? null, step: choice.step ?? null };
+}
+
+export class Panel {
+  /**
+   * `choice` is what of the answer is looked at; the panel changes it, and tells by `events`:
+   * onChoice(), onView(view), onLight(source token or null), and onForce(prefix), null where nobody can be asked.
+   */
+  constructor(name, about, choice, events) {
+    Object.assign(this, { name, about, choice, events, answer: null, text: "", forced: 0, lit: null, focusAfter: null });
+    const heading = freshId("panel");
+    this.alert = element("p", { class: "problem", role: "alert" });
+    this.result = element("div", { class: "result" });
+    this.readout = element("p", { class: "readout", "aria-live": "polite" });
+    this.heads = element("div");
+    this.extras = element("div", { class: "extras" });
+    this.tabs = createTabs("Views of the translation", VIEWS, (view) => events.onView(view));
+    this.views = element("div", { class: "views" }, this.tabs.list, Object.values(this.tabs.panels), this.readout, this.heads, this.extras);
+    this.body = element("div", { class: "body" }, this.result, this.views);
+    this.node = element("section", { class: "panel", "aria-labelledby": heading }, this.heading(heading), this.alert, this.body);
+    this.body.hidden = true;
+    this.watchWidth();
+  }
+
+  heading(id) {
+    return element("header", {}, element("h2", { id, dir: "auto" }, this.name), element("p", { class: "about", dir: "auto" }, this.about));
+  }
+
+  /** Pictures are drawn to the width there is, so another width is another picture. */
+  watchWidth() {
+    let width = 0;
+    new ResizeObserver(([entry]) => {
+      const changed = Math.abs(entry.contentRect.width - width) > 1;
+      width = entry.contentRect.width;
+      if (changed && this.answer) requestAnimationFrame(() => this.drawView());
+    }).observe(this.node);
+  }
+
+  /** Until the next answer is there, the last one stays, dimmed. */
+  wait() {
+    this.node.setAttribute("aria-busy", "true");
+  }
+
+  /** Something is not as it should be, but an answer may still come. */
+  warn(message) {
+    this.alert.textContent = message;
+  }
+
+  fail(message) {
+    this.warn(message);
+    this.node.setAttribute("aria-busy", "false");
+    this.body.hidden = true;
+    this.answer = null;
+  }
+
+  /** `text` is what was translated, and `forced` says how many of the first tokens were given. */
+  show(answer, text, forced = 0) {
+    Object.assign(this, { answer, text, forced });
+    this.node.setAttribute("aria-busy", "false");
+    this.alert.textContent = "";
+    this.body.hidden = false;
+    this.choice.rank = Math.min(this.choice.rank, answer.n_best.length - 1);
+    this.draw();
+  }
+
+  draw() {
+    this.hypothesis = this.answer.n_best[this.choice.rank];
+    this.source = sourceSide(this.answer);
+    this.output = outputSide(this.hypothesis);
+    this.maps = mapsOf(this.answer, this.hypothesis);
+    const isEmpty = !this.output.tokens.length || !this.source.tokens.length;
+    this.drawResult(isEmpty);
+    this.views.hidden = isEmpty;
+    if (!isEmpty) this.drawView();
+  }
+
+  drawResult(isEmpty) {
+    const { hypothesis, choice, events } = this;
+    const choose = (prefix) => {
+      this.focusAfter = prefix.length - 1;
+      choice.rank = 0;
+      events.onForce(prefix);
+    };
+    this.tokens = drawOutput(this.output, hypothesis, this.forced, events.onForce && choose, (place) => this.light(place));
+    const text = element("p", { class: "translation", dir: "auto", lang: "", translate: "no", "aria-live": "polite" }, hypothesis.text);
+    const nothing = element("p", { class: "note" }, this.source.tokens.length ? "Nothing was produced." : "Type a sentence to translate it.");
+    this.result.replaceChildren(...(isEmpty ? [nothing] : [text, this.facts(), this.tokens.node]));
+    if (this.focusAfter !== null) this.tokens.focus(this.focusAfter);
+    this.focusAfter = null;
+  }
+
+  facts() {
+    const { answer, hypothesis, events } = this;
+    const facts = [element("span", {}, `score ${scoreText(hypothesis.score)}${hypothesis.finished ? "" : ", cut off at the greatest length"}`)];
+    if (answer.n_best.length > 1) facts.unshift(this.rankChoice());
+    if (this.forced && events.onForce) {
+      facts.push(element("button", { type: "button", class: "release", onclick: () => events.onForce([]) }, "Let the model choose again"));
+    }
+    return element("div", { class: "facts" }, facts);
+  }
+
+  rankChoice() {
+    const options = this.answer.n_best.map(({ text, score }, rank) => element("option", { value: rank }, `#${rank + 1} (${scoreText(score)}) ${text}`));
+    const select = element("select", { "aria-label": "which of the best translations" }, options);
+    select.value = this.choice.rank;
+    select.addEventListener("change", () => {
+      this.choose({ rank: Number(select.value) });
+      this.draw();
+      this.result.querySelector("select").focus();
+    });
+    return select;
+  }
+
+  choose(change) {
+    Object.assign(this.choice, change);
+    this.events.onChoice();
+  }
+
+  open(view) {
+    this.choice.view = view;
+    if (this.answer && !this.views.hidden) this.drawView();
+  }
+
+  /** The view of the open tab; the others are empty until they are opened. */
+  drawView() {
+    const { view } = this.choice;
+    this.tabs.select(view);
+    for (const [name, panel] of Object.entries(this.tabs.panels)) if (name !== view) panel.replaceChildren();
+    this.picture = this.stage = null;
+    this.heads.replaceChildren();
+    this.readout.replaceChildren();
+    this.readout.hidden = view === "beam";
+    if (view === "beam") this.drawBeam(this.tabs.panels.beam);
+    else this.drawAttention(this.tabs.panels[view], view);
+    const map = view === "beam" || looksNowhere(this.maps) ? null : chosenMap(this.maps, this.choice);
+    this.extras.replaceChildren(...(map ? [drawTable(this.source, this.output, map.weights)] : []), downloadRow(this, map));
+  }
+
+  drawAttention(place, view) {
+    const { maps, source, output, choice } = this;
+    if (!maps.length || looksNowhere(maps)) {
+      const why = maps.length ? "This model has no attention: there is nothing to see here of where it looked." : "The attention of this translation was not recorded.";
+      place.replaceChildren(element("p", { class: "note" }, why));
+      return;
+    }
+    const [drawing, label] = DRAWINGS[view];
+    const map = chosenMap(maps, choice);
+    if (maps.length > 1) this.drawHeadChoice(map); // first: it may take room from the picture
+    const picture = drawing(source, output, map.weights, place.clientWidth - 2);
+    this.picture = picture.node;
+    this.stage = drawStage(label, picture, source, output, (at) => this.light(at));
+    place.replaceChildren(this.stage.node);
+    this.weights = map.weights;
+  }
+
+  drawHeadChoice(map) {
+    const choose = ({ place }) => {
+      this.choose({ layer: place.layer ?? null, head: place.head ?? null });
+      this.drawView();
+      this.heads.querySelector("input:checked").focus();
+    };
+    this.heads.replaceChildren(drawHeads(this.maps, map, this.source.direction === "rtl", choose));
+  }
+
+  drawBeam(place) {
+    if (!this.answer.tree) {
+      place.replaceChildren(element("p", { class: "note" }, this.events.onForce ? "Asking for the beam …" : "The beam of this translation was not recorded."));
+      return;
+    }
+    const steps = drawSteps(this.answer.tree, this.choice.step, (step) => this.choose({ step }));
+    this.picture = steps.picture;
+    place.replaceChildren(...steps.parts);
+    steps.settle();
+  }
+
+  /** Lights up a place, { output, source }, wherever it is to be seen, and says what is there; null: nothing. */
+  light(place) {
+    this.lit = place;
+    this.tokens.light(place ?? { output: null });
+    this.events.onLight(place?.source ?? null);
+    if (!this.stage) return;
+    this.stage.light(place);
+    this.readout.replaceChildren(...(place ? placeInWords(this.source, this.output, this.weights, place) : []));
+  }
+
+  /** The same for a source token that lies under the pointer elsewhere. */
+  lightSource(source) {
+    this.stage?.light(source === null ? null : { output: null, source });
+  }
+}
+
+/** A source token under the pointer of one panel lights up in the other, if both read the same tokens. */
+export function lightTogether(panels, from, source) {
+  for (const panel of panels) {
+    const sameTokens = () => panel.answer.source_tokens.join("\n") === from.answer.source_tokens.join("\n");
+    if (panel !== from && panel.answer && sameTokens()) panel.lightSource(source);
+  }
+}

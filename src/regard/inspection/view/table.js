@@ -1,0 +1,28 @@
+// The weights as a real table, for screen readers and for those who want the numbers.
+
+import { element } from "./elements.js";
+import { weightText } from "./wording.js";
+
+/** A part of the page that opens; the table is made when it does. */
+export function drawTable(source, output, weights) {
+  const details = element("details", { class: "numbers" }, element("summary", {}, "Weights as a table"));
+  details.addEventListener("toggle", () => {
+    if (details.open && details.children.length === 1) details.append(tableBox(source, output, weights));
+  });
+  return details;
+}
+
+function tableBox(source, output, weights) {
+  const heads = source.labels.map((label) => element("th", { scope: "col" }, element("bdi", {}, label)));
+  const rows = weights.map((row, place) =>
+    element("tr", {}, element("th", { scope: "row" }, element("bdi", {}, output.labels[place])), row.map((weight) => element("td", {}, weightText(weight)))),
+  );
+  const table = element(
+    "table",
+    { dir: source.direction },
+    element("caption", {}, "How much each output token (row) looked at each source token (column)"),
+    element("thead", {}, element("tr", {}, element("td", {}), heads)),
+    element("tbody", {}, rows),
+  );
+  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "table of weights" }, table);
+}

@@ -1,0 +1,20 @@
+// The row of buttons that save what a panel shows.
+
+import { element } from "./elements.js";
+import { csvText, fileName, pngBlob, save, svgText } from "./downloads.js";
+
+/** `map` is the chosen map of weights; null: there is none to save. */
+export function downloadRow(panel, map) {
+  const { picture, answer, text, name, choice } = panel;
+  const saveAs = (blob, ending) => save(blob, fileName([name, choice.view, text], ending));
+  const formats = { JSON: () => saveAs(new Blob([JSON.stringify(answer, null, 1)], { type: "application/json" }), "json") };
+  if (map) {
+    formats.CSV = () => saveAs(new Blob(["\ufeff", csvText(panel.source, panel.output, map.weights)], { type: "text/csv" }), "csv");
+  }
+  if (picture) {
+    formats.PNG = async () => saveAs(await pngBlob(svgText(picture), picture.width.baseVal.value, picture.height.baseVal.value), "png");
+    formats.SVG = () => saveAs(new Blob([svgText(picture)], { type: "image/svg+xml" }), "svg");
+  }
+  const button = ([format, act]) => element("button", { type: "button", "aria-label": `download as ${format}`, onclick: act }, format);
+  return element("div", { class: "downloads", role: "group", "aria-label": "downloads" }, "Download ", Object.entries(formats).reverse().map(button));
+}

@@ -1,0 +1,155 @@
+// The beam as a tree: every step is a column, the beam stands on top in its order, and below it what was pruned.
+
+import { shape } from "./elements.js";
+import { shortened, TYPE_SIZE, widthOf } from "./tokens.js";
+import { titleOf } from "./map.js";
+import { scoreText } from "./wording.js";
+
+const BOX_HEIGHT = 38;
+const ROW_HEIGHT = 50;
+const ABOVE_PRUNED = 0.3; // rows
+const TREE_HEAD = 34;
+const TREE_MARGIN = 12;
+const MEANINGS = { kept: "kept", finished: "finished", "cut off": "cut off: too long", pruned: "pruned" };
+
+/** { node, steps, show(step), light(number), numberAt(event) }: nodes are named by their place in the list. */
+export function drawTree(nodes) {
+  const sheet = treeSheet(nodes);
+  const ranks = bestRanks(nodes);
+  const band = shape("rect", { class: "band", y: 0, width: sheet.boxWidth + 16, height: sheet.foot, rx: 8 });
+  const edges = nodes.map((node, number) => edge(sheet, node, number, ranks[number]));
+  const boxes = nodes.map((node, number) => box(sheet, node, number, ranks[number]));
+  const numbers = Array.from({ length: sheet.steps + 1 }, (_, step) => stepName(sheet, step));
+  const order = (a, b) => strength(a) - strength(b); // the stronger lies above the weaker
+  const node = shape(
+    "svg",
+    { class: "picture tree", width: sheet.width, height: sheet.height, viewBox: `0 0 ${sheet.width} ${sheet.height}`, "aria-hidden": "true" },
+    band,
+    numbers,
+    [...edges].sort(order),
+    startBox(sheet, ranks.includes(1)),
+    boxes,
+    treeLegend(sheet, nodes, ranks),
+  );
+  const show = (step) => {
+    band.setAttribute("x", sheet.x(step) - sheet.boxWidth / 2 - 8);
+    nodes.forEach(({ length }, number) => {
+      for (const part of [edges[number], boxes[number]]) part.classList.toggle("later", length > step);
+    });
+    numbers.forEach((name, number) => name.classList.toggle("lit", number === step));
+  };
+  const light = (number) => {
+    const way = new Set(wayTo(nodes, number));
+    for (const parts of [edges, boxes]) parts.forEach((part, place) => part.classList.toggle("lit", way.has(place)));
+    node.classList.toggle("has-light", way.size > 0);
+  };
+  const numberAt = (event) => {
+    const found = event.target.closest("[data-number]");
+    return found ? Number(found.dataset.number) : null;
+  };
+  return { node, steps: sheet.steps, show, light, numberAt, left: (step) => sheet.x(step), columnWidth: sheet.columnWidth };
+}
+
+/** The nodes from the first token to this one. */
+export function wayTo(nodes, number) {
+  const way = [];
+  for (let place = number; place !== null; place = nodes[place].parent) way.unshift(place);
+  return way;
+}
+
+/** For each node the best rank that it leads to, its own or a descendant's; null: it leads to no result. */
+function bestRanks(nodes) {
+  const ranks = nodes.map((node) => node.rank);
+  for (let place = nodes.length - 1; place >= 0; place -= 1) { // what a node leads to is known before its parent asks
+    const { parent } = nodes[place];
+    if (parent !== null && ranks[place] !== null) ranks[parent] = Math.min(ranks[place], ranks[parent] ?? ranks[place]);
+  }
+  return ranks;
+}
+
+function treeSheet(nodes) {
+  const beam = Math.max(...countSteps(nodes.filter((node) => node.fate !== "pruned")).values(), 0);
+  const taken = new Map();
+  const rows = nodes.map(({ length, fate }) => {
+    const key = `${length} ${fate === "pruned"}`;
+    const above = taken.get(key) ?? 0;
+    taken.set(key, above + 1);
+    return above + (fate === "pruned" ? beam + ABOVE_PRUNED : 0);
+  });
+  const steps = Math.max(...nodes.map((node) => node.length));
+  const boxWidth = Math.ceil(Math.max(...nodes.map((node) => widthOf(shortened(node.label))), widthOf("<end>"))) + 22;
+  const lowest = Math.max(...rows);
+  const columnWidth = boxWidth + 36 + 2 * Math.min(lowest, 20); // with many rows, edges would be steep
+  const foot = TREE_HEAD + (lowest + 1) * ROW_HEIGHT;
+  return {
+    steps, boxWidth, columnWidth, foot,
+    width: Math.max(2 * TREE_MARGIN + steps * columnWidth + boxWidth + 14, 560),
+    height: foot + 36,
+    x: (step) => TREE_MARGIN + 4 + boxWidth / 2 + step * columnWidth,
+    y: (number) => TREE_HEAD + BOX_HEIGHT / 2 + (number === null ? 0 : rows[number] * ROW_HEIGHT),
+  };
+}
+
+function countSteps(nodes) {
+  const counts = new Map();
+  for (const node of nodes) counts.set(node.length, (counts.get(node.length) ?? 0) + 1);
+  return counts;
+}
+
+function look(fate, rank) {
+  if (rank === null) return fate === "pruned" ? "pruned" : "kept";
+  return rank === 1 ? "best" : "result";
+}
+
+function strength(edgeNode) {
+  return ["pruned", "kept", "result", "best"].findIndex((name) => edgeNode.classList.contains(name));
+}
+
+/** From the right of the parent to the left of the child: between columns there is no box to cross. */
+function edge(sheet, node, number, rank) {
+  const [x0, y0] = [sheet.x(node.length - 1) + sheet.boxWidth / 2, sheet.y(node.parent)];
+  const [x1, y1] = [sheet.x(node.length) - sheet.boxWidth / 2, sheet.y(number)];
+  const middle = (x0 + x1) / 2;
+  return shape("path", { class: `edge ${look(node.fate, rank)}`, d: `M${x0} ${y0}C${middle} ${y0} ${middle} ${y1} ${x1} ${y1}` });
+}
+
+function box(sheet, node, number, rank) {
+  const name = rank === 1 && node.fate === "kept" ? "best" : node.fate.replace(" ", "-");
+  const place = [sheet.x(node.length), sheet.y(number)];
+  return shape("g", { class: `node ${name}`, "data-number": number }, boxParts(sheet, ...place, shortened(node.label), scoreText(node.score)), rankBadge(sheet, ...place, node.rank), titleOf(node.token));
+}
+
+function startBox(sheet, leadsToBest) {
+  return shape("g", { class: leadsToBest ? "node best" : "node kept" }, boxParts(sheet, sheet.x(0), sheet.y(null), "start", "score"));
+}
+
+function boxParts(sheet, x, y, label, score) {
+  return [
+    shape("rect", { x: x - sheet.boxWidth / 2, y: y - BOX_HEIGHT / 2, width: sheet.boxWidth, height: BOX_HEIGHT, rx: 6 }),
+    shape("text", { class: "token", x, y: y - 1, "text-anchor": "middle" }, label),
+    shape("text", { class: "score", x, y: y + 13, "text-anchor": "middle" }, score),
+  ];
+}
+
+function rankBadge(sheet, x, y, rank) {
+  if (rank === null) return null;
+  const [right, top] = [x + sheet.boxWidth / 2, y - BOX_HEIGHT / 2];
+  const badge = shape("rect", { class: "badge", x: right - 15, y: top - 8, width: 24, height: 16, rx: 4 });
+  return [badge, shape("text", { class: "rank", x: right - 3, y: top + 4, "text-anchor": "middle" }, `#${rank}`)];
+}
+
+function stepName(sheet, step) {
+  return shape("text", { class: "caption", x: sheet.x(step), y: 20, "text-anchor": "middle" }, step ? String(step) : "step");
+}
+
+/** Only what there is to see is explained. */
+function treeLegend(sheet, nodes, ranks) {
+  const entries = Object.entries(MEANINGS).filter(([fate]) => nodes.some((node) => node.fate === fate));
+  if (ranks.includes(1)) entries.push(["best", "the way to #1"]);
+  let x = TREE_MARGIN + 4;
+  return entries.map(([fate, meaning]) => {
+    const entry = shape("g", { class: `node ${fate.replace(" ", "-")}` }, shape("rect", { x, y: sheet.foot + 10, width: 24, height: 14, rx: 3 }), shape("text", { class: "caption", x: x + 31, y: sheet.foot + 21 }, meaning));
+    x += 31 + widthOf(meaning, TYPE_SIZE - 1) + 20;
+    return entry;
+  });
+}
