@@ -20,11 +20,14 @@ function inColour(path, weight) {
   return cells;
 }
 
+export const SCALE_WIDTH = 190; // with its numbers
+
 /** The scale of colours from 0 to 1, drawn to the right of and below a point. */
 export function weightScale(x, y) {
   const steps = 32;
-  const width = 3;
-  const scale = Array.from({ length: steps + 1 }, (_, step) => inColour(`M${x + 16 + width * step} ${y}h${width}v10h${-width}z`, step / steps));
-  const text = (at, anchor, label) => shape("text", { class: "caption", x: at, y: y + 9, "text-anchor": anchor }, label);
-  return shape("g", {}, text(x, "start", "0"), scale, text(x + 16 + width * (steps + 1) + 8, "start", "1 · weight"));
+  const step = 3; // pixels
+  const begin = x + 16;
+  const colours = Array.from({ length: steps + 1 }, (_, number) => inColour(`M${begin + step * number} ${y}h${step}v10h${-step}z`, number / steps));
+  const caption = (at, label) => shape("text", { class: "caption", x: at, y: y + 9 }, label);
+  return shape("g", {}, caption(x, "0"), colours, caption(begin + step * (steps + 1) + 8, "1 · weight"));
 }

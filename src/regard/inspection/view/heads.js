@@ -10,21 +10,23 @@ export function drawHeads(maps, chosen, mirrored, onChoose) {
   const name = freshId("head");
   const group = element("fieldset", { class: "heads" }, element("legend", {}, "Layers and heads"));
   for (const row of new Set(maps.map(rowOf))) {
-    const members = maps.filter((map) => rowOf(map) === row);
-    group.append(element("div", { class: "row" }, members.map((map) => headChoice(map, name, map === chosen, mirrored, onChoose))));
+    const choices = maps.filter((map) => rowOf(map) === row).map((map) => headChoice(map, name, map === chosen, mirrored, onChoose));
+    group.append(element("div", { class: "row" }, element("span", { class: "row-name" }, row), choices));
   }
   return group;
 }
 
 /** A layer is a row; so are the heads of the only layer, and the mean. */
 function rowOf(map) {
-  return map.place.layer ?? (map.place.head === undefined ? "mean" : "heads");
+  const { layer, head } = map.place;
+  return layer === undefined ? (head === undefined ? "all" : "heads") : `layer ${layer + 1}`;
 }
 
 function headChoice(map, name, isChosen, mirrored, onChoose) {
-  const radio = element("input", { type: "radio", name, onchange: () => onChoose(map) });
+  const radio = element("input", { type: "radio", name, "aria-label": map.name, onchange: () => onChoose(map) });
   radio.checked = isChosen;
-  return element("label", {}, radio, thumbnail(map.weights, mirrored), element("span", {}, map.name));
+  const shortName = map.name.split(" · ").at(-1); // the row has told the rest
+  return element("label", {}, radio, thumbnail(map.weights, mirrored), element("span", { "aria-hidden": "true" }, shortName));
 }
 
 function thumbnail(weights, mirrored) {

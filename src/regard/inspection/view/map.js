@@ -3,7 +3,7 @@
 
 import { clamp, shape } from "./elements.js";
 import { shortened, TYPE_SIZE, widthOf } from "./tokens.js";
-import { weightCells, weightScale } from "./cells.js";
+import { SCALE_WIDTH, weightCells, weightScale } from "./cells.js";
 
 const SMALLEST_CELL = 16; // pixels: a label still fits a row
 const LARGEST_CELL = 40;
@@ -28,7 +28,7 @@ export function drawMap(source, output, weights, room) {
     weightCells(weights, (row, column) => [sheet.x(column) + GAP / 2, sheet.y(row) + GAP / 2], sheet.cell - GAP),
     linesBetweenWords(sheet, source, output),
     light,
-    shape("g", {}, weightScale(sheet.at(sheet.left, 160), sheet.bottom + 14)),
+    shape("g", {}, weightScale(sheet.at(sheet.left, SCALE_WIDTH), sheet.bottom + 14)),
     beside,
     above,
     corner,
@@ -57,12 +57,12 @@ function mapSheet(columns, rows, mirrored, room) {
   const left = Math.ceil(Math.max(...rows.map((label) => widthOf(label)), widthOf("output ↓"))) + 2 * MARGIN;
   const tallest = Math.max(...widths.map((width) => (slanted ? SLANT * (width + TYPE_SIZE) : width > 1.5 * TYPE_SIZE ? width : TYPE_SIZE)));
   const top = Math.ceil(Math.max(tallest, TYPE_SIZE)) + 2 * MARGIN;
-  const lean = slanted ? SLANT * Math.max(...widths) : 0; // how far the last label may reach beyond its column
+  const lean = slanted ? SLANT * (Math.max(...widths) + TYPE_SIZE) : 0; // how far the last label may reach beyond its column
   const cell = clamp(Math.floor((room - left - lean) / columns.length), SMALLEST_CELL, LARGEST_CELL);
   const right = left + cell * columns.length;
   const bottom = top + cell * rows.length;
-  const reach = Math.max(...widths.map((width, column) => left + cell * (column + 0.5) + (slanted ? SLANT * width : 0)));
-  const width = Math.ceil(Math.max(right + MARGIN, reach + MARGIN, left + 190));
+  const reach = Math.max(...widths.map((width, column) => left + cell * (column + 0.5) + (slanted ? SLANT * (width + TYPE_SIZE) : 0)));
+  const width = Math.ceil(Math.max(right + MARGIN, reach + MARGIN, left + SCALE_WIDTH));
   const at = (x, size = 0) => (mirrored ? width - x - size : x);
   return {
     columns, rows, mirrored, slanted, left, top, cell, right, bottom, width, at,

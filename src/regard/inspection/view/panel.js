@@ -116,8 +116,9 @@ export class Panel {
 
   facts() {
     const { answer, hypothesis, events } = this;
-    const facts = [element("span", {}, `score ${scoreText(hypothesis.score)}${hypothesis.finished ? "" : ", cut off at the greatest length"}`)];
-    if (answer.n_best.length > 1) facts.unshift(this.rankChoice());
+    const score = element("span", {}, `score ${scoreText(hypothesis.score)}`);
+    const facts = [answer.n_best.length > 1 ? this.rankChoice() : score];
+    if (!hypothesis.finished) facts.push(element("span", {}, "cut off at the greatest length"));
     if (this.forced && events.onForce) {
       facts.push(element("button", { type: "button", class: "release", onclick: () => events.onForce([]) }, "Let the model choose again"));
     }
@@ -125,7 +126,7 @@ export class Panel {
   }
 
   rankChoice() {
-    const options = this.answer.n_best.map(({ text, score }, rank) => element("option", { value: rank }, `#${rank + 1} (${scoreText(score)}) ${text}`));
+    const options = this.answer.n_best.map(({ text, score }, rank) => element("option", { value: rank }, `#${rank + 1} · score ${scoreText(score)} · ${text}`));
     const select = element("select", { "aria-label": "which of the best translations" }, options);
     select.value = this.choice.rank;
     select.addEventListener("change", () => {

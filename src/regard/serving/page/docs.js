@@ -1,0 +1,94 @@
+// The description of the API, read from /openapi.json: each operation with its fields, answers and an example.
+
+import { element } from "../view/elements.js";
+import { describeType, exampleOf, limitsOf, resolve } from "./schemas.js";
+
+async function show() {
+  const place = document.getElementById("operations");
+  const response = await fetch("openapi.json").catch(() => null);
+  if (!response?.ok) return place.replaceChildren(element("p", { class: "problem", role: "alert" }, "The description cannot be read: openapi.json did not arrive."));
+  const api = await response.json();
+  const operations = Object.entries(api.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => describeOperation(api, method.toUpperCase(), path, operation)),
+  );
+  place.replaceChildren(...paragraphs(api.info.description), ...operations);
+}
+
+function describeOperation(api, method, path, operation) {
+  const id = `${method}-${path}`.replace(/\W+/g, "-").toLowerCase();
+  const body = resolve(api, operation.requestBody?.content?.["application/json"]?.schema);
+  const parts = [
+    element("h2", { id }, element("span", { class: "method" }, method), " ", element("code", {}, path)),
+    ...paragraphs(operation.description ?? operation.summary),
+  ];
+  if (operation.parameters?.length) parts.push(parameterTable(api, operation.parameters));
+  if (body) parts.push(fieldTable(api, body, "Fields of the question"));
+  parts.push(element("h3", {}, "Example"), element("pre", { tabindex: "0" }, curl(api, method, path, body)), answers(api, operation.responses));
+  return element("article", { class: "panel", "aria-labelledby": id }, parts);
+}
+
+function paragraphs(text) {
+  return (text ?? "").split(/\n\s*\n/).filter((part) => part.trim()).map((part) => element("p", {}, part.trim()));
+}
+
+function parameterTable(api, parameters) {
+  const rows = parameters.map(({ name, schema, required, description }) => fieldRow(api, name, { description, ...schema }, required));
+  return table("Parameters", rows);
+}
+
+function fieldTable(api, schema, caption) {
+  const rows = Object.entries(schema.properties ?? {}).map(([name, field]) => fieldRow(api, name, field, schema.required?.includes(name)));
+  return rows.length ? table(caption, rows) : element("p", { class: "note" }, describeType(api, schema));
+}
+
+function table(caption, rows) {
+  const heads = ["field", "type", "default", "meaning"].map((name) => element("th", { scope: "col" }, name));
+  const content = element("table", {}, element("caption", {}, caption), element("thead", {}, element("tr", {}, heads)), element("tbody", {}, rows));
+  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, content);
+}
+
+function fieldRow(api, name, field, isRequired) {
+  const usual = isRequired ? "required" : field.default === undefined ? "" : JSON.stringify(field.default);
+  const type = [describeType(api, field), limitsOf(api, field)].filter(Boolean).join(", ");
+  return element(
+    "tr",
+    {},
+    element("th", { scope: "row" }, element("code", {}, name)),
+    element("td", {}, type),
+    element("td", {}, isRequired ? usual : element("code", {}, usual)),
+    element("td", {}, field.description ?? resolve(api, field)?.description ?? ""),
+  );
+}
+
+/** Each status with what it means and, where it has fields, what they are. */
+function answers(api, responses) {
+  const entries = Object.entries(responses).flatMap(([status, response]) => {
+    const schema = resolve(api, response.content?.["application/json"]?.schema);
+    const isRecord = status.startsWith("2") && schema?.properties;
+    return [element("dt", {}, status), element("dd", {}, response.description ?? "", isRecord ? nestedTables(api, schema) : null)];
+  });
+  return [element("h3", {}, "Answers"), element("dl", {}, entries)];
+}
+
+/** The fields of an answer, and after them those of the records that lie in it, each once. */
+function nestedTables(api, schema, seen = new Set()) {
+  if (seen.has(schema.title)) return [];
+  seen.add(schema.title);
+  const inner = Object.values(schema.properties).flatMap((field) => recordsIn(api, field));
+  return [fieldTable(api, schema, schema.title ?? "fields"), ...inner.flatMap((record) => nestedTables(api, record, seen))];
+}
+
+function recordsIn(api, field) {
+  const schema = resolve(api, field);
+  if (schema.properties) return [schema];
+  return [schema.items, ...(schema.anyOf ?? [])].filter(Boolean).flatMap((part) => recordsIn(api, part));
+}
+
+function curl(api, method, path, body) {
+  const address = new URL(path.slice(1), document.baseURI);
+  if (method === "GET") return `curl ${address}`;
+  const question = JSON.stringify(exampleOf(api, body)).replaceAll("'", "'\\''");
+  return `curl ${address} \\\n  -H 'Content-Type: application/json' \\\n  -d '${question}'`;
+}
+
+show();
