@@ -11,13 +11,9 @@ export function openAlternatives(button, current, alternatives, onChoose) {
   const popover = element("div", { class: "alternatives" }, hint, list);
   let active = Math.max(0, alternatives.findIndex((alternative) => alternative.token === current));
 
-  const close = (focusBack) => {
-    popover.remove();
-    button.setAttribute("aria-expanded", "false");
-    if (focusBack) button.focus();
-  };
+  const close = () => button.focus(); // the list goes when it loses the focus
   const choose = () => {
-    close(true);
+    close();
     if (onChoose) onChoose(alternatives[active].token);
   };
   const activate = (place) => {
@@ -30,12 +26,15 @@ export function openAlternatives(button, current, alternatives, onChoose) {
   list.addEventListener("keydown", (event) => {
     if (event.key in moves) activate(moves[event.key]());
     else if (event.key === "Enter" || event.key === " ") choose();
-    else if (event.key === "Escape" || event.key === "Tab") close(true);
+    else if (event.key === "Escape" || event.key === "Tab") close();
     else return;
     if (event.key !== "Tab") event.preventDefault();
     event.stopPropagation();
   });
-  list.addEventListener("focusout", () => close(false));
+  list.addEventListener("blur", () => {
+    popover.remove();
+    button.setAttribute("aria-expanded", "false");
+  });
   options.forEach((option, number) => {
     option.addEventListener("pointermove", () => activate(number));
     option.addEventListener("mousedown", (event) => event.preventDefault()); // else the list would close before the click

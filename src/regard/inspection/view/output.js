@@ -13,10 +13,12 @@ export function drawOutput(output, hypothesis, forced, onForce, onLight) {
   buttons.forEach((button, place) => {
     const alternatives = hypothesis.alternatives?.[place] ?? [];
     const choose = onForce && ((token) => onForce([...output.tokens.slice(0, place), token]));
-    const open = () => openAlternatives(button, output.tokens[place], alternatives, choose);
+    const isOpen = () => button.getAttribute("aria-expanded") === "true";
+    const open = () => (isOpen() ? button.focus() : openAlternatives(button, output.tokens[place], alternatives, choose));
     if (alternatives.length) {
       button.setAttribute("aria-haspopup", "listbox");
       button.setAttribute("aria-expanded", "false");
+      button.addEventListener("mousedown", (event) => isOpen() && event.preventDefault()); // the click is to close the list
       button.addEventListener("click", open);
       button.addEventListener("keydown", (event) => {
         if (event.key === "ArrowDown") (event.preventDefault(), open());

@@ -26,9 +26,14 @@ function directionOf(tokens) {
 
 /** The width of a text in pixels, as bold as it gets when it lights up. */
 export function widthOf(text, size = TYPE_SIZE) {
-  ruler ??= document.createElement("canvas").getContext("2d");
-  ruler.font = `600 ${size}px ${getComputedStyle(document.body).fontFamily}`;
-  return ruler.measureText(text).width;
+  ruler ??= createRuler();
+  return (ruler.measureText(text).width * size) / TYPE_SIZE;
+}
+
+function createRuler() {
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = `600 ${TYPE_SIZE}px ${getComputedStyle(document.body).fontFamily}`;
+  return context;
 }
 
 /** The label, cut to what there is room for. */
