@@ -143,7 +143,7 @@ def test_a_frame_grows_with_the_output_up_to_a_limit():
         data["views"][0]["answer"]["n_best"][0]["tokens"] = ["a"] * tokens
         return int(re.findall(r"height: (\d+)px", notebook(data))[0])
 
-    assert height(1) < height(12) < height(100) == height(200)
+    assert height(1) < height(6) < height(100) == height(200)
 
 
 def test_numbers_that_json_does_not_have_are_refused():

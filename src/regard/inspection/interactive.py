@@ -29,6 +29,7 @@ MODULES = (  # each after those that it imports
     "heads",
     "alternatives",
     "output",
+    "result",
     "stage",
     "tree",
     "steps",
@@ -40,7 +41,7 @@ MODULES = (  # each after those that it imports
     "frozen",
 )
 DATA = "REGARD_DATA"  # stands in the template where the data goes
-LOWEST, HIGHEST = 480, 1000  # pixels of a notebook's frame
+AROUND, CELL, HIGHEST = 540, 40, 1000  # the height of a notebook's frame: around a map, of its rows, of all; in pixels
 
 
 @cache
@@ -71,7 +72,7 @@ def notebook(data: Mapping[str, Any]) -> str:
     answers = [view["answer"] for view in data["views"]]
     outputs = "".join(f'<p dir="auto">{escape(answer["text"])}</p>' for answer in answers)
     longest = max((len(answer["n_best"][0]["tokens"]) for answer in answers), default=0)
-    height = min(max(LOWEST, 360 + 34 * longest), HIGHEST)
+    height = min(AROUND + CELL * longest, HIGHEST)
     frame = (
         f'<iframe sandbox="allow-scripts allow-downloads" title="attention of the translation" '
         f'style="width: 100%; height: {height}px; border: 0; resize: vertical" srcdoc="{escape(page(data))}"></iframe>'

@@ -6,10 +6,21 @@ import { percentText } from "./wording.js";
 /** Opens the list below `button`. `onChoose(token)` is null where there is nobody to ask for another translation. */
 export function openAlternatives(button, current, alternatives, onChoose) {
   const options = alternatives.map((alternative) => optionOf(alternative, current, onChoose !== null));
-  const hint = element("p", { class: "hint" }, onChoose ? "Choose one, and the rest is translated again." : "What else the model might have said.");
-  const list = element("ul", { role: "listbox", tabindex: "-1", "aria-label": `alternatives to ${button.dataset.label}` }, options);
+  const hint = element(
+    "p",
+    { class: "hint" },
+    onChoose ? "Choose one, and the rest is translated again." : "What else the model might have said.",
+  );
+  const list = element(
+    "ul",
+    { role: "listbox", tabindex: "-1", "aria-label": `alternatives to ${button.dataset.label}` },
+    options,
+  );
   const popover = element("div", { class: "alternatives" }, hint, list);
-  let active = Math.max(0, alternatives.findIndex((alternative) => alternative.token === current));
+  let active = Math.max(
+    0,
+    alternatives.findIndex((alternative) => alternative.token === current),
+  );
 
   const close = () => button.focus(); // the list goes when it loses the focus
   const choose = () => {
@@ -22,7 +33,12 @@ export function openAlternatives(button, current, alternatives, onChoose) {
     list.setAttribute("aria-activedescendant", options[active].id);
     options[active].scrollIntoView({ block: "nearest" });
   };
-  const moves = { ArrowDown: () => active + 1, ArrowUp: () => active - 1, Home: () => 0, End: () => options.length - 1 };
+  const moves = {
+    ArrowDown: () => active + 1,
+    ArrowUp: () => active - 1,
+    Home: () => 0,
+    End: () => options.length - 1,
+  };
   list.addEventListener("keydown", (event) => {
     if (event.key in moves) activate(moves[event.key]());
     else if (event.key === "Enter" || event.key === " ") choose();
@@ -37,7 +53,7 @@ export function openAlternatives(button, current, alternatives, onChoose) {
   });
   options.forEach((option, number) => {
     option.addEventListener("pointermove", () => activate(number));
-    option.addEventListener("mousedown", (event) => event.preventDefault()); // else the list would close before the click
+    option.addEventListener("mousedown", (event) => event.preventDefault()); // the list stays for the click
     option.addEventListener("click", () => (activate(number), choose()));
   });
 
@@ -52,7 +68,12 @@ function optionOf({ token, label, probability }, current, isChoosable) {
   const bar = element("meter", { min: 0, max: 1, value: probability, "aria-hidden": "true" });
   return element(
     "li",
-    { role: "option", id: freshId("option"), "aria-selected": String(token === current), "aria-disabled": isChoosable ? null : "true" },
+    {
+      role: "option",
+      id: freshId("option"),
+      "aria-selected": String(token === current),
+      "aria-disabled": isChoosable ? null : "true",
+    },
     element("bdi", {}, label),
     bar,
     element("span", { class: "percent" }, percentText(probability)),

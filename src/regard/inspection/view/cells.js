@@ -11,7 +11,9 @@ export function weightCells(weights, corner, size, levels = 64, lowest = 0) {
       paths[Math.round(weight * levels)].push(`M${x} ${y}h${size}v${size}h${-size}z`);
     });
   });
-  return paths.map((cells, level) => (cells.length && level >= lowest ? inColour(cells.join(""), level / levels) : null));
+  return paths.map((cells, level) =>
+    cells.length && level >= lowest ? inColour(cells.join(""), level / levels) : null,
+  );
 }
 
 function inColour(path, weight) {
@@ -27,7 +29,9 @@ export function weightScale(x, y) {
   const steps = 32;
   const step = 3; // pixels
   const begin = x + 16;
-  const colours = Array.from({ length: steps + 1 }, (_, number) => inColour(`M${begin + step * number} ${y}h${step}v10h${-step}z`, number / steps));
+  const colours = Array.from({ length: steps + 1 }, (_, number) =>
+    inColour(`M${begin + step * number} ${y}h${step}v10h${-step}z`, number / steps),
+  );
   const caption = (at, label) => shape("text", { class: "caption", x: at, y: y + 9 }, label);
   return shape("g", {}, caption(x, "0"), colours, caption(begin + step * (steps + 1) + 8, "1 · weight"));
 }

@@ -4,8 +4,21 @@ import { shape } from "./elements.js";
 
 const SHARPNESS = 2; // pixels of the image for one of the page
 const LARGEST_IMAGE = 16000; // pixels: browsers have no larger canvas
-const LOOKS = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "stroke-linecap", "fill-opacity", "opacity", "font-family", "font-size", "font-weight"];
-const PLAIN = { opacity: "1" }; // not handed down from a parent, so this is what it is compared with
+const LOOKS = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "stroke-opacity",
+  "stroke-linecap",
+  "fill-opacity",
+  "opacity",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "unicode-bidi",
+];
+const PLAIN = { opacity: "1", "unicode-bidi": "normal" }; // these two are not handed down from a parent
 
 /** Offers a blob as a file. */
 export function save(blob, name) {
@@ -34,7 +47,11 @@ export function svgText(picture) {
     else writeLooks(copies[number], style, number ? getComputedStyle(original.parentNode) : null);
   });
   gone.forEach((node) => node.remove());
-  const ground = shape("rect", { width: "100%", height: "100%", fill: plainColour(getComputedStyle(picture).backgroundColor) });
+  const ground = shape("rect", {
+    width: "100%",
+    height: "100%",
+    fill: plainColour(getComputedStyle(picture).backgroundColor),
+  });
   copy.prepend(ground);
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   return new XMLSerializer().serializeToString(copy);
@@ -42,10 +59,12 @@ export function svgText(picture) {
 
 function writeLooks(node, style, parentStyle) {
   for (const name of ["class", "style", "aria-hidden", "data-number"]) node.removeAttribute(name);
-  if (node.tagName === "g" && node.getAttribute("transform")?.startsWith("translate")) node.removeAttribute("transform"); // pinned labels
+  if (node.tagName === "g" && node.getAttribute("transform")?.startsWith("translate"))
+    node.removeAttribute("transform"); // pinned labels
   for (const name of LOOKS) {
     const value = style.getPropertyValue(name);
-    if (value !== (PLAIN[name] ?? parentStyle?.getPropertyValue(name))) node.setAttribute(name, ["fill", "stroke"].includes(name) ? plainColour(value) : value);
+    if (value !== (PLAIN[name] ?? parentStyle?.getPropertyValue(name)))
+      node.setAttribute(name, ["fill", "stroke"].includes(name) ? plainColour(value) : value);
   }
 }
 
@@ -60,7 +79,7 @@ function plainColour(colour) {
     const brush = canvas.getContext("2d");
     brush.fillStyle = colour;
     brush.fillRect(0, 0, 1, 1);
-    coloursKnown.set(colour, `rgb(${[...brush.getImageData(0, 0, 1, 1).data.slice(0, 3)].join(", ")})`);
+    coloursKnown.set(colour, `rgb(${brush.getImageData(0, 0, 1, 1).data.slice(0, 3).join(", ")})`);
   }
   return coloursKnown.get(colour);
 }

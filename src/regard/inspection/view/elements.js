@@ -13,12 +13,19 @@ export function shape(name, attributes = {}, ...children) {
   return furnish(document.createElementNS(SVG_NAMES, name), attributes, children);
 }
 
+/** A picture of so many pixels. What it shows is told in words elsewhere, so readers of the screen pass it over. */
+export function picture(name, width, height, ...children) {
+  const size = { width, height, viewBox: `0 0 ${width} ${height}` };
+  return shape("svg", { class: `picture ${name}`, ...size, "aria-hidden": "true" }, children);
+}
+
 function furnish(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") node.addEventListener(name.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+    else if (value !== null && value !== undefined && value !== false)
+      node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null));
+  node.append(...children.flat(Infinity).filter((child) => child !== null));
   return node;
 }
 

@@ -10,8 +10,10 @@ export function drawHeads(maps, chosen, mirrored, onChoose) {
   const name = freshId("head");
   const group = element("fieldset", { class: "heads" }, element("legend", {}, "Layers and heads"));
   for (const row of new Set(maps.map(rowOf))) {
-    const choices = maps.filter((map) => rowOf(map) === row).map((map) => headChoice(map, name, map === chosen, mirrored, onChoose));
-    group.append(element("div", { class: "row" }, element("span", { class: "row-name" }, row), choices));
+    const choices = maps
+      .filter((map) => rowOf(map) === row)
+      .map((map) => headChoice(map, name, map === chosen, mirrored, onChoose));
+    group.append(element("div", { class: "row" }, row && element("span", { class: "row-name" }, row), choices));
   }
   return group;
 }
@@ -19,14 +21,20 @@ export function drawHeads(maps, chosen, mirrored, onChoose) {
 /** A layer is a row; so are the heads of the only layer, and the mean. */
 function rowOf(map) {
   const { layer, head } = map.place;
-  return layer === undefined ? (head === undefined ? "all" : "heads") : `layer ${layer + 1}`;
+  return layer === undefined ? (head === undefined ? null : "heads") : `layer ${layer + 1}`;
 }
 
 function headChoice(map, name, isChosen, mirrored, onChoose) {
   const radio = element("input", { type: "radio", name, "aria-label": map.name, onchange: () => onChoose(map) });
   radio.checked = isChosen;
   const shortName = map.name.split(" · ").at(-1); // the row has told the rest
-  return element("label", {}, radio, thumbnail(map.weights, mirrored), element("span", { "aria-hidden": "true" }, shortName));
+  return element(
+    "label",
+    {},
+    radio,
+    thumbnail(map.weights, mirrored),
+    element("span", { "aria-hidden": "true" }, shortName),
+  );
 }
 
 function thumbnail(weights, mirrored) {
@@ -34,7 +42,13 @@ function thumbnail(weights, mirrored) {
   const corner = (output, source) => [mirrored ? columns - 1 - source : source, output];
   return shape(
     "svg",
-    { class: "thumbnail", viewBox: `0 0 ${columns} ${weights.length}`, preserveAspectRatio: "none", "shape-rendering": "crispEdges", "aria-hidden": "true" },
+    {
+      class: "thumbnail",
+      viewBox: `0 0 ${columns} ${weights.length}`,
+      preserveAspectRatio: "none",
+      "shape-rendering": "crispEdges",
+      "aria-hidden": "true",
+    },
     weightCells(weights, corner, 1, LEVELS, 1),
   );
 }

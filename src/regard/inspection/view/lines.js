@@ -1,8 +1,7 @@
 // Lines from output tokens to the source tokens they looked at, as thick as the weight.
 
-import { shape } from "./elements.js";
-import { shortened, TYPE_SIZE, widthOf } from "./tokens.js";
-import { titleOf } from "./map.js";
+import { picture, shape } from "./elements.js";
+import { shortened, tokenText, TYPE_SIZE, widthOf } from "./tokens.js";
 
 const LINE_HEIGHT = 26; // from one token to the next, in pixels
 const HEAD = 34;
@@ -14,14 +13,19 @@ const WIDEST = 640;
 export function drawLines(source, output, weights, room) {
   const sheet = linesSheet(source, output, room);
   const curves = weights.flatMap((row, from) =>
-    row.map((weight, to) => (weight >= THINNEST_SHOWN ? { from, to, weight, node: curve(sheet, from, to, weight) } : null)).filter(Boolean),
+    row
+      .map((weight, to) =>
+        weight >= THINNEST_SHOWN ? { from, to, weight, node: curve(sheet, from, to, weight) } : null,
+      )
+      .filter(Boolean),
   );
   curves.sort((a, b) => a.weight - b.weight); // the strong lie above the weak
   const sources = tokenColumn(sheet, source, sheet.left - 10, "end");
   const outputs = tokenColumn(sheet, output, sheet.right + 10, "start");
-  const node = shape(
-    "svg",
-    { class: "picture lines", width: sheet.width, height: sheet.height, viewBox: `0 0 ${sheet.width} ${sheet.height}`, "aria-hidden": "true" },
+  const node = picture(
+    "lines",
+    sheet.width,
+    sheet.height,
     heading(sheet.left - 10, "end", "source"),
     heading(sheet.right + 10, "start", "output"),
     curves.map((line) => line.node),
@@ -53,7 +57,11 @@ function linesSheet(source, output, room) {
   const offset = (labels) => HEAD + ((count - labels.length) * LINE_HEIGHT) / 2;
   const y = (side, place) => offset(side.labels) + (place + 0.5) * LINE_HEIGHT;
   return {
-    left, right: width - beyond, width, height: HEAD + count * LINE_HEIGHT + 8, y,
+    left,
+    right: width - beyond,
+    width,
+    height: HEAD + count * LINE_HEIGHT + 8,
+    y,
     source: (place) => y(source, place),
     output: (place) => y(output, place),
   };
@@ -68,9 +76,10 @@ function curve(sheet, from, to, weight) {
 }
 
 function tokenColumn(sheet, side, x, anchor) {
-  return side.labels.map((label, place) =>
-    shape("text", { class: "token", x, y: sheet.y(side, place) + 0.36 * TYPE_SIZE, "text-anchor": anchor }, shortened(label), titleOf(side.tokens[place])),
-  );
+  return side.labels.map((label, place) => {
+    const y = sheet.y(side, place) + 0.36 * TYPE_SIZE;
+    return tokenText(shortened(label), side.tokens[place], { x, y, "text-anchor": anchor });
+  });
 }
 
 function heading(x, anchor, label) {
@@ -79,8 +88,7 @@ function heading(x, anchor, label) {
 
 /** A bracket beside the pieces of one word. */
 function wordMarks(sheet, side, x) {
-  const pieces = side.words.filter(([begin, end]) => end - begin > 1);
-  const marks = pieces.map(([begin, end]) => `M${x} ${sheet.y(side, begin) - 8}V${sheet.y(side, end - 1) + 8}`);
+  const marks = side.split.map(([begin, end]) => `M${x} ${sheet.y(side, begin) - 8}V${sheet.y(side, end - 1) + 8}`);
   return shape("path", { class: "bracket", d: marks.join("") });
 }
 

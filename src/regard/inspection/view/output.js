@@ -14,20 +14,26 @@ export function drawOutput(output, hypothesis, forced, onForce, onLight) {
     const alternatives = hypothesis.alternatives?.[place] ?? [];
     const choose = onForce && ((token) => onForce([...output.tokens.slice(0, place), token]));
     const isOpen = () => button.getAttribute("aria-expanded") === "true";
-    const open = () => (isOpen() ? button.focus() : openAlternatives(button, output.tokens[place], alternatives, choose));
+    const open = () =>
+      isOpen() ? button.focus() : openAlternatives(button, output.tokens[place], alternatives, choose);
     if (alternatives.length) {
       button.setAttribute("aria-haspopup", "listbox");
       button.setAttribute("aria-expanded", "false");
-      button.addEventListener("mousedown", (event) => isOpen() && event.preventDefault()); // the click is to close the list
+      button.addEventListener("mousedown", (event) => isOpen() && event.preventDefault()); // the click closes it
       button.addEventListener("click", open);
       button.addEventListener("keydown", (event) => {
-        if (event.key === "ArrowDown") (event.preventDefault(), open());
+        if (event.key !== "ArrowDown") return;
+        event.preventDefault();
+        open();
       });
     }
-    for (const name of ["pointerenter", "focus"]) button.addEventListener(name, () => onLight({ output: place, source: null }));
+    for (const name of ["pointerenter", "focus"])
+      button.addEventListener(name, () => onLight({ output: place, source: null }));
     for (const name of ["pointerleave", "blur"]) button.addEventListener(name, () => onLight(null));
   });
-  const goesOn = new Set(output.words.flatMap(([begin, end]) => Array.from({ length: end - begin - 1 }, (_, piece) => begin + piece + 1)));
+  const goesOn = new Set(
+    output.words.flatMap(([begin, end]) => Array.from({ length: end - begin - 1 }, (_, piece) => begin + piece + 1)),
+  );
   const items = buttons.map((button, place) => element("li", { class: goesOn.has(place) ? "goes-on" : null }, button));
   return {
     node: element("ol", { class: "tokens", dir: output.direction, "aria-label": "output tokens" }, items),

@@ -3,11 +3,11 @@
 import { element, freshId } from "./elements.js";
 import { outputSide, sourceSide } from "./tokens.js";
 import { chosenMap, looksNowhere, mapsOf } from "./weights.js";
-import { placeInWords, scoreText } from "./wording.js";
+import { placeInWords } from "./wording.js";
 import { drawMap } from "./map.js";
 import { drawLines } from "./lines.js";
 import { drawHeads } from "./heads.js";
-import { drawOutput } from "./output.js";
+import { drawResult, releaseButton } from "./result.js";
 import { drawStage } from "./stage.js";
 import { drawSteps } from "./steps.js";
 import { drawTable } from "./table.js";
@@ -23,7 +23,13 @@ const DRAWINGS = {
 /** How a panel opens: { view, rank, layer, head, step }, where null is the mean of all, or the last step. */
 export function firstChoice(choice = {}) {
   const view = choice.view in VIEWS ? choice.view : "map";
-  return { view, rank: choice.rank ?? 0, layer: choice.layer ?? null, head: choice.head ?? null, step: choice.step ?? null };
+  return {
+    view,
+    rank: choice.rank ?? 0,
+    layer: choice.layer ?? null,
+    head: choice.head ?? null,
+    step: choice.step ?? null,
+  };
 }
 
 export class Panel {
@@ -32,23 +38,23 @@ export class Panel {
    * onChoice(), onView(view), onLight(source token or null), and onForce(prefix), null where nobody can be asked.
    */
   constructor(name, about, choice, events) {
-    Object.assign(this, { name, about, choice, events, answer: null, text: "", forced: 0, lit: null, focusAfter: null });
-    const heading = freshId("panel");
+    Object.assign(this, { name, choice, events, answer: null, text: "", forced: 0, focusAfter: null });
+    const aloud = { "aria-live": "polite" };
     this.alert = element("p", { class: "problem", role: "alert" });
+    this.translation = element("p", { class: "translation", dir: "auto", lang: "", translate: "no", ...aloud });
     this.result = element("div", { class: "result" });
-    this.readout = element("p", { class: "readout", "aria-live": "polite" });
+    this.readout = element("p", { class: "readout", ...aloud });
     this.heads = element("div");
     this.extras = element("div", { class: "extras" });
     this.tabs = createTabs("Views of the translation", VIEWS, (view) => events.onView(view));
-    this.views = element("div", { class: "views" }, this.tabs.list, Object.values(this.tabs.panels), this.readout, this.heads, this.extras);
-    this.body = element("div", { class: "body" }, this.result, this.views);
-    this.node = element("section", { class: "panel", "aria-labelledby": heading }, this.heading(heading), this.alert, this.body);
+    const below = [this.readout, this.heads, this.extras];
+    this.views = element("div", { class: "views" }, this.tabs.list, Object.values(this.tabs.panels), below);
+    this.body = element("div", { class: "body" }, this.translation, this.result, this.views);
+    const heading = element("h2", { id: freshId("panel"), dir: "auto" }, name);
+    const header = element("header", {}, heading, element("p", { class: "about", dir: "auto" }, about));
+    this.node = element("section", { class: "panel", "aria-labelledby": heading.id }, header, this.alert, this.body);
     this.body.hidden = true;
     this.watchWidth();
-  }
-
-  heading(id) {
-    return element("header", {}, element("h2", { id, dir: "auto" }, this.name), element("p", { class: "about", dir: "auto" }, this.about));
   }
 
   /** Pictures are drawn to the width there is, so another width is another picture. */
@@ -71,8 +77,10 @@ export class Panel {
     this.alert.textContent = message;
   }
 
-  fail(message) {
+  /** `onRelease` is what may help if it was a forced token that could not be; null: there was none. */
+  fail(message, onRelease) {
     this.warn(message);
+    if (onRelease) this.alert.append(" ", releaseButton(onRelease));
     this.node.setAttribute("aria-busy", "false");
     this.body.hidden = true;
     this.answer = null;
@@ -93,48 +101,36 @@ export class Panel {
     this.source = sourceSide(this.answer);
     this.output = outputSide(this.hypothesis);
     this.maps = mapsOf(this.answer, this.hypothesis);
+    this.translation.textContent = this.hypothesis.text;
     const isEmpty = !this.output.tokens.length || !this.source.tokens.length;
-    this.drawResult(isEmpty);
     this.views.hidden = isEmpty;
-    if (!isEmpty) this.drawView();
-  }
-
-  drawResult(isEmpty) {
-    const { hypothesis, choice, events } = this;
-    const choose = (prefix) => {
-      this.focusAfter = prefix.length - 1;
-      choice.rank = 0;
-      events.onForce(prefix);
-    };
-    this.tokens = drawOutput(this.output, hypothesis, this.forced, events.onForce && choose, (place) => this.light(place));
-    const text = element("p", { class: "translation", dir: "auto", lang: "", translate: "no", "aria-live": "polite" }, hypothesis.text);
-    const nothing = element("p", { class: "note" }, this.source.tokens.length ? "Nothing was produced." : "Type a sentence to translate it.");
-    this.result.replaceChildren(...(isEmpty ? [nothing] : [text, this.facts(), this.tokens.node]));
-    if (this.focusAfter !== null) this.tokens.focus(this.focusAfter);
-    this.focusAfter = null;
-  }
-
-  facts() {
-    const { answer, hypothesis, events } = this;
-    const score = element("span", {}, `score ${scoreText(hypothesis.score)}`);
-    const facts = [answer.n_best.length > 1 ? this.rankChoice() : score];
-    if (!hypothesis.finished) facts.push(element("span", {}, "cut off at the greatest length"));
-    if (this.forced && events.onForce) {
-      facts.push(element("button", { type: "button", class: "release", onclick: () => events.onForce([]) }, "Let the model choose again"));
+    if (isEmpty) this.drawNothing();
+    else {
+      this.drawResult();
+      this.drawView();
     }
-    return element("div", { class: "facts" }, facts);
   }
 
-  rankChoice() {
-    const options = this.answer.n_best.map(({ text, score }, rank) => element("option", { value: rank }, `#${rank + 1} · score ${scoreText(score)} · ${text}`));
-    const select = element("select", { "aria-label": "which of the best translations" }, options);
-    select.value = this.choice.rank;
-    select.addEventListener("change", () => {
-      this.choose({ rank: Number(select.value) });
+  drawNothing() {
+    const why = this.source.tokens.length ? "Nothing was produced." : "Type a sentence to translate it.";
+    this.result.replaceChildren(element("p", { class: "note" }, why));
+  }
+
+  drawResult() {
+    const force = (prefix) => {
+      this.focusAfter = prefix.length - 1; // where one was when one chose
+      this.choice.rank = 0;
+      this.events.onForce(prefix);
+    };
+    const open = (rank) => {
+      this.choose({ rank });
       this.draw();
       this.result.querySelector("select").focus();
-    });
-    return select;
+    };
+    this.tokens = drawResult(this, this.events.onForce && force, open, (place) => this.light(place));
+    this.result.replaceChildren(this.tokens.node);
+    if (this.focusAfter !== null) this.tokens.focus(this.focusAfter);
+    this.focusAfter = null;
   }
 
   choose(change) {
@@ -159,13 +155,16 @@ export class Panel {
     if (view === "beam") this.drawBeam(this.tabs.panels.beam);
     else this.drawAttention(this.tabs.panels[view], view);
     const map = view === "beam" || looksNowhere(this.maps) ? null : chosenMap(this.maps, this.choice);
-    this.extras.replaceChildren(...(map ? [drawTable(this.source, this.output, map.weights)] : []), downloadRow(this, map));
+    const wasOpen = this.extras.querySelector("details")?.open ?? false;
+    const table = map ? [drawTable(this.source, this.output, map.weights, wasOpen)] : [];
+    this.extras.replaceChildren(...table, downloadRow(this, map));
   }
 
   drawAttention(place, view) {
     const { maps, source, output, choice } = this;
     if (!maps.length || looksNowhere(maps)) {
-      const why = maps.length ? "This model has no attention: there is nothing to see here of where it looked." : "The attention of this translation was not recorded.";
+      const none = "This model has no attention: it translates without looking back at the source.";
+      const why = maps.length ? none : "The attention of this translation was not recorded.";
       place.replaceChildren(element("p", { class: "note" }, why));
       return;
     }
@@ -189,11 +188,13 @@ export class Panel {
   }
 
   drawBeam(place) {
-    if (!this.answer.tree) {
-      place.replaceChildren(element("p", { class: "note" }, this.events.onForce ? "Asking for the beam …" : "The beam of this translation was not recorded."));
+    const { tree } = this.answer;
+    if (!tree?.length) {
+      const unknown = this.events.onForce ? "Asking for the beam …" : "The beam of this translation was not recorded.";
+      place.replaceChildren(element("p", { class: "note" }, tree ? "No hypothesis was looked at." : unknown));
       return;
     }
-    const steps = drawSteps(this.answer.tree, this.choice.step, (step) => this.choose({ step }));
+    const steps = drawSteps(tree, this.choice.step, (step) => this.choose({ step }));
     this.picture = steps.picture;
     place.replaceChildren(...steps.parts);
     steps.settle();
@@ -201,7 +202,6 @@ export class Panel {
 
   /** Lights up a place, { output, source }, wherever it is to be seen, and says what is there; null: nothing. */
   light(place) {
-    this.lit = place;
     this.tokens.light(place ?? { output: null });
     this.events.onLight(place?.source ?? null);
     if (!this.stage) return;

@@ -6,7 +6,11 @@ const NOWHERE = { output: null, source: null };
 
 /** `picture` is what `drawMap` or `drawLines` gives; `onLight(place)` is told what to light up, null: nothing. */
 export function drawStage(label, picture, source, output, onLight) {
-  const box = element("div", { class: "stage", role: "application", tabindex: "0", dir: source.direction, "aria-label": label }, picture.node);
+  const box = element(
+    "div",
+    { class: "stage", role: "application", tabindex: "0", dir: source.direction, "aria-label": label },
+    picture.node,
+  );
   const mirror = source.direction === "rtl" ? -1 : 1;
   let cursor = null;
   const step = (place, by, count) => clamp((place ?? 0) + by, 0, count - 1);

@@ -10,12 +10,16 @@ export function drawSteps(nodes, step, onStep) {
   const words = element("p", { class: "readout", "aria-live": "polite" });
   const slider = element("input", { type: "range", min: 0, max: tree.steps, "aria-label": "step of the search" });
   const counter = element("span", { class: "counter" });
-  const stage = element("div", {
-    class: "stage",
-    role: "application",
-    tabindex: "0",
-    "aria-label": "Beam as a tree. Left and right arrow keys follow the steps, up and down choose a hypothesis.",
-  }, tree.node);
+  const stage = element(
+    "div",
+    {
+      class: "stage",
+      role: "application",
+      tabindex: "0",
+      "aria-label": "Beam as a tree. Left and right arrow keys follow the steps, up and down choose a hypothesis.",
+    },
+    tree.node,
+  );
   let current = tree.steps;
   let lit = null;
 
@@ -34,14 +38,18 @@ export function drawSteps(nodes, step, onStep) {
     keepStepInSight(stage, tree, current);
   };
   const follow = (target) => (go(target), onStep(current === tree.steps ? null : current));
-  const button = (label, sign, target) => element("button", { type: "button", "aria-label": label, title: label, onclick: () => follow(target()) }, sign);
+  const button = (label, sign, target) =>
+    element("button", { type: "button", "aria-label": label, title: label, onclick: () => follow(target()) }, sign);
   const moves = { ArrowLeft: () => current - 1, ArrowRight: () => current + 1, Home: () => 0, End: () => tree.steps };
 
+  stage.addEventListener("scroll", () => tree.pin(stage.scrollLeft));
   slider.addEventListener("input", () => follow(Number(slider.value)));
   stage.addEventListener("keydown", (event) => {
     if (event.key in moves) follow(moves[event.key]());
-    else if (event.key === "ArrowDown" || event.key === "ArrowUp") light(neighbour(nodes, current, lit, event.key === "ArrowDown" ? 1 : -1));
-    else return;
+    else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      light(neighbour(nodes, current, lit, event.key === "ArrowDown" ? 1 : -1));
+      tree.reveal(lit);
+    } else return;
     event.preventDefault();
   });
   for (const name of ["pointermove", "pointerdown"]) {
@@ -69,7 +77,10 @@ export function drawSteps(nodes, step, onStep) {
 function nodeInWords(nodes, number) {
   const { score, fate, rank } = nodes[number];
   const labels = wayTo(nodes, number).flatMap((place) => [" ", quoted(nodes[place].label)]);
-  return [...labels.slice(1), ` · score ${scoreText(score)} · ${fate}${rank === null ? "" : ` · #${rank} of the results`}`];
+  return [
+    ...labels.slice(1),
+    ` · score ${scoreText(score)} · ${fate}${rank === null ? "" : ` · #${rank} of the results`}`,
+  ];
 }
 
 /** The next hypothesis of the same step, above or below. */
@@ -81,5 +92,5 @@ function neighbour(nodes, step, number, by) {
 
 /** The step stands in the middle of its box where the tree is wider than that. */
 function keepStepInSight(stage, tree, step) {
-  stage.scrollLeft = tree.left(step) - stage.clientWidth / 2;
+  stage.scrollLeft = tree.middle(step) - stage.clientWidth / 2;
 }

@@ -4,18 +4,24 @@ import { element } from "./elements.js";
 import { weightText } from "./wording.js";
 
 /** A part of the page that opens; the table is made when it does. */
-export function drawTable(source, output, weights) {
+export function drawTable(source, output, weights, isOpen) {
   const details = element("details", { class: "numbers" }, element("summary", {}, "Weights as a table"));
   details.addEventListener("toggle", () => {
     if (details.open && details.children.length === 1) details.append(tableBox(source, output, weights));
   });
+  details.open = isOpen;
   return details;
 }
 
 function tableBox(source, output, weights) {
   const heads = source.labels.map((label) => element("th", { scope: "col" }, element("bdi", {}, label)));
   const rows = weights.map((row, place) =>
-    element("tr", {}, element("th", { scope: "row" }, element("bdi", {}, output.labels[place])), row.map((weight) => element("td", {}, weightText(weight)))),
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, element("bdi", {}, output.labels[place])),
+      row.map((weight) => element("td", {}, weightText(weight))),
+    ),
   );
   const table = element(
     "table",

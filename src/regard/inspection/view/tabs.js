@@ -7,10 +7,23 @@ export function createTabs(label, names, onSelect) {
   const keys = Object.keys(names);
   const stem = freshId("tab");
   const tabs = keys.map((key) =>
-    element("button", { type: "button", role: "tab", id: `${stem}-${key}`, "aria-controls": `${stem}-${key}-panel`, onclick: () => onSelect(key) }, names[key]),
+    element(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        id: `${stem}-${key}`,
+        "aria-controls": `${stem}-${key}-panel`,
+        onclick: () => onSelect(key),
+      },
+      names[key],
+    ),
   );
   const panels = Object.fromEntries(
-    keys.map((key) => [key, element("div", { role: "tabpanel", id: `${stem}-${key}-panel`, "aria-labelledby": `${stem}-${key}` })]),
+    keys.map((key) => [
+      key,
+      element("div", { role: "tabpanel", id: `${stem}-${key}-panel`, "aria-labelledby": `${stem}-${key}` }),
+    ]),
   );
   const list = element("div", { role: "tablist", "aria-label": label }, tabs);
   list.addEventListener("keydown", (event) => {

@@ -7,14 +7,24 @@ import { csvText, fileName, pngBlob, save, svgText } from "./downloads.js";
 export function downloadRow(panel, map) {
   const { picture, answer, text, name, choice } = panel;
   const saveAs = (blob, ending) => save(blob, fileName([name, choice.view, text], ending));
-  const formats = { JSON: () => saveAs(new Blob([JSON.stringify(answer, null, 1)], { type: "application/json" }), "json") };
+  const formats = {
+    JSON: () => saveAs(new Blob([JSON.stringify(answer, null, 1)], { type: "application/json" }), "json"),
+  };
   if (map) {
-    formats.CSV = () => saveAs(new Blob(["\ufeff", csvText(panel.source, panel.output, map.weights)], { type: "text/csv" }), "csv");
+    formats.CSV = () =>
+      saveAs(new Blob(["\ufeff", csvText(panel.source, panel.output, map.weights)], { type: "text/csv" }), "csv");
   }
   if (picture) {
-    formats.PNG = async () => saveAs(await pngBlob(svgText(picture), picture.width.baseVal.value, picture.height.baseVal.value), "png");
+    formats.PNG = async () =>
+      saveAs(await pngBlob(svgText(picture), picture.width.baseVal.value, picture.height.baseVal.value), "png");
     formats.SVG = () => saveAs(new Blob([svgText(picture)], { type: "image/svg+xml" }), "svg");
   }
-  const button = ([format, act]) => element("button", { type: "button", "aria-label": `download as ${format}`, onclick: act }, format);
-  return element("div", { class: "downloads", role: "group", "aria-label": "downloads" }, "Download ", Object.entries(formats).reverse().map(button));
+  const button = ([format, act]) =>
+    element("button", { type: "button", "aria-label": `download as ${format}`, onclick: act }, format);
+  return element(
+    "div",
+    { class: "downloads", role: "group", "aria-label": "downloads" },
+    "Download ",
+    Object.entries(formats).reverse().map(button),
+  );
 }

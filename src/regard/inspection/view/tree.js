@@ -1,8 +1,7 @@
 // The beam as a tree: every step is a column, the beam stands on top in its order, and below it what was pruned.
 
-import { shape } from "./elements.js";
+import { picture, shape } from "./elements.js";
 import { shortened, TYPE_SIZE, widthOf } from "./tokens.js";
-import { titleOf } from "./map.js";
 import { scoreText } from "./wording.js";
 
 const BOX_HEIGHT = 38;
@@ -12,7 +11,11 @@ const TREE_HEAD = 34;
 const TREE_MARGIN = 12;
 const MEANINGS = { kept: "kept", finished: "finished", "cut off": "cut off: too long", pruned: "pruned" };
 
-/** { node, steps, show(step), light(number), numberAt(event) }: nodes are named by their place in the list. */
+/**
+ * { node, steps, show(step), light(number), numberAt(event), reveal(number), pin(x), middle(step) }: nodes are named by
+ * their place in the list, `reveal` scrolls to one, `pin` keeps the legend in sight when the box has scrolled, and
+ * `middle` is that of a step's column.
+ */
 export function drawTree(nodes) {
   const sheet = treeSheet(nodes);
   const ranks = bestRanks(nodes);
@@ -20,16 +23,18 @@ export function drawTree(nodes) {
   const edges = nodes.map((node, number) => edge(sheet, node, number, ranks[number]));
   const boxes = nodes.map((node, number) => box(sheet, node, number, ranks[number]));
   const numbers = Array.from({ length: sheet.steps + 1 }, (_, step) => stepName(sheet, step));
+  const legend = shape("g", {}, treeLegend(sheet, nodes, ranks));
   const order = (a, b) => strength(a) - strength(b); // the stronger lies above the weaker
-  const node = shape(
-    "svg",
-    { class: "picture tree", width: sheet.width, height: sheet.height, viewBox: `0 0 ${sheet.width} ${sheet.height}`, "aria-hidden": "true" },
+  const node = picture(
+    "tree",
+    sheet.width,
+    sheet.height,
     band,
     numbers,
     [...edges].sort(order),
     startBox(sheet, ranks.includes(1)),
     boxes,
-    treeLegend(sheet, nodes, ranks),
+    legend,
   );
   const show = (step) => {
     band.setAttribute("x", sheet.x(step) - sheet.boxWidth / 2 - 8);
@@ -47,7 +52,9 @@ export function drawTree(nodes) {
     const found = event.target.closest("[data-number]");
     return found ? Number(found.dataset.number) : null;
   };
-  return { node, steps: sheet.steps, show, light, numberAt, left: (step) => sheet.x(step), columnWidth: sheet.columnWidth };
+  const pin = (x) => legend.setAttribute("transform", `translate(${x} 0)`);
+  const reveal = (number) => boxes[number]?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  return { node, steps: sheet.steps, show, light, numberAt, reveal, pin, middle: sheet.x };
 }
 
 /** The nodes from the first token to this one. */
@@ -60,7 +67,8 @@ export function wayTo(nodes, number) {
 /** For each node the best rank that it leads to, its own or a descendant's; null: it leads to no result. */
 function bestRanks(nodes) {
   const ranks = nodes.map((node) => node.rank);
-  for (let place = nodes.length - 1; place >= 0; place -= 1) { // what a node leads to is known before its parent asks
+  for (let place = nodes.length - 1; place >= 0; place -= 1) {
+    // what a node leads to is known before its parent asks
     const { parent } = nodes[place];
     if (parent !== null && ranks[place] !== null) ranks[parent] = Math.min(ranks[place], ranks[parent] ?? ranks[place]);
   }
@@ -82,7 +90,10 @@ function treeSheet(nodes) {
   const columnWidth = boxWidth + 36 + 2 * Math.min(lowest, 20); // with many rows, edges would be steep
   const foot = TREE_HEAD + (lowest + 1) * ROW_HEIGHT;
   return {
-    steps, boxWidth, columnWidth, foot,
+    steps,
+    boxWidth,
+    columnWidth,
+    foot,
     width: Math.max(2 * TREE_MARGIN + steps * columnWidth + boxWidth + 14, 560),
     height: foot + 36,
     x: (step) => TREE_MARGIN + 4 + boxWidth / 2 + step * columnWidth,
@@ -110,22 +121,41 @@ function edge(sheet, node, number, rank) {
   const [x0, y0] = [sheet.x(node.length - 1) + sheet.boxWidth / 2, sheet.y(node.parent)];
   const [x1, y1] = [sheet.x(node.length) - sheet.boxWidth / 2, sheet.y(number)];
   const middle = (x0 + x1) / 2;
-  return shape("path", { class: `edge ${look(node.fate, rank)}`, d: `M${x0} ${y0}C${middle} ${y0} ${middle} ${y1} ${x1} ${y1}` });
+  return shape("path", {
+    class: `edge ${look(node.fate, rank)}`,
+    d: `M${x0} ${y0}C${middle} ${y0} ${middle} ${y1} ${x1} ${y1}`,
+  });
 }
 
 function box(sheet, node, number, rank) {
   const name = rank === 1 && node.fate === "kept" ? "best" : node.fate.replace(" ", "-");
   const place = [sheet.x(node.length), sheet.y(number)];
-  return shape("g", { class: `node ${name}`, "data-number": number }, boxParts(sheet, ...place, shortened(node.label), scoreText(node.score)), rankBadge(sheet, ...place, node.rank), titleOf(node.token));
+  return shape(
+    "g",
+    { class: `node ${name}`, "data-number": number },
+    boxParts(sheet, ...place, shortened(node.label), scoreText(node.score)),
+    rankBadge(sheet, ...place, node.rank),
+    shape("title", {}, node.token),
+  );
 }
 
 function startBox(sheet, leadsToBest) {
-  return shape("g", { class: leadsToBest ? "node best" : "node kept" }, boxParts(sheet, sheet.x(0), sheet.y(null), "start", "score"));
+  return shape(
+    "g",
+    { class: leadsToBest ? "node best" : "node kept" },
+    boxParts(sheet, sheet.x(0), sheet.y(null), "start", "score"),
+  );
 }
 
 function boxParts(sheet, x, y, label, score) {
   return [
-    shape("rect", { x: x - sheet.boxWidth / 2, y: y - BOX_HEIGHT / 2, width: sheet.boxWidth, height: BOX_HEIGHT, rx: 6 }),
+    shape("rect", {
+      x: x - sheet.boxWidth / 2,
+      y: y - BOX_HEIGHT / 2,
+      width: sheet.boxWidth,
+      height: BOX_HEIGHT,
+      rx: 6,
+    }),
     shape("text", { class: "token", x, y: y - 1, "text-anchor": "middle" }, label),
     shape("text", { class: "score", x, y: y + 13, "text-anchor": "middle" }, score),
   ];
@@ -139,7 +169,11 @@ function rankBadge(sheet, x, y, rank) {
 }
 
 function stepName(sheet, step) {
-  return shape("text", { class: "caption", x: sheet.x(step), y: 20, "text-anchor": "middle" }, step ? String(step) : "step");
+  return shape(
+    "text",
+    { class: "caption", x: sheet.x(step), y: 20, "text-anchor": "middle" },
+    step ? String(step) : "step",
+  );
 }
 
 /** Only what there is to see is explained. */
@@ -148,7 +182,12 @@ function treeLegend(sheet, nodes, ranks) {
   if (ranks.includes(1)) entries.push(["best", "the way to #1"]);
   let x = TREE_MARGIN + 4;
   return entries.map(([fate, meaning]) => {
-    const entry = shape("g", { class: `node ${fate.replace(" ", "-")}` }, shape("rect", { x, y: sheet.foot + 10, width: 24, height: 14, rx: 3 }), shape("text", { class: "caption", x: x + 31, y: sheet.foot + 21 }, meaning));
+    const entry = shape(
+      "g",
+      { class: `node ${fate.replace(" ", "-")}` },
+      shape("rect", { x, y: sheet.foot + 10, width: 24, height: 14, rx: 3 }),
+      shape("text", { class: "caption", x: x + 31, y: sheet.foot + 21 }, meaning),
+    );
     x += 31 + widthOf(meaning, TYPE_SIZE - 1) + 20;
     return entry;
   });

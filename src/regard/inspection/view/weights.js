@@ -9,7 +9,9 @@ export function mapsOf(answer, hypothesis) {
 
 function unfold(weights, axes, place) {
   if (!axes.length) {
-    const name = Object.entries(place).map(([axis, index]) => `${axis} ${index + 1}`).join(" · ");
+    const name = Object.entries(place)
+      .map(([axis, index]) => `${axis} ${index + 1}`)
+      .join(" · ");
     return [{ name: name || "attention", place, weights }];
   }
   return weights.flatMap((part, index) => unfold(part, axes.slice(1), { ...place, [axes[0]]: index }));

@@ -10,7 +10,10 @@ export function weightText(weight) {
 }
 
 export function scoreText(score) {
-  return score.toFixed(2).replace(/^-0\.00$/, "0.00").replace("-", "−");
+  return score
+    .toFixed(2)
+    .replace(/^-0\.00$/, "0.00")
+    .replace("-", "−");
 }
 
 export function percentText(probability) {
@@ -28,7 +31,12 @@ export function quoted(label) {
 export function placeInWords(source, output, weights, place) {
   if (place.output !== null && place.source !== null) {
     const weight = weights[place.output][place.source];
-    return [quoted(output.labels[place.output]), " looked at ", quoted(source.labels[place.source]), `: ${weightText(weight)}`];
+    return [
+      quoted(output.labels[place.output]),
+      " looked at ",
+      quoted(source.labels[place.source]),
+      `: ${weightText(weight)}`,
+    ];
   }
   if (place.output !== null) {
     return [quoted(output.labels[place.output]), " looked at ", ...listed(source.labels, weights[place.output])];
@@ -40,7 +48,11 @@ export function placeInWords(source, output, weights, place) {
 function listed(labels, values) {
   const places = strongest(values, TOLD_AT_ONCE);
   if (!places.length) return ["nothing in particular"];
-  return places.flatMap((place, number) => [number ? ", " : "", quoted(labels[place]), ` ${weightText(values[place])}`]);
+  return places.flatMap((place, number) => [
+    number ? ", " : "",
+    quoted(labels[place]),
+    ` ${weightText(values[place])}`,
+  ]);
 }
 
 /** A step of the search in words: what was kept, finished, cut off and pruned, with scores. */

@@ -10,7 +10,8 @@ export function readAddress(fragment) {
     text: fields.get("text"),
     runs: [fields.get("run"), fields.get("other")],
     beam: wholeNumber(fields.get("beam"), 1),
-    penalty: fields.get("penalty") && Number.isFinite(Number(fields.get("penalty"))) ? Number(fields.get("penalty")) : null,
+    penalty:
+      fields.get("penalty") && Number.isFinite(Number(fields.get("penalty"))) ? Number(fields.get("penalty")) : null,
     view: fields.get("view"),
     panels: ["", "2"].map((suffix) => ({
       ...Object.fromEntries(OWN.map((name) => [name, ownNumber(name, fields.get(name + suffix))])),

@@ -22,8 +22,7 @@ let readings = []; // one or two runs that read the text: { run, panel, prefix, 
 let pause = null;
 
 async function start() {
-  const token = takeToken(location, history);
-  if (token) keepToken(token);
+  acceptToken();
   try {
     served = await call("api/runs", askForToken);
   } catch (error) {
@@ -32,11 +31,19 @@ async function start() {
   }
   const names = served.runs.map(({ name }) => name);
   run.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
-  other.replaceChildren(element("option", { value: "" }, "nothing"), ...names.map((name) => element("option", { value: name }, name)));
+  other.replaceChildren(
+    element("option", { value: "" }, "nothing"),
+    ...names.map((name) => element("option", { value: name }, name)),
+  );
   other.disabled = names.length < 2;
   beam.max = served.limits.beam;
   listen();
   restore();
+}
+
+function acceptToken() {
+  const token = takeToken(location, history);
+  if (token) keepToken(token);
 }
 
 function listen() {
@@ -51,6 +58,7 @@ function listen() {
 
 /** Opens the view that the address tells of; without one, the first example. */
 function restore() {
+  acceptToken();
   const told = readAddress(location.hash);
   const find = (name) => served.runs.find((each) => each.name === name);
   const missing = told.runs.filter((name) => name && !find(name));
@@ -71,7 +79,9 @@ function seat(told = []) {
   if (other.value === run.value) other.value = "";
   for (const option of other.options) option.disabled = option.value === run.value;
   const names = [run.value, other.value].filter(Boolean);
-  readings = names.map((name, number) => readings.find((reading) => reading.run.name === name) ?? createReading(name, told[number]));
+  readings = names.map(
+    (name, number) => readings.find((reading) => reading.run.name === name) ?? createReading(name, told[number]),
+  );
   panels.replaceChildren(...readings.map(({ panel }) => panel.node));
   const { length_penalty: usual, examples: texts } = readings[0].run;
   penalty.placeholder = String(usual);
@@ -97,12 +107,23 @@ function createReading(name, told = {}) {
     onForce: force,
     onChoice: remember,
     onView: openView,
-    onLight: (source) => lightTogether(readings.map((each) => each.panel), reading.panel, source),
+    onLight: (source) =>
+      lightTogether(
+        readings.map((each) => each.panel),
+        reading.panel,
+        source,
+      ),
   });
   reading.ask = latestOnly(
     askForToken,
-    (answer, question) => reading.panel.show(answer, question.texts[0], question.prefix.length),
-    (message, isFinal) => (isFinal ? reading.panel.fail(message) : reading.panel.warn(message)),
+    (answer, question) => {
+      reading.panel.show(answer, question.texts[0], question.prefix.length);
+      if (view === "beam" && !question.tree) ask([reading]); // the tab was opened after the question
+    },
+    (message, isFinal) => {
+      if (isFinal) reading.panel.fail(message, reading.prefix.length ? () => force([]) : null);
+      else reading.panel.warn(message);
+    },
   );
   return reading;
 }
@@ -168,7 +189,14 @@ function lengthPenalty() {
 function remember() {
   const runs = readings.map((reading) => reading.run.name);
   const seen = readings.map(({ panel, prefix }) => ({ ...panel.choice, prefix }));
-  const address = writeAddress({ text: text.value, runs, beam: beamWidth(), penalty: lengthPenalty(), view, panels: seen });
+  const address = writeAddress({
+    text: text.value,
+    runs,
+    beam: beamWidth(),
+    penalty: lengthPenalty(),
+    view,
+    panels: seen,
+  });
   history.replaceState(null, "", address);
 }
 

@@ -37,7 +37,12 @@ export async function call(path, askForToken, body = null, signal = null) {
   const headers = { Accept: "application/json" };
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body) headers["Content-Type"] = "application/json";
-  const response = await reach(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal });
+  const response = await reach(path, {
+    method: body ? "POST" : "GET",
+    headers,
+    body: body && JSON.stringify(body),
+    signal,
+  });
   if (response.ok) return response.json();
   const detail = (await response.json().catch(() => ({}))).detail ?? `The server answered with ${response.status}.`;
   if (response.status === 401) {

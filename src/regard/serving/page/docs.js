@@ -6,7 +6,10 @@ import { describeType, exampleOf, limitsOf, resolve } from "./schemas.js";
 async function show() {
   const place = document.getElementById("operations");
   const response = await fetch("openapi.json").catch(() => null);
-  if (!response?.ok) return place.replaceChildren(element("p", { class: "problem", role: "alert" }, "The description cannot be read: openapi.json did not arrive."));
+  if (!response?.ok)
+    return place.replaceChildren(
+      element("p", { class: "problem", role: "alert" }, "The description cannot be read: openapi.json did not arrive."),
+    );
   const api = await response.json();
   const operations = Object.entries(api.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => describeOperation(api, method.toUpperCase(), path, operation)),
@@ -23,27 +26,43 @@ function describeOperation(api, method, path, operation) {
   ];
   if (operation.parameters?.length) parts.push(parameterTable(api, operation.parameters));
   if (body) parts.push(fieldTable(api, body, "Fields of the question"));
-  parts.push(element("h3", {}, "Example"), element("pre", { tabindex: "0" }, curl(api, method, path, body)), answers(api, operation.responses));
+  parts.push(
+    element("h3", {}, "Example"),
+    element("pre", { tabindex: "0" }, curl(api, method, path, body)),
+    answers(api, operation.responses),
+  );
   return element("article", { class: "panel", "aria-labelledby": id }, parts);
 }
 
 function paragraphs(text) {
-  return (text ?? "").split(/\n\s*\n/).filter((part) => part.trim()).map((part) => element("p", {}, part.trim()));
+  return (text ?? "")
+    .split(/\n\s*\n/)
+    .filter((part) => part.trim())
+    .map((part) => element("p", {}, part.trim()));
 }
 
 function parameterTable(api, parameters) {
-  const rows = parameters.map(({ name, schema, required, description }) => fieldRow(api, name, { description, ...schema }, required));
+  const rows = parameters.map(({ name, schema, required, description }) =>
+    fieldRow(api, name, { description, ...schema }, required),
+  );
   return table("Parameters", rows);
 }
 
 function fieldTable(api, schema, caption) {
-  const rows = Object.entries(schema.properties ?? {}).map(([name, field]) => fieldRow(api, name, field, schema.required?.includes(name)));
-  return rows.length ? table(caption, rows) : element("p", { class: "note" }, describeType(api, schema));
+  const isRequired = (name) => schema.required?.includes(name);
+  const rows = Object.entries(schema.properties).map(([name, field]) => fieldRow(api, name, field, isRequired(name)));
+  return table(caption, rows);
 }
 
 function table(caption, rows) {
   const heads = ["field", "type", "default", "meaning"].map((name) => element("th", { scope: "col" }, name));
-  const content = element("table", {}, element("caption", {}, caption), element("thead", {}, element("tr", {}, heads)), element("tbody", {}, rows));
+  const content = element(
+    "table",
+    {},
+    element("caption", {}, caption),
+    element("thead", {}, element("tr", {}, heads)),
+    element("tbody", {}, rows),
+  );
   return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, content);
 }
 
@@ -65,7 +84,10 @@ function answers(api, responses) {
   const entries = Object.entries(responses).flatMap(([status, response]) => {
     const schema = resolve(api, response.content?.["application/json"]?.schema);
     const isRecord = status.startsWith("2") && schema?.properties;
-    return [element("dt", {}, status), element("dd", {}, response.description ?? "", isRecord ? nestedTables(api, schema) : null)];
+    return [
+      element("dt", {}, status),
+      element("dd", {}, response.description ?? "", isRecord ? nestedTables(api, schema) : null),
+    ];
   });
   return [element("h3", {}, "Answers"), element("dl", {}, entries)];
 }
@@ -75,7 +97,10 @@ function nestedTables(api, schema, seen = new Set()) {
   if (seen.has(schema.title)) return [];
   seen.add(schema.title);
   const inner = Object.values(schema.properties).flatMap((field) => recordsIn(api, field));
-  return [fieldTable(api, schema, schema.title ?? "fields"), ...inner.flatMap((record) => nestedTables(api, record, seen))];
+  return [
+    fieldTable(api, schema, schema.title ?? "fields"),
+    ...inner.flatMap((record) => nestedTables(api, record, seen)),
+  ];
 }
 
 function recordsIn(api, field) {

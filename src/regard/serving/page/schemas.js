@@ -14,9 +14,15 @@ export function describeType(api, schema) {
   if (choices) return choices.map((choice) => describeType(api, choice)).join(" or ");
   if (its.enum) return its.enum.map((value) => JSON.stringify(value)).join(" or ");
   if (its.const !== undefined) return JSON.stringify(its.const);
-  if (its.type === "array") return its.prefixItems ? `(${its.prefixItems.map((item) => describeType(api, item)).join(", ")})` : `list of ${its.items ? describeType(api, its.items) : "anything"}`;
+  if (its.type === "array")
+    return its.prefixItems
+      ? `(${its.prefixItems.map((item) => describeType(api, item)).join(", ")})`
+      : `list of ${its.items ? describeType(api, its.items) : "anything"}`;
   if (its.type === "object" || its.properties) return its.title ?? "object";
-  return { string: "text", integer: "whole number", number: "number", boolean: "true or false", null: "null" }[its.type] ?? "anything";
+  return (
+    { string: "text", integer: "whole number", number: "number", boolean: "true or false", null: "null" }[its.type] ??
+    "anything"
+  );
 }
 
 const LIMITS = {
@@ -30,10 +36,12 @@ const LIMITS = {
   maxItems: (n) => `at most ${n} of them`,
 };
 
-/** "at least 1, at most 50". */
+/** "at least 1, at most 50". What is beyond whole numbers of JavaScript is no limit to anybody. */
 export function limitsOf(api, schema) {
   const its = resolve(api, schema);
-  const own = Object.entries(LIMITS).filter(([name]) => name in its).map(([name, say]) => say(its[name]));
+  const own = Object.entries(LIMITS)
+    .filter(([name]) => Math.abs(its[name]) < 2 ** 53)
+    .map(([name, say]) => say(its[name]));
   const nested = (its.anyOf ?? []).map((choice) => limitsOf(api, choice));
   return [...own, ...nested].filter(Boolean).join(", ");
 }
@@ -44,7 +52,9 @@ export function exampleOf(api, schema) {
   const given = its.example ?? its.examples?.[0];
   if (given !== undefined) return given;
   if (its.properties) {
-    const fields = Object.entries(its.properties).filter(([name, field]) => its.required?.includes(name) || field.examples);
+    const fields = Object.entries(its.properties).filter(
+      ([name, field]) => its.required?.includes(name) || field.examples,
+    );
     return Object.fromEntries(fields.map(([name, field]) => [name, exampleOf(api, field)]));
   }
   if (its.type === "array") return [exampleOf(api, its.items)];

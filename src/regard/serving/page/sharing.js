@@ -32,5 +32,8 @@ export async function savePage(title, view, readings, status) {
 
 /** JSON that cannot end the script it stands in. */
 function harmlessJson(data) {
-  return JSON.stringify(data).replace(/[<>&\u2028\u2029]/g, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return JSON.stringify(data).replace(
+    /[<>&\u2028\u2029]/g,
+    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 }
