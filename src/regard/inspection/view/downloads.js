@@ -45,26 +45,21 @@ export function svgText(picture) {
     const style = getComputedStyle(original);
     if (style.display === "none" || original.matches(".light")) gone.push(copies[number]);
     else writeLooks(copies[number], style, number ? getComputedStyle(original.parentNode) : null);
+    if (original.matches(".pinned")) copies[number].removeAttribute("transform"); // back from where scrolling put it
   });
   gone.forEach((node) => node.remove());
-  const ground = shape("rect", {
-    width: "100%",
-    height: "100%",
-    fill: plainColour(getComputedStyle(picture).backgroundColor),
-  });
-  copy.prepend(ground);
+  const fill = plainColour(getComputedStyle(picture).backgroundColor);
+  copy.prepend(shape("rect", { width: "100%", height: "100%", fill }));
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   return new XMLSerializer().serializeToString(copy);
 }
 
 function writeLooks(node, style, parentStyle) {
   for (const name of ["class", "style", "aria-hidden", "data-number"]) node.removeAttribute(name);
-  if (node.tagName === "g" && node.getAttribute("transform")?.startsWith("translate"))
-    node.removeAttribute("transform"); // pinned labels
   for (const name of LOOKS) {
     const value = style.getPropertyValue(name);
-    if (value !== (PLAIN[name] ?? parentStyle?.getPropertyValue(name)))
-      node.setAttribute(name, ["fill", "stroke"].includes(name) ? plainColour(value) : value);
+    const isTold = value === (PLAIN[name] ?? parentStyle?.getPropertyValue(name));
+    if (!isTold) node.setAttribute(name, ["fill", "stroke"].includes(name) ? plainColour(value) : value);
   }
 }
 

@@ -19,6 +19,12 @@ export function picture(name, width, height, ...children) {
   return shape("svg", { class: `picture ${name}`, ...size, "aria-hidden": "true" }, children);
 }
 
+/** The path of a line that leaves one point and reaches another on the level. */
+export function bend(x0, y0, x1, y1) {
+  const middle = (x0 + x1) / 2;
+  return `M${x0} ${y0}C${middle} ${y0} ${middle} ${y1} ${x1} ${y1}`;
+}
+
 function furnish(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") node.addEventListener(name.slice(2), value);

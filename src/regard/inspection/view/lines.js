@@ -1,6 +1,6 @@
 // Lines from output tokens to the source tokens they looked at, as thick as the weight.
 
-import { picture, shape } from "./elements.js";
+import { bend, picture, shape } from "./elements.js";
 import { shortened, tokenText, TYPE_SIZE, widthOf } from "./tokens.js";
 
 const LINE_HEIGHT = 26; // from one token to the next, in pixels
@@ -12,14 +12,11 @@ const WIDEST = 640;
 /** { node, light(place), placeAt(event) }, as for the map. The source stands on the left, the output on the right. */
 export function drawLines(source, output, weights, room) {
   const sheet = linesSheet(source, output, room);
-  const curves = weights.flatMap((row, from) =>
-    row
-      .map((weight, to) =>
-        weight >= THINNEST_SHOWN ? { from, to, weight, node: curve(sheet, from, to, weight) } : null,
-      )
-      .filter(Boolean),
-  );
-  curves.sort((a, b) => a.weight - b.weight); // the strong lie above the weak
+  const curves = weights
+    .flatMap((row, from) => row.map((weight, to) => ({ from, to, weight })))
+    .filter(({ weight }) => weight >= THINNEST_SHOWN)
+    .sort((a, b) => a.weight - b.weight) // the strong lie above the weak
+    .map((line) => ({ ...line, node: curve(sheet, line) }));
   const sources = tokenColumn(sheet, source, sheet.left - 10, "end");
   const outputs = tokenColumn(sheet, output, sheet.right + 10, "start");
   const node = picture(
@@ -67,10 +64,8 @@ function linesSheet(source, output, room) {
   };
 }
 
-function curve(sheet, from, to, weight) {
-  const [x0, y0, x1, y1] = [sheet.right, sheet.output(from), sheet.left, sheet.source(to)];
-  const middle = (x0 + x1) / 2;
-  const path = shape("path", { class: "line", d: `M${x0} ${y0}C${middle} ${y0} ${middle} ${y1} ${x1} ${y1}` });
+function curve(sheet, { from, to, weight }) {
+  const path = shape("path", { class: "line", d: bend(sheet.right, sheet.output(from), sheet.left, sheet.source(to)) });
   path.style.strokeWidth = `${Math.max(0.5, THICKEST * weight)}px`;
   return path;
 }

@@ -18,10 +18,23 @@ export function drawMap(source, output, weights, room) {
   const sheet = mapSheet(source.labels.map(shortened), output.labels.map(shortened), source.direction === "rtl", room);
   const columns = columnLabels(sheet, source);
   const rows = rowLabels(sheet, output);
-  const above = shape("g", {}, backing(sheet, 0, sheet.width, sheet.top), columns, columnBrackets(sheet, source));
-  const beside = shape("g", {}, backing(sheet, 0, sheet.left, sheet.height), rows, rowBrackets(sheet, output));
-  const corner = shape("g", {}, backing(sheet, 0, sheet.left, sheet.top), axisNames(sheet));
+  const above = shape(
+    "g",
+    { class: "pinned" },
+    backing(sheet, 0, sheet.width, sheet.top),
+    columns,
+    columnBrackets(sheet, source),
+  );
+  const beside = shape(
+    "g",
+    { class: "pinned" },
+    backing(sheet, 0, sheet.left, sheet.height),
+    rows,
+    rowBrackets(sheet, output),
+  );
+  const corner = shape("g", { class: "pinned" }, backing(sheet, 0, sheet.left, sheet.top), axisNames(sheet));
   const light = shape("g", { class: "light" });
+  let scrolled = { x: 0, y: 0 };
   const node = picture(
     "map",
     sheet.width,
@@ -42,8 +55,9 @@ export function drawMap(source, output, weights, room) {
       columns.forEach((label, column) => label.classList.toggle("lit", column === place.source));
       rows.forEach((label, row) => label.classList.toggle("lit", row === place.output));
     },
-    placeAt: (event) => sheet.placeAt(node, event),
+    placeAt: (event) => placeOnMap(sheet, node, scrolled, event),
     pin: (x, y) => {
+      scrolled = { x: Math.abs(x), y };
       above.setAttribute("transform", `translate(0 ${y})`);
       beside.setAttribute("transform", `translate(${x} 0)`);
       corner.setAttribute("transform", `translate(${x} ${y})`);
@@ -86,16 +100,16 @@ function mapSheet(columns, rows, mirrored, room) {
     height: bottom + FOOT,
     x: (column) => at(left + column * cell, cell),
     y: (row) => top + row * cell,
-    placeAt: (node, event) => {
-      const box = node.getBoundingClientRect();
-      const place = (offset, count) => (offset >= 0 && offset < count ? Math.floor(offset) : null);
-      const x = ((event.clientX - box.left) * width) / box.width;
-      return {
-        source: place((at(x) - left) / cell, columns.length),
-        output: place((event.clientY - box.top - top) / cell, rows.length),
-      };
-    },
   };
+}
+
+/** The cell under the pointer, or the row or the column whose label it is. Labels lie over cells that have scrolled. */
+function placeOnMap(sheet, node, scrolled, event) {
+  const corner = node.getBoundingClientRect();
+  const [x, y] = [sheet.at(event.clientX - corner.left) - sheet.left, event.clientY - corner.top - sheet.top];
+  const place = (offset, hidden, count) =>
+    offset >= hidden && offset < count * sheet.cell ? Math.floor(offset / sheet.cell) : null;
+  return { source: place(x, scrolled.x, sheet.columns.length), output: place(y, scrolled.y, sheet.rows.length) };
 }
 
 function backing(sheet, x, width, height) {

@@ -63,7 +63,7 @@ export class Panel {
     new ResizeObserver(([entry]) => {
       const changed = Math.abs(entry.contentRect.width - width) > 1;
       width = entry.contentRect.width;
-      if (changed && this.answer) requestAnimationFrame(() => this.drawView());
+      if (changed) requestAnimationFrame(() => this.open(this.choice.view));
     }).observe(this.node);
   }
 

@@ -1,6 +1,6 @@
 // The beam as a tree: every step is a column, the beam stands on top in its order, and below it what was pruned.
 
-import { picture, shape } from "./elements.js";
+import { bend, picture, shape } from "./elements.js";
 import { shortened, TYPE_SIZE, widthOf } from "./tokens.js";
 import { scoreText } from "./wording.js";
 
@@ -23,7 +23,7 @@ export function drawTree(nodes) {
   const edges = nodes.map((node, number) => edge(sheet, node, number, ranks[number]));
   const boxes = nodes.map((node, number) => box(sheet, node, number, ranks[number]));
   const numbers = Array.from({ length: sheet.steps + 1 }, (_, step) => stepName(sheet, step));
-  const legend = shape("g", {}, treeLegend(sheet, nodes, ranks));
+  const legend = shape("g", { class: "pinned" }, treeLegend(sheet, nodes, ranks));
   const order = (a, b) => strength(a) - strength(b); // the stronger lies above the weaker
   const node = picture(
     "tree",
@@ -67,8 +67,8 @@ export function wayTo(nodes, number) {
 /** For each node the best rank that it leads to, its own or a descendant's; null: it leads to no result. */
 function bestRanks(nodes) {
   const ranks = nodes.map((node) => node.rank);
+  // Backwards: what a node leads to is known before its parent asks.
   for (let place = nodes.length - 1; place >= 0; place -= 1) {
-    // what a node leads to is known before its parent asks
     const { parent } = nodes[place];
     if (parent !== null && ranks[place] !== null) ranks[parent] = Math.min(ranks[place], ranks[parent] ?? ranks[place]);
   }
@@ -118,13 +118,9 @@ function strength(edgeNode) {
 
 /** From the right of the parent to the left of the child: between columns there is no box to cross. */
 function edge(sheet, node, number, rank) {
-  const [x0, y0] = [sheet.x(node.length - 1) + sheet.boxWidth / 2, sheet.y(node.parent)];
-  const [x1, y1] = [sheet.x(node.length) - sheet.boxWidth / 2, sheet.y(number)];
-  const middle = (x0 + x1) / 2;
-  return shape("path", {
-    class: `edge ${look(node.fate, rank)}`,
-    d: `M${x0} ${y0}C${middle} ${y0} ${middle} ${y1} ${x1} ${y1}`,
-  });
+  const begin = [sheet.x(node.length - 1) + sheet.boxWidth / 2, sheet.y(node.parent)];
+  const end = [sheet.x(node.length) - sheet.boxWidth / 2, sheet.y(number)];
+  return shape("path", { class: `edge ${look(node.fate, rank)}`, d: bend(...begin, ...end) });
 }
 
 function box(sheet, node, number, rank) {
@@ -148,14 +144,9 @@ function startBox(sheet, leadsToBest) {
 }
 
 function boxParts(sheet, x, y, label, score) {
+  const corner = { x: x - sheet.boxWidth / 2, y: y - BOX_HEIGHT / 2 };
   return [
-    shape("rect", {
-      x: x - sheet.boxWidth / 2,
-      y: y - BOX_HEIGHT / 2,
-      width: sheet.boxWidth,
-      height: BOX_HEIGHT,
-      rx: 6,
-    }),
+    shape("rect", { ...corner, width: sheet.boxWidth, height: BOX_HEIGHT, rx: 6 }),
     shape("text", { class: "token", x, y: y - 1, "text-anchor": "middle" }, label),
     shape("text", { class: "score", x, y: y + 13, "text-anchor": "middle" }, score),
   ];
@@ -169,11 +160,8 @@ function rankBadge(sheet, x, y, rank) {
 }
 
 function stepName(sheet, step) {
-  return shape(
-    "text",
-    { class: "caption", x: sheet.x(step), y: 20, "text-anchor": "middle" },
-    step ? String(step) : "step",
-  );
+  const name = step ? String(step) : "step";
+  return shape("text", { class: "caption", x: sheet.x(step), y: 20, "text-anchor": "middle" }, name);
 }
 
 /** Only what there is to see is explained. */

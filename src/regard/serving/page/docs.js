@@ -25,7 +25,7 @@ function describeOperation(api, method, path, operation) {
     ...paragraphs(operation.description ?? operation.summary),
   ];
   if (operation.parameters?.length) parts.push(parameterTable(api, operation.parameters));
-  if (body) parts.push(fieldTable(api, body, "Fields of the question"));
+  if (body) parts.push(questionTable(api, body));
   parts.push(
     element("h3", {}, "Example"),
     element("pre", { tabindex: "0" }, curl(api, method, path, body)),
@@ -34,49 +34,55 @@ function describeOperation(api, method, path, operation) {
   return element("article", { class: "panel", "aria-labelledby": id }, parts);
 }
 
+/** What stands between backticks is code. */
+function prose(text) {
+  return text.split("`").map((part, number) => (number % 2 ? element("code", {}, part) : part));
+}
+
 function paragraphs(text) {
   return (text ?? "")
     .split(/\n\s*\n/)
     .filter((part) => part.trim())
-    .map((part) => element("p", {}, part.trim()));
+    .map((part) => element("p", {}, prose(part.trim())));
 }
 
 function parameterTable(api, parameters) {
   const rows = parameters.map(({ name, schema, required, description }) =>
-    fieldRow(api, name, { description, ...schema }, required),
+    fieldRow(api, name, { description, ...schema }, defaultOf(schema, required)),
   );
-  return table("Parameters", rows);
+  return table("Parameters", ["field", "type", "default", "meaning"], rows);
 }
 
-function fieldTable(api, schema, caption) {
-  const isRequired = (name) => schema.required?.includes(name);
-  const rows = Object.entries(schema.properties).map(([name, field]) => fieldRow(api, name, field, isRequired(name)));
-  return table(caption, rows);
+function questionTable(api, schema) {
+  const rows = Object.entries(schema.properties).map(([name, field]) =>
+    fieldRow(api, name, field, defaultOf(field, schema.required?.includes(name))),
+  );
+  return table("Fields of the question", ["field", "type", "default", "meaning"], rows);
 }
 
-function table(caption, rows) {
-  const heads = ["field", "type", "default", "meaning"].map((name) => element("th", { scope: "col" }, name));
-  const content = element(
-    "table",
-    {},
-    element("caption", {}, caption),
-    element("thead", {}, element("tr", {}, heads)),
-    element("tbody", {}, rows),
-  );
+function answerTable(api, schema) {
+  const rows = Object.entries(schema.properties).map(([name, field]) => fieldRow(api, name, field));
+  return table(schema.title, ["field", "type", "meaning"], rows);
+}
+
+function table(caption, columns, rows) {
+  const heads = columns.map((name) => element("th", { scope: "col" }, name));
+  const head = element("thead", {}, element("tr", {}, heads));
+  const content = element("table", {}, element("caption", {}, caption), head, element("tbody", {}, rows));
   return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, content);
 }
 
-function fieldRow(api, name, field, isRequired) {
-  const usual = isRequired ? "required" : field.default === undefined ? "" : JSON.stringify(field.default);
+function defaultOf(field, isRequired) {
+  if (isRequired) return "required";
+  return field.default === undefined ? "" : element("code", {}, JSON.stringify(field.default));
+}
+
+/** Without `usual`, there is no column for it. */
+function fieldRow(api, name, field, usual = null) {
   const type = [describeType(api, field), limitsOf(api, field)].filter(Boolean).join(", ");
-  return element(
-    "tr",
-    {},
-    element("th", { scope: "row" }, element("code", {}, name)),
-    element("td", {}, type),
-    element("td", {}, isRequired ? usual : element("code", {}, usual)),
-    element("td", {}, field.description ?? resolve(api, field)?.description ?? ""),
-  );
+  const meaning = prose(field.description ?? resolve(api, field).description ?? "");
+  const cells = [type, ...(usual === null ? [] : [usual]), meaning].map((content) => element("td", {}, content));
+  return element("tr", {}, element("th", { scope: "row" }, element("code", {}, name)), cells);
 }
 
 /** Each status with what it means and, where it has fields, what they are. */
@@ -97,10 +103,7 @@ function nestedTables(api, schema, seen = new Set()) {
   if (seen.has(schema.title)) return [];
   seen.add(schema.title);
   const inner = Object.values(schema.properties).flatMap((field) => recordsIn(api, field));
-  return [
-    fieldTable(api, schema, schema.title ?? "fields"),
-    ...inner.flatMap((record) => nestedTables(api, record, seen)),
-  ];
+  return [answerTable(api, schema), ...inner.flatMap((record) => nestedTables(api, record, seen))];
 }
 
 function recordsIn(api, field) {
