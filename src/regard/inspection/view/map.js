@@ -62,7 +62,7 @@ export function drawMap(source, output, weights, room) {
       beside.setAttribute("transform", `translate(${x} 0)`);
       corner.setAttribute("transform", `translate(${x} ${y})`);
     },
-    labels: { left: sheet.mirrored ? 20 : sheet.left, top: sheet.top },
+    labels: { left: sheet.left, top: sheet.top },
   };
 }
 

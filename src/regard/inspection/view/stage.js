@@ -13,6 +13,7 @@ export function drawStage(label, picture, source, output, onLight) {
   );
   const mirror = source.direction === "rtl" ? -1 : 1;
   let cursor = null;
+  let lastSpot = null;
   const step = (place, by, count) => clamp((place ?? 0) + by, 0, count - 1);
   const across = (by) => ({ output: cursor.output ?? 0, source: step(cursor.source, by, source.labels.length) });
   const down = (by) => ({ output: step(cursor.output, by, output.labels.length), source: cursor.source ?? 0 });
@@ -35,6 +36,9 @@ export function drawStage(label, picture, source, output, onLight) {
   });
   for (const name of ["pointermove", "pointerdown"]) {
     box.addEventListener(name, (event) => {
+      const spot = `${event.clientX} ${event.clientY}`;
+      if (name === "pointermove" && spot === lastSpot) return; // it was the picture that moved, by arrow keys
+      lastSpot = spot;
       const place = picture.placeAt(event);
       onLight(place.output === null && place.source === null ? null : place);
     });
@@ -42,7 +46,8 @@ export function drawStage(label, picture, source, output, onLight) {
   for (const name of ["pointerleave", "blur"]) box.addEventListener(name, () => onLight(null));
   if (picture.pin) {
     box.addEventListener("scroll", () => picture.pin(box.scrollLeft, box.scrollTop));
-    box.style.scrollPadding = `${picture.labels.top}px 20px 20px ${picture.labels.left}px`;
+    box.style.scrollPaddingBlockStart = `${picture.labels.top}px`;
+    box.style.scrollPaddingInlineStart = `${picture.labels.left}px`;
   }
   return { node: box, light: (place) => picture.light(place ?? NOWHERE) };
 }
