@@ -29,14 +29,15 @@ ROWS: list[set[str]] = [
     {"assembly"},
     {"runs"},
     {"search"},
+    {"inspection"},
     {"translation"},
     {"translator"},
     {"evaluation"},
     {"training"},
-    {"inspection"},
     {"laboratory"},
     {"conclusion"},
     {"studies"},
+    {"serving"},
     {"cli"},
 ]
 ONLY = {"nn": {"errors"}, "inspection": {"errors", "files", "text"}}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -292,6 +294,78 @@ def test_what_the_decoder_has_no_room_for_is_refused(trained_brief: Callable[...
 def test_a_prefix_that_the_model_does_not_know_is_refused(translator: Translator):
     with pytest.raises(UserError, match="the prefix 'aXb': token 2, 'X', is not among the 5"):
         translator.translate([], Search(prefix="aXb"))
+    with pytest.raises(UserError, match=r"the prefix \('a', 'bc'\): token 2, 'bc', is not among the 5"):
+        translator.translate([], Search(prefix=("a", "bc")))
+    for special in ("<pad>", "<begin>", "\ud800"):
+        with pytest.raises(UserError, match=r"token 1, .* is not among the 5"):
+            translator.translate([], Search(prefix=(special,)))
+    with pytest.raises(UserError, match="token 1, '<end>', is not among the 5"):
+        translator.translate([], Search(prefix=("<end>", "a")))
+
+
+def test_tokens_that_were_said_can_be_said_again_up_to_any_place(unsure: Translator):
+    for search in (Search(), Search(beam=4, n_best=4)):
+        for text, translation in zip(TEXTS, unsure.translate(TEXTS, search), strict=True):
+            for each in translation.n_best:
+                for place in range(len(each.tokens) + 1):
+                    (again,) = unsure.translate([text], Search(prefix=each.tokens[:place]))
+                    assert again.tokens[:place] == each.tokens[:place]
+                    assert again.log_probabilities[:place] == pytest.approx(each.log_probabilities[:place], abs=1e-5)
+                if each.finished:
+                    assert again.tokens == each.tokens, "its end, too, can be forced"
+
+
+def test_pieces_are_said_again_as_they_were_and_not_as_their_text_would_be_written(tmp_path: Path):
+    pieces = {"unit": "subwords", "size": 24, "coverage": 1.0}
+    translator = speechless(tmp_path / "run", pieces, {})
+    said = ("▁", "d", "o", "g")
+    assert translator.codec.prefix("dog") != translator.codec.prefix(said)
+    (translation,) = translator.translate(["der Hund"], Search(prefix=said))
+    assert translation.tokens[:4] == said
+
+
+def test_unknown_words_can_be_said_again(tmp_path: Path):
+    translator = speechless(tmp_path / "run", {"unit": "words"}, {}, copy_unknown=True)
+    (translation,) = translator.translate(["der Zebrafink singt ."], Search(prefix=("<unknown>", "dog")))
+    assert translation.tokens[:2] == ("<unknown>", "dog")
+
+
+# --- alternatives ----------------------------------------------------------------------------------------
+
+
+def test_the_first_alternative_is_what_greedy_search_says(unsure: Translator):
+    translations = unsure.translate(TEXTS)
+    for translation, rows in zip(translations, unsure.alternatives(TEXTS, translations, 3), strict=True):
+        assert [row[0][0] for row in rows] == list(translation.tokens)
+        assert [row[0][1] for row in rows] == pytest.approx(translation.log_probabilities, abs=1e-5)
+        assert all(len(row) == 3 for row in rows)
+        assert all(one[1] >= other[1] for row in rows for one, other in pairwise(row))
+
+
+def test_an_alternative_has_the_chance_that_it_has_when_it_is_forced(unsure: Translator):
+    (translation,) = unsure.translate(["cabba"], Search(beam=3))
+    (rows,) = unsure.alternatives(["cabba"], [translation], 99)
+    for place, row in enumerate(rows):
+        assert {token for token, _ in row} == {*"abcde", "<end>"}, "all but what is never said"
+        assert math.fsum(math.exp(log) for _, log in row) <= 1 + 1e-6
+        for token, log in row:
+            (forced,) = unsure.translate(["cabba"], Search(prefix=(*translation.tokens[:place], token)))
+            assert forced.log_probabilities[place] == pytest.approx(log, abs=1e-5)
+
+
+def test_unknown_is_an_alternative_where_it_may_be_said(tmp_path: Path):
+    for copies in (True, False):
+        translator = speechless(tmp_path / str(copies), {"unit": "words"}, {}, copy_unknown=copies)
+        translations = translator.translate(["der Hund singt ."])
+        (rows,) = translator.alternatives(["der Hund singt ."], translations, 99)
+        assert all(("<unknown>" in dict(row)) == copies for row in rows)
+
+
+def test_a_token_alone_is_named_as_a_piece_of_its_word(tmp_path: Path, translator: Translator):
+    pieces = speechless(tmp_path / "run", {"unit": "subwords", "size": 24, "coverage": 1.0}, {})
+    names = {"▁the": "the", "s": "‑s", "▁": "▁", "<end>": "<end>", ".": "."}
+    assert {token: pieces.name(token) for token in names} == names
+    assert [translator.name(token) for token in ("a", " ", "<end>")] == ["a", "␣", "<end>"]
 
 
 # --- scores ----------------------------------------------------------------------------------------------

@@ -101,6 +101,15 @@ def test_a_prefix_is_the_numbers_of_its_target_tokens():
     assert codec.prefix("") == ()
 
 
+def test_a_prefix_of_tokens_is_taken_as_it_is_and_may_end():
+    codec = Codec.build(Case(train=50), [Pair("<U> ab", "AB"), Pair("<L> Ab", "ab")])
+    upper_a, upper_b = codec.target_vocabulary.numbers("AB")
+    assert codec.prefix(("A", "B")) == (upper_a, upper_b)
+    assert codec.prefix(("A", END)) == (upper_a, Vocabulary.end)
+    assert codec.prefix((END,)) == (Vocabulary.end,)
+    assert codec.prefix(()) == ()
+
+
 def test_a_prefix_that_was_never_said_is_refused_with_its_place():
     codec = Codec.build(Case(), [Pair("<U> aab", "AAB")])
     with pytest.raises(UserError, match="token 2, 'a', is not among the 2 that this model has learned"):

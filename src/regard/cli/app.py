@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import lab, looking, options
+from regard.cli import lab, looking, options, serving
 from regard.errors import UserError
 
 app = typer.Typer(
@@ -355,5 +355,5 @@ def show(
         pictures.draw_curves(run, curves)
 
 
-for command in looking.COMMANDS:
+for command in (*looking.COMMANDS, serving.serve):
     app.command()(command)

@@ -1,0 +1,83 @@
+"""`regard serve`: runs over HTTP, until somebody stops it."""
+
+from __future__ import annotations
+
+import sys
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from regard.cli.lines import note
+from regard.errors import UserError
+
+LIMITS, ACCESS = "Limits", "Access"  # headings in the help
+
+
+def serve(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="A run directory, or several to choose from.")],
+    port: Annotated[int, typer.Option(help="Where to listen; 0 is any free port.")] = 8000,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    host: Annotated[
+        str, typer.Option(help="Who can reach it: 127.0.0.1 only this machine, 0.0.0.0 all.", rich_help_panel=ACCESS)
+    ] = "127.0.0.1",
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="REGARD_TOKEN",
+            help="What every API call has to bring; better in the environment, where others cannot see it.",
+            rich_help_panel=ACCESS,
+        ),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Whose pages may call the API besides our own.", rich_help_panel=ACCESS),
+    ] = None,
+    max_characters: Annotated[int, typer.Option(help="Of one text.", rich_help_panel=LIMITS)] = 2_000,
+    max_texts: Annotated[int, typer.Option(help="Of one request.", rich_help_panel=LIMITS)] = 64,
+    max_beam: Annotated[int, typer.Option(help="The widest beam.", rich_help_panel=LIMITS)] = 50,
+    max_waiting: Annotated[int, typer.Option(help="Texts that may wait.", rich_help_panel=LIMITS)] = 256,
+    max_seconds: Annotated[float, typer.Option(help="Until an answer.", rich_help_panel=LIMITS)] = 30.0,
+    batch: Annotated[int, typer.Option(help="Texts that are translated at once.", rich_help_panel=LIMITS)] = 64,
+) -> None:
+    """Open a page to look into runs, and an API to translate with them."""
+    from regard.serving.limits import Limits
+
+    limits = Limits(
+        text_characters=max_characters,
+        texts=max_texts,
+        beam=max_beam,
+        queue=max_waiting,
+        seconds=max_seconds,
+        batch=batch,
+    )
+    if token is not None and (not token.isascii() or not token.isprintable() or token != token.strip() or not token):
+        raise UserError("--token: should be made of letters, digits and signs of ASCII, without spaces around it")
+    from regard.serving.gate import check_origin
+
+    origins = [check_origin(origin) for origin in allow_origin or []]
+    from regard.serving.server import Server, address_of, listen, open_page
+
+    with listen(host, port) as listening:  # before the models are loaded, which takes its time
+        from regard.cli.loading import use_threads_of
+        from regard.serving.api import build_app
+        from regard.serving.served import open_runs
+
+        served = open_runs(runs)
+        use_threads_of(served[0].translator.runs[0])
+        address = address_of(listening)
+        if token is None and not ip_address(listening.getsockname()[0].split("%")[0]).is_loopback:
+            note("whoever reaches this machine can ask; --token would keep others out")
+
+        def ready() -> None:
+            print(f"{', '.join(run.name for run in served)}: {address} (Ctrl-C stops)", flush=True)
+            if open_:
+                open_page(f"{address}#token={quote(token, safe='')}" if token else address)
+
+        server = Server(build_app(served, limits, token=token, origins=origins), limits.seconds, ready)
+        try:
+            server.run(sockets=[listening])
+        except KeyboardInterrupt:  # which uvicorn passes on when all is done
+            sys.exit(130)

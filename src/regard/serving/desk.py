@@ -1,0 +1,158 @@
+"""Where requests wait for a model: those that arrive while it is at work are then done together.
+
+    ask ─→ queue ─→ one thread: the oldest, and all behind it that can be done with it ─→ answers
+
+The event loop only puts jobs into the queue and hands out answers, so that it can always say how things are. A job
+whose asker has gone is not done, and one that is under way for askers who have all gone is stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Condition, Thread
+from typing import Any, Protocol
+
+from regard.serving.limits import NOT_NOW, TOO_MANY, Limits, RefusedError
+
+
+class Work(Protocol):
+    """What is to be done with each item. Jobs of equal work are done together."""
+
+    def __hash__(self) -> int: ...
+
+    def do(self, items: Sequence[Any]) -> list[Any]:
+        """A result for each item."""
+
+
+@dataclass(eq=False)
+class Job:
+    work: Work
+    items: Sequence[Any]
+    numbers: int  # that have to be held in memory for it, about
+    answer: asyncio.Future[list[Any]]
+    wanted: bool = True  # does somebody still wait?
+
+
+class AbandonedError(Exception):
+    """Raised within work that is under way, to end it."""
+
+
+@dataclass(eq=False)
+class Desk:
+    """One thread that works, and a queue before it."""
+
+    limits: Limits
+    observe: Callable[[int, float], None] = lambda texts, seconds: None  # is told of each batch
+    _queue: deque[Job] = field(default_factory=deque)
+    _changed: Condition = field(default_factory=Condition)
+    _under_way: Sequence[Job] = ()
+    _closing: bool = False
+
+    def open(self) -> None:
+        self._thread = Thread(target=self._serve, name="regard-desk", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Finish what is there, and end."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    @property
+    def waiting(self) -> int:
+        """Texts that nobody has begun with."""
+        with self._changed:
+            return sum(len(job.items) for job in self._queue if job.wanted)
+
+    async def ask(self, work: Work, items: Sequence[Any], numbers: int) -> list[Any]:
+        """The results, in the order of the items; a `RefusedError` if they cannot be had in time."""
+        if not items:
+            return []
+        waiting = self.waiting
+        if waiting + len(items) > self.limits.queue:
+            reason = f"{waiting} texts are waiting, and at most {self.limits.queue} may; try again in a moment"
+            raise RefusedError(TOO_MANY, reason)
+        job = Job(work, items, numbers, asyncio.get_running_loop().create_future())
+        with self._changed:
+            self._queue.append(job)
+            self._changed.notify()
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                return await job.answer
+        except TimeoutError:
+            reason = f"no answer within {self.limits.seconds:g} seconds; ask for less, or try again later"
+            raise RefusedError(NOT_NOW, reason) from None
+        finally:
+            job.wanted = False
+
+    def heed(self) -> None:
+        """Called by work that is under way, now and then."""
+        if self._under_way and not any(job.wanted for job in self._under_way):
+            raise AbandonedError
+
+    def _serve(self) -> None:
+        while batch := self._next():
+            self._under_way = batch
+            with suppress(AbandonedError):
+                self._finish(batch)
+            self._under_way = ()
+
+    def _next(self) -> list[Job]:
+        """The oldest job, and those that can be done with it; none, when all is done and the desk closes."""
+        with self._changed:
+            while True:
+                while self._queue and not self._queue[0].wanted:
+                    self._queue.popleft()
+                if self._queue:
+                    break
+                if self._closing:
+                    return []
+                self._changed.wait()
+            first = self._queue[0]
+            batch: list[Job] = []
+            texts, numbers = self.limits.batch, self.limits.numbers
+            for job in list(self._queue):
+                fits = len(job.items) <= texts and job.numbers <= numbers
+                if job is first or (job.wanted and fits and job.work == first.work):
+                    batch.append(job)
+                    self._queue.remove(job)
+                    texts, numbers = texts - len(job.items), numbers - job.numbers
+            return batch
+
+    def _finish(self, batch: Sequence[Job]) -> None:
+        """Do a batch. If that fails, each job is tried alone: nobody shall fail for what somebody else has asked."""
+        items = [item for job in batch for item in job.items]
+        began = time.monotonic()
+        try:
+            results: list[Any] | Exception = batch[0].work.do(items)
+        except AbandonedError:
+            raise
+        except Exception as error:
+            results = error
+        self.observe(len(items), time.monotonic() - began)
+        if isinstance(results, list) or len(batch) == 1:
+            self._deliver(batch, results)
+        else:
+            for job in batch:
+                self._finish([job])
+
+    def _deliver(self, batch: Sequence[Job], results: list[Any] | Exception) -> None:
+        def hand_out() -> None:
+            place = 0
+            for job in batch:
+                if job.answer.done():  # it was given up
+                    pass
+                elif isinstance(results, Exception):
+                    job.answer.set_exception(results)
+                else:
+                    job.answer.set_result(results[place : place + len(job.items)])
+                place += len(job.items)
+
+        with suppress(RuntimeError):  # the loop has been closed: nobody is there to be told
+            batch[0].answer.get_loop().call_soon_threadsafe(hand_out)

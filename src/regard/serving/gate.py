@@ -1,0 +1,138 @@
+"""Who may ask, and how much at once; and what browsers are told about the answers.
+
+A page of somebody else's in the user's browser can send requests to a server on the same machine. Browsers say where
+such a request comes from (`Origin`), and only our own pages and those that were allowed may ask. A name that somebody
+makes point to this machine (DNS rebinding) would make such a page look like ours, so requests that call us by a name
+that is not known to be ours are refused, too (`Host`).
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from collections.abc import Sequence
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from fastapi import HTTPException
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from regard.errors import UserError
+from regard.serving.limits import TOO_LARGE
+
+OPEN = ("/healthz", "/docs", "/openapi.json", "/static/")  # what is told without a token
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+class Gate:
+    """Stands before all else: it refuses what may not be asked, and puts headers on every answer."""
+
+    def __init__(self, app: ASGIApp, token: str | None, origins: Sequence[str], body_bytes: int) -> None:
+        self.app = app
+        self.token = token.encode() if token else None
+        self.origins = frozenset(origins)
+        self.hosts = {"localhost", socket.gethostname().lower(), *(urlsplit(each).hostname or "" for each in origins)}
+        self.body_bytes = body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                if not self.origins:
+                    headers["Cross-Origin-Resource-Policy"] = "same-origin"
+            await send(message)
+
+        headers = Headers(scope=scope)
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            return await refusal(scope, receive, send_with_headers)
+        await self.app(scope, self._limited(receive, headers), send_with_headers)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
+        host, origin = headers.get("host", "").lower(), headers.get("origin")
+        if not self._is_ours(host):
+            return _refuse(403, f"this server is not known as {host!r}; ask by its address, or allow http://{host}")
+        ours = {f"http://{host}", f"https://{host}", *self.origins}
+        if origin is not None and origin.lower() not in ours:
+            return _refuse(403, f"pages from {origin!r} may not ask here; whoever runs the server can allow them")
+        if scope["method"] != "OPTIONS" and not self._is_open(scope["path"]) and not self._knows(headers):
+            answer = _refuse(401, "a token is needed: send the header 'Authorization: Bearer TOKEN'")
+            answer.headers["WWW-Authenticate"] = "Bearer"
+            return answer
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length[:20]) > self.body_bytes:
+            return _refuse(TOO_LARGE, self._too_large())
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").lower()
+            _ = urlsplit(f"//{host}").port
+        except ValueError:
+            return False
+        if name in self.hosts:
+            return True
+        try:
+            return ip_address(name.split("%")[0]) is not None  # an address cannot be made to point elsewhere
+        except ValueError:
+            return False
+
+    def _is_open(self, path: str) -> bool:
+        return path == "/" or any(path == each or (each[-1] == "/" and path.startswith(each)) for each in OPEN)
+
+    def _knows(self, headers: Headers) -> bool:
+        if self.token is None:
+            return True
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        # Headers are read as Latin-1. The comparison takes as long for a nearly right token as for a wrong one.
+        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.token)
+
+    def _limited(self, receive: Receive, headers: Headers) -> Receive:
+        """Also a body whose length was not told, or not truly, has its limit."""
+        received = 0
+
+        async def receive_some() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self.body_bytes:
+                raise HTTPException(TOO_LARGE, self._too_large())
+            return message
+
+        return receive_some
+
+    def _too_large(self) -> str:
+        return f"a request may have {self.body_bytes:,} bytes at most; send fewer or shorter texts"
+
+
+def _refuse(status: int, reason: str) -> JSONResponse:
+    return JSONResponse({"detail": reason}, status)
+
+
+def check_origin(origin: str) -> str:
+    """The origin as browsers write it; a `UserError` if it is none."""
+    try:
+        parts = urlsplit(origin)
+        right = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/") and parts.port != 0
+    except ValueError:
+        right = False
+    if not right or parts.query or parts.fragment or parts.username is not None:
+        raise UserError(f"--allow-origin {origin}: should be like https://example.org or http://localhost:3000")
+    return f"{parts.scheme}://{parts.netloc}".lower()

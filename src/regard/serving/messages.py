@@ -1,0 +1,171 @@
+"""What requests and answers look like. The description of the API is made of this."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from regard.search import Search
+
+
+class Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+RunName = Annotated[str | None, Field(description="Which run, by its name in /api/runs; null: the first.")]
+
+
+class TranslateRequest(Message):
+    """Texts, and how to search for their translations. Only `texts` must be given."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"texts": ["Ein Mann schläft."], "beam": 5, "n_best": 3}},
+    )
+
+    texts: list[str] = Field(description="What to translate.")
+    run: RunName = None
+    beam: int = Field(1, ge=1, description="The width of the beam; 1 is greedy search.")
+    n_best: int = Field(1, ge=1, description="Up to so many different answers to a text; at most as many as `beam`.")
+    length_penalty: float | None = Field(
+        None, ge=0, le=10, description="α in score / ((5 + length) / 6)^α; 0 is none, null is the run's own."
+    )
+    sample: bool = Field(False, description="Draw by chance, in place of a beam.")
+    temperature: float = Field(1.0, gt=0, description="Of sampling: below 1, likely tokens become likelier.")
+    top_k: int | None = Field(None, ge=1, description="Of sampling: only so many likeliest tokens; null is all.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Of sampling: only the likeliest with this probability together.")
+    seed: int = Field(1, ge=0, lt=2**63, description="Of sampling: the same seed, the same draws.")
+    prefix: str | list[str] = Field(
+        "", description="What every output begins with: a text, or target tokens as answers name them."
+    )
+    min_length: int = Field(0, ge=0, le=1_000, description="Tokens that every output has at least.")
+    block_ngrams: int = Field(0, ge=0, le=1_000, description="Say no sequence of so many tokens twice; 0 is no rule.")
+    repetition_penalty: float = Field(1.0, ge=1, description="Divides the probability of what was said already.")
+    attention: bool = Field(False, description="Tell where each token looked.")
+    alternatives: int = Field(0, ge=0, le=20, description="Tell so many likeliest tokens in place of each.")
+    tree: bool = Field(False, description="Tell how the beam went, step by step.")
+
+    def search(self) -> Search:
+        """A `UserError` if its settings do not fit each other."""
+        settings = {field.name: getattr(self, field.name) for field in fields(Search)}
+        if isinstance(self.prefix, list):
+            settings["prefix"] = tuple(self.prefix)
+        return Search(**settings)
+
+
+class Alternative(Message):
+    token: str
+    label: str = Field(description="What to show of the token.")
+    probability: float
+
+
+class Hypothesis(Message):
+    text: str
+    score: float = Field(description="The log-probability of the whole.")
+    tokens: list[str] = Field(description="`<end>` included, if it was reached.")
+    labels: list[str] = Field(description="What to show of each token.")
+    words: list[tuple[int, int]] = Field(description="Which tokens make up each word: from, up to.")
+    log_probabilities: list[float] = Field(description="Of each token.")
+    finished: bool = Field(description="False: cut off at the maximum length.")
+    alignment: list[tuple[int, int]] = Field(description="(source token, output token): where each looked most.")
+    attention: list[list[float]] | list[list[list[float]]] | list[list[list[list[float]]]] | None = Field(
+        description="[output][source], in lists for layers and heads where `axes` names them; null if not asked for."
+    )
+    alternatives: list[list[Alternative]] | None = Field(
+        description="For each token the likeliest in its place; null if not asked for."
+    )
+
+
+class Node(Message):
+    length: int = Field(description="The step at which it was looked at, from 1.")
+    parent: int | None = Field(description="What it extends, by its place in this list; null: nothing was said before.")
+    token: str
+    label: str = Field(description="What to show of the token.")
+    score: float = Field(description="By which the beam compares: the sum of log-probabilities, less penalties.")
+    fate: Literal["kept", "pruned", "finished", "cut off"]
+    rank: int | None = Field(description="Its place among the best, from 1; null: it is not among them.")
+
+
+class Answer(Message):
+    """To one text."""
+
+    text: str
+    score: float = Field(description="The log-probability of the whole.")
+    source_tokens: list[str]
+    source_labels: list[str]
+    source_words: list[tuple[int, int]]
+    axes: list[str] = Field(description="Of `attention`, before output and source: layer, head.")
+    n_best: list[Hypothesis] = Field(description="The best first.")
+    tree: list[Node] | None = Field(description="The beam, parents before children; null if not asked for.")
+
+
+class TranslateAnswer(Message):
+    run: str
+    translations: list[Answer] = Field(description="One for each text, in order.")
+
+
+class SourceAndTarget(Message):
+    source: str
+    target: str
+
+
+class ScoreRequest(Message):
+    """Texts with translations of theirs, to be judged by a model."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"pairs": [{"source": "Ein Mann schläft.", "target": "A man sleeps."}]}},
+    )
+
+    pairs: list[SourceAndTarget]
+    run: RunName = None
+
+
+class ScoreOfPair(Message):
+    log_probability: float
+    perplexity: float = Field(description="e to the mean surprise of a token.")
+    log_probabilities: list[float] = Field(description="Of each token, `<end>` included.")
+
+
+class ScoreAnswer(Message):
+    run: str
+    scores: list[ScoreOfPair] = Field(description="One for each pair, in order.")
+
+
+class RunAbout(Message):
+    name: str
+    description: str
+    task: str
+    encoder: str
+    decoder: str
+    attention: str
+    weights: int = Field(description="How many numbers the model has learned.")
+    axes: list[str]
+    length_penalty: float
+    examples: list[str] = Field(description="Sentences to begin with.")
+
+
+class LimitsAbout(Message):
+    text_characters: int
+    texts: int
+    beam: int
+    queue: int
+    seconds: float
+    batch: int
+    numbers: int
+
+
+class RunsAnswer(Message):
+    runs: list[RunAbout]
+    limits: LimitsAbout
+
+
+class Health(Message):
+    status: Literal["ok"]
+    version: str
+
+
+class Problem(Message):
+    """What was wrong, and what would be right."""
+
+    detail: str

@@ -1,0 +1,84 @@
+"""The runs that are served: their names, their models, and examples to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from regard.errors import UserError
+from regard.runs import weights_of
+from regard.translator import Translator, load
+
+EXAMPLES = 5
+LOOK_AT = 200  # test sentences among which examples are chosen
+
+
+@dataclass(frozen=True, eq=False)
+class ServedRun:
+    name: str
+    translator: Translator
+    examples: tuple[str, ...]
+
+    def about(self) -> dict[str, Any]:
+        settings, model = self.translator.experiment, self.translator.model
+        return {
+            "name": self.name,
+            "description": settings.description,
+            "task": settings.data.model_dump()["task"],
+            "encoder": settings.model.encoder.kind,
+            "decoder": settings.model.decoder.kind,
+            "attention": settings.model.attention.kind,
+            "weights": sum(weight.numel() for weight in weights_of(model).values()),
+            "axes": model.decoder.weight_axes,
+            "length_penalty": settings.decoding.length_penalty,
+            "examples": self.examples,
+        }
+
+    @property
+    def maps(self) -> int:
+        """How many maps of attention an output has: one for each layer and head."""
+        return sum(getattr(attention, "heads", 1) for attention in self.translator.model.decoder.source_attentions)
+
+    def most_tokens(self, source: Sequence[int]) -> int:
+        """How many an answer to this source may have."""
+        limits = self.translator.experiment.decoding
+        return int(len(source) * limits.length_factor) + limits.length_extra
+
+    def heed(self, go_on: Callable[[], None]) -> None:
+        """Before each step of its decoder, `go_on` is called, which may raise to end what is under way."""
+        self.translator.model.decoder.readout.register_forward_pre_hook(lambda module, given: go_on())
+
+
+def open_runs(paths: Sequence[Path]) -> list[ServedRun]:
+    """Load the runs; a `UserError` if one is not there, damaged, or named twice."""
+    resolved = [path.resolve() for path in paths]
+    for path, place in zip(paths, resolved, strict=True):
+        if resolved.count(place) > 1:
+            raise UserError(f"{path}: this run is given twice; once is enough")
+    names = _names(resolved)
+    translators = [load(path) for path in paths]
+    return [ServedRun(name, each, examples_for(each)) for name, each in zip(names, translators, strict=True)]
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The last parts of each path, as many as it takes to tell all of them apart."""
+    longest = max(len(path.parts) for path in paths)
+    for count in range(1, longest):
+        names = ["/".join(path.parts[-count:]) for path in paths]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+def examples_for(translator: Translator) -> tuple[str, ...]:
+    """Test sentences, from short to long; none where the test set is not at hand any more."""
+    try:
+        sources = [pair.source for pair in islice(translator.experiment.data.pairs("test"), LOOK_AT)]
+    except (UserError, OSError):
+        return ()
+    by_length = sorted(dict.fromkeys(sources), key=len)
+    places = [len(by_length) * (2 * number + 1) // (2 * EXAMPLES) for number in range(EXAMPLES)]
+    return tuple(dict.fromkeys(by_length[place] for place in places if by_length))

@@ -1,0 +1,208 @@
+"""Where requests wait: what is done together, what is refused, and what is not done at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from threading import Event, get_ident
+from typing import Any
+
+import pytest
+
+from regard.serving.desk import AbandonedError, Desk
+from regard.serving.limits import Limits, RefusedError
+
+
+@dataclass(frozen=True)
+class Doubling:
+    """Work that waits until it is let go, and remembers what was done at once."""
+
+    name: str = "doubling"
+    batches: list[list[int]] = field(default_factory=list, compare=False)
+    begun: Event = field(default_factory=Event, compare=False)
+    let_go: Event = field(default_factory=Event, compare=False)
+    threads: set[int] = field(default_factory=set, compare=False)
+
+    def do(self, items: Sequence[int]) -> list[int]:
+        self.batches.append(list(items))
+        self.threads.add(get_ident())
+        self.begun.set()
+        assert self.let_go.wait(10)
+        if 13 in items:
+            raise ValueError("not this one")
+        return [2 * item for item in items]
+
+
+def run(visit: Callable[[Desk], Coroutine[Any, Any, None]], **limits: Any) -> list[tuple[int, float]]:
+    """Visit a desk; what it was observed to do."""
+    observed: list[tuple[int, float]] = []
+    desk = Desk(Limits(**limits), lambda texts, seconds: observed.append((texts, seconds)))
+    desk.open()
+    try:
+        asyncio.run(visit(desk))
+    finally:
+        desk.close()
+    return observed
+
+
+async def begun(work: Doubling) -> None:
+    assert await asyncio.to_thread(work.begun.wait, 10)
+
+
+async def queued(desk: Desk, texts: int) -> None:
+    while desk.waiting < texts:
+        await asyncio.sleep(0.001)
+
+
+def test_what_arrives_during_work_is_then_done_together_and_each_gets_its_own():
+    work = Doubling()
+
+    async def visit(desk: Desk) -> None:
+        first = asyncio.ensure_future(desk.ask(work, [1], 0))
+        await begun(work)
+        others = [asyncio.ensure_future(desk.ask(work, list(range(n)), 0)) for n in (2, 0, 3, 1)]
+        await queued(desk, 6)
+        work.let_go.set()
+        assert await first == [2]
+        assert [await other for other in others] == [[0, 2], [], [0, 2, 4], [0]]
+
+    observed = run(visit)
+    assert work.batches == [[1], [0, 1, 0, 1, 2, 0]]
+    assert [texts for texts, _ in observed] == [1, 6]
+    assert len(work.threads) == 1
+    assert get_ident() not in work.threads
+
+
+@pytest.mark.parametrize(
+    ("limits", "numbers", "expected"),
+    [({"batch": 2, "texts": 2}, 0, [[0], [1, 2], [3, 4], [5]]), ({"numbers": 30}, 10, [[0], [1, 2, 3], [4, 5]])],
+)
+def test_a_batch_has_its_limits(limits: dict[str, int], numbers: int, expected: list[list[int]]):
+    work = Doubling()
+
+    async def visit(desk: Desk) -> None:
+        first = asyncio.ensure_future(desk.ask(work, [0], numbers))
+        await begun(work)
+        others = [asyncio.ensure_future(desk.ask(work, [n], numbers)) for n in range(1, 6)]
+        await queued(desk, 5)
+        work.let_go.set()
+        await asyncio.gather(first, *others)
+
+    run(visit, **limits)
+    assert work.batches == expected
+
+
+def test_other_work_waits_its_turn_and_the_oldest_comes_first():
+    one, other = Doubling("one"), Doubling("other")
+    other.let_go.set()
+
+    async def visit(desk: Desk) -> None:
+        asked = [asyncio.ensure_future(desk.ask(one, [0], 0))]
+        await begun(one)
+        for number, work in enumerate((other, one, other, one), start=1):
+            asked.append(asyncio.ensure_future(desk.ask(work, [number], 0)))
+            await queued(desk, number)
+        one.let_go.set()
+        assert await asyncio.gather(*asked) == [[0], [2], [4], [6], [8]]
+
+    run(visit)
+    assert (one.batches, other.batches) == ([[0], [2, 4]], [[1, 3]])
+
+
+def test_nobody_fails_for_what_somebody_else_has_asked():
+    work = Doubling()
+
+    async def visit(desk: Desk) -> None:
+        first = asyncio.ensure_future(desk.ask(work, [0], 0))
+        await begun(work)
+        others = [asyncio.ensure_future(desk.ask(work, items, 0)) for items in ([1], [12, 13], [2])]
+        await queued(desk, 4)
+        work.let_go.set()
+        one, bad, two = await asyncio.gather(*others, return_exceptions=True)
+        assert (await first, one, two) == ([0], [2], [4])
+        assert isinstance(bad, ValueError)
+
+    run(visit)
+    assert work.batches == [[0], [1, 12, 13, 2], [1], [12, 13], [2]]
+
+
+def test_a_full_queue_refuses():
+    work = Doubling()
+
+    async def visit(desk: Desk) -> None:
+        first = asyncio.ensure_future(desk.ask(work, [0], 0))
+        await begun(work)
+        second = asyncio.ensure_future(desk.ask(work, [1, 2, 3], 0))
+        await queued(desk, 3)
+        with pytest.raises(RefusedError, match=r"3 texts are waiting, and at most 4 may; try again") as error:
+            await desk.ask(work, [4, 5], 0)
+        assert error.value.status == 429
+        third = asyncio.ensure_future(desk.ask(work, [4], 0))
+        await queued(desk, 4)
+        work.let_go.set()
+        assert await asyncio.gather(first, second, third) == [[0], [2, 4, 6], [8]]
+
+    run(visit, queue=4, texts=4)
+
+
+def test_what_takes_too_long_is_given_up_and_not_done():
+    work = Doubling()
+
+    async def visit(desk: Desk) -> None:
+        first = asyncio.ensure_future(desk.ask(work, [0], 0))
+        await begun(work)
+        with pytest.raises(RefusedError, match=r"no answer within 0\.05 seconds") as error:
+            await desk.ask(work, [1], 0)
+        assert error.value.status == 503
+        assert desk.waiting == 0, "nobody waits for it"
+        with pytest.raises(RefusedError):
+            await first
+        work.let_go.set()
+
+    run(visit, seconds=0.05)
+    assert work.batches == [[0]]
+
+
+def test_work_that_nobody_waits_for_is_told_to_end():
+    started, heard = Event(), Event()
+
+    @dataclass(frozen=True)
+    class Endless:
+        desk: Desk
+
+        def do(self, items: Sequence[int]) -> list[int]:
+            started.set()
+            while True:
+                try:
+                    self.desk.heed()
+                except AbandonedError:
+                    heard.set()
+                    raise
+
+    async def visit(desk: Desk) -> None:
+        endless = asyncio.ensure_future(desk.ask(Endless(desk), [0], 0))
+        assert await asyncio.to_thread(started.wait, 10)
+        endless.cancel()
+        assert await asyncio.to_thread(heard.wait, 10)
+        work = Doubling()
+        work.let_go.set()
+        assert await desk.ask(work, [4], 0) == [8], "and then the next is done"
+
+    run(visit)
+
+
+def test_a_desk_that_closes_finishes_what_is_there():
+    work = Doubling()
+
+    async def visit(desk: Desk) -> None:
+        asked = [asyncio.ensure_future(desk.ask(work, [number], 0)) for number in range(3)]
+        await begun(work)
+        closing = asyncio.ensure_future(asyncio.to_thread(desk.close))
+        await asyncio.sleep(0.01)
+        assert not closing.done()
+        work.let_go.set()
+        assert await asyncio.gather(*asked) == [[0], [2], [4]]
+        await closing
+
+    run(visit)
