@@ -18,6 +18,7 @@ const LOOKS = [
   "font-weight",
   "unicode-bidi",
 ];
+const LEFT_OUT = ".light, title"; // titles hold tokens as they are, maybe with characters that XML forbids
 const PLAIN = { opacity: "1", "unicode-bidi": "normal" }; // these two are not handed down from a parent
 
 /** Offers a blob as a file. */
@@ -43,7 +44,7 @@ export function svgText(picture) {
   const gone = [];
   originals.forEach((original, number) => {
     const style = getComputedStyle(original);
-    if (style.display === "none" || original.matches(".light")) gone.push(copies[number]);
+    if (style.display === "none" || original.matches(LEFT_OUT)) gone.push(copies[number]);
     else writeLooks(copies[number], style, number ? getComputedStyle(original.parentNode) : null);
     if (original.matches(".pinned")) copies[number].removeAttribute("transform"); // back from where scrolling put it
   });
@@ -82,8 +83,8 @@ function plainColour(colour) {
 /** An SVG as an image of dots. */
 export async function pngBlob(svg, width, height) {
   const image = new Image();
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg.toWellFormed?.() ?? svg)}`;
-  await image.decode();
+  const address = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg.toWellFormed())}`;
+  await new Promise((resolve, reject) => Object.assign(image, { onload: resolve, onerror: reject, src: address }));
   const scale = Math.min(SHARPNESS, LARGEST_IMAGE / Math.max(width, height));
   const canvas = document.createElement("canvas");
   canvas.width = Math.round(width * scale);
