@@ -5,8 +5,8 @@ that whatever else the machine does slows both down. The load comes from a proce
 which sends a test sentence, waits for its answer, compares it with what `regard.load(RUN).translate` makes of it, and
 sends the next one. Meanwhile somebody asks twice a second whether the server is well.
 
-Ends with 1 if an answer is wrong, or does not come. Memory is compared with that after the warm-up, which is a first,
-short turn that does not count.
+Ends with 1 if an answer is wrong, or does not come. The first turn of each server is for warming up and does not
+count: memory is told after it, and after each of the others.
 
     python benchmarks/serving.py RUN [--clients 64] [--seconds 30] [--turns 3] [--json]
 """
@@ -36,7 +36,6 @@ from typing import Any
 WAYS = {"together": (), "one at a time": ("--batch", "1")}  # options of `regard serve`
 SENTENCES = 1_000  # at most
 START_UP, PATIENCE = 120, 60  # seconds: until a server is there, and until an answer counts as lost
-WARM_UP = 0.3  # of a turn
 CHECK_EVERY = 0.5  # seconds
 
 Question = tuple[bytes, str]  # a request, and the text that should come back
@@ -183,19 +182,19 @@ def compare(run: Path, questions: Sequence[Question], clients: int, seconds: flo
     ):
         servers = dict(zip(WAYS, (together, alone), strict=True))
         tallies = {name: Tally() for name in WAYS}
-        for server in servers.values():
-            take_a_turn(pool, server, questions, clients, seconds / turns * WARM_UP)
-        before = {name: server.metrics() for name, server in servers.items()}
-        for _ in range(turns):
+        metrics: dict[str, list[dict[str, float]]] = {name: [] for name in WAYS}
+        for turn in range(turns + 1):
             for name, server in servers.items():
-                tallies[name].add(take_a_turn(pool, server, questions, clients, seconds / turns))
-        after = {name: server.metrics() for name, server in servers.items()}
-    return {name: result(tallies[name], before[name], after[name]) for name in WAYS}
+                tally = take_a_turn(pool, server, questions, clients, seconds / turns)
+                metrics[name].append(server.metrics())
+                if turn > 0:
+                    tallies[name].add(tally)
+    return {name: result(tallies[name], metrics[name]) for name in WAYS}
 
 
-def result(tally: Tally, before: dict[str, float], after: dict[str, float]) -> dict[str, Any]:
-    texts, batches = (after[name] - before[name] for name in ("regard_batch_texts_sum", "regard_batch_texts_count"))
-    memory = "process_resident_memory_bytes"
+def result(tally: Tally, metrics: Sequence[dict[str, float]]) -> dict[str, Any]:
+    names = ("regard_batch_texts_sum", "regard_batch_texts_count")
+    texts, batches = (metrics[-1][name] - metrics[0][name] for name in names)
     percentiles = quantiles(tally.latencies, n=100) if len(tally.latencies) > 1 else [float("nan")] * 99
     return {
         "requests_a_second": len(tally.latencies) / tally.seconds,
@@ -209,8 +208,7 @@ def result(tally: Tally, before: dict[str, float], after: dict[str, float]) -> d
         "health_median": median(tally.health),
         "health_worst": max(tally.health),
         "texts_a_batch": texts / max(batches, 1),
-        "bytes_after_warm_up": before.get(memory),
-        "bytes_at_the_end": after.get(memory),
+        "bytes_after_turns": [each.get("process_resident_memory_bytes", 0.0) for each in metrics],
         "load_cpu_share": tally.cpu_seconds / tally.seconds,
     }
 
@@ -247,10 +245,10 @@ def table(report: dict[str, Any]) -> str:
         times = (way[key] * 1_000 for key in ("seconds_median", "seconds_95", "seconds_99"))
         health = f"{way['health_median'] * 1_000:17,.1f}{way['health_worst'] * 1_000:11,.1f}"
         lines.append(f"{name:16}" + "".join(f"{each:11,.1f}" for each in times) + health)
-    lines += ["", f"{'megabytes':16}after the warm-up   at the end   growth"]
+    lines += ["", f"{'megabytes':16}   growth   after the warm-up and each turn"]
     for name, way in report["ways"].items():
-        before, after = ((way[key] or 0) / 1_000_000 for key in ("bytes_after_warm_up", "bytes_at_the_end"))
-        lines.append(f"{name:16}{before:17,.1f}{after:13,.1f}{after - before:9,.1f}")
+        held = [bytes / 1_000_000 for bytes in way["bytes_after_turns"]]
+        lines.append(f"{name:16}{held[-1] - held[0]:9.1f}   " + "  ".join(f"{each:.1f}" for each in held))
     lines += ["", f"translated together, requests are {report['ratio']:.1f} times as fast as one at a time"]
     return "\n".join(lines)
 
