@@ -32,6 +32,8 @@ demo: install
 	@echo
 	@echo 'Now look at $(RUNS)/attention.png, and try a sentence of your own:'
 	@echo '    $(BIN)/regard translate $(RUNS)/attention "<L> Type WHATEVER you like."'
+	@echo 'or see both at work in a browser:'
+	@echo '    $(BIN)/regard serve $(RUNS)/attention $(RUNS)/bottleneck --open'
 
 test: install
 	$(BIN)/ruff check .

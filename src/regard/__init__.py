@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regard.translation import Score, Translation
     from regard.translator import Translator, load
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 __all__ = ["Score", "Search", "Translation", "Translator", "__version__", "load", "nn"]
 HOMES = {
     "Score": "regard.translation",

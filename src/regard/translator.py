@@ -110,7 +110,8 @@ class Translator:
                 _check_unicode(search.prefix)
             prefix = self.codec.prefix(search.prefix)
         except UserError as error:
-            raise UserError(f"the prefix {search.prefix!r}: {error}") from None
+            said = search.prefix if isinstance(search.prefix, str) else " ".join(search.prefix)
+            raise UserError(f"the prefix {said!r}: {error}") from None
         self._check_room("an output that begins with the prefix", len(prefix) + 1)
         self._check_room(f"an output of min-length {search.min_length}", search.min_length + 1)
         return Rules(

@@ -17,6 +17,7 @@ const LOOKS = [
   "font-size",
   "font-weight",
   "unicode-bidi",
+  "shape-rendering",
 ];
 const LEFT_OUT = ".light, title"; // titles hold tokens as they are, maybe with characters that XML forbids
 const PLAIN = { opacity: "1", "unicode-bidi": "normal" }; // these two are not handed down from a parent

@@ -52,7 +52,7 @@ function listen() {
   for (const setting of [beam, penalty]) setting.addEventListener("input", askSoon);
   for (const choice of [run, other]) choice.addEventListener("change", () => (seat(), askAnew()));
   field("copy-link").addEventListener("click", () => copyLink(field("status")));
-  field("save-page").addEventListener("click", () => savePage(text.value, view, readings, field("status")));
+  field("save-page").addEventListener("click", () => savePage(text.value, view, readings, withBeam, field("status")));
   window.addEventListener("hashchange", restore);
 }
 
@@ -159,22 +159,32 @@ function askAnew() {
 }
 
 function ask(those = readings) {
-  const width = beamWidth();
   for (const reading of those) {
     reading.panel.wait();
-    reading.ask({
-      texts: [text.value],
-      run: reading.run.name,
-      beam: width,
-      n_best: Math.min(width, MOST_LISTED),
-      length_penalty: lengthPenalty(),
-      prefix: reading.prefix,
-      attention: true,
-      alternatives: ALTERNATIVES,
-      tree: view === "beam",
-    });
+    reading.ask(questionOf(reading, view === "beam"));
   }
   remember();
+}
+
+function questionOf(reading, tree) {
+  const width = beamWidth();
+  return {
+    texts: [text.value],
+    run: reading.run.name,
+    beam: width,
+    n_best: Math.min(width, MOST_LISTED),
+    length_penalty: lengthPenalty(),
+    prefix: reading.prefix,
+    attention: true,
+    alternatives: ALTERNATIVES,
+    tree,
+  };
+}
+
+/** The answer with its beam, whether or not somebody has looked at that. */
+async function withBeam(reading) {
+  if (reading.panel.answer.tree) return reading.panel.answer;
+  return (await call("api/translate", askForToken, questionOf(reading, true))).translations[0];
 }
 
 function beamWidth() {

@@ -80,7 +80,7 @@ export function latestOnly(askForToken, onAnswer, onProblem) {
       } catch (problem) {
         if (mine !== latest || problem.name === "AbortError") return;
         const isBusy = problem.status === 429 || problem.status === 503;
-        onProblem(problem.message, !isBusy);
+        onProblem(problem.message.replace(/^texts\[0\]: /, ""), !isBusy); // there is only one text here
         if (!isBusy) return;
         const seconds = Math.min(problem.retryAfter || 1, LONGEST_WAIT);
         await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));

@@ -15,12 +15,17 @@ export async function copyLink(status) {
   }
 }
 
-/** The page as one file: the template that the server keeps, with the answers in it. */
-export async function savePage(title, view, readings, status) {
+/** The page as one file: the template that the server keeps, with the answers in it, beams and all if they can be had. */
+export async function savePage(title, view, readings, withBeam, status) {
   const ready = readings.filter(({ panel }) => panel.answer);
+  const views = ready.map(async (reading) => ({
+    name: reading.run.name,
+    about: reading.about,
+    answer: await withBeam(reading).catch(() => reading.panel.answer),
+  }));
   const data = {
     title,
-    views: ready.map(({ run, about, panel }) => ({ name: run.name, about, answer: panel.answer })),
+    views: await Promise.all(views),
     state: { view, panels: ready.map(({ panel }) => ({ ...panel.choice, forced: panel.forced })) },
   };
   const response = await fetch("static/frozen.html").catch(() => null);
