@@ -27,7 +27,7 @@ from schemathesis.checks import content_type_conformance, response_schema_confor
 from regard.serving.api import build_app
 from regard.serving.limits import Limits
 from regard.serving.served import ServedRun, open_runs
-from regard.serving.server import Server, address_of, listen
+from regard.serving.server import Server, listen
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +38,7 @@ TOKEN, ALLOWED = "s3cret", "https://slides.example"
 TRANSFORMER = (
     *("model.encoder.kind=self-attention", "model.decoder.kind=transformer", "model.decoder.layers=2"),
     *("model.attention.kind=multi-head", "model.attention.heads=2"),
+    *(f"model.{side}.positions.{what}" for side in ("encoder", "decoder") for what in ("kind=learned", "longest=19")),
 )
 
 Description = dict[str, Any]
@@ -72,7 +73,7 @@ def serving(app: Any) -> Iterator[int]:
         thread.start()
         try:
             assert started.wait(30)
-            yield int(address_of(listening).rstrip("/").rpartition(":")[2])
+            yield listening.getsockname()[1]
         finally:
             server.should_exit = True
             thread.join()
