@@ -109,6 +109,8 @@ def test_pages_that_were_allowed_may_ask(ask: Ask):
     asked = {"Origin": "https://slides.example", "Authorization": "Bearer s3cret"}
     answer = client.post("/api/translate", json={"texts": ["abc"]}, headers=asked)
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "https://slides.example")
+    answer = client.get("/api/runs", headers={"Origin": "https://slides.example"})
+    assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (401, "https://slides.example")
     asked["Origin"] = "https://other.example"
     assert client.post("/api/translate", json={"texts": ["abc"]}, headers=asked).status_code == 403
 

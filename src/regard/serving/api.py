@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
 from starlette.exceptions import HTTPException
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse
 from starlette.staticfiles import StaticFiles
 
 from regard import __version__
@@ -45,6 +45,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     NOT_NOW: {"model": messages.Problem, "description": "Not done in time; try again after Retry-After."},
 }
 ANYBODY: dict[int | str, dict[str, Any]] = {status: PROBLEMS[status] for status in (401, 403)}
+PLAIN = {"content": {"text/plain": {"schema": {"type": "string"}}}}
 RETRY_AFTER = "1"  # seconds
 CLIENT_GONE = 499  # nobody will see it, but for the metrics
 
@@ -78,9 +79,15 @@ def build_app(
     _add_handlers(app)
     _add_api(app, {run.name: run for run in runs}, limits, desk, metrics)
     _add_page(app)
-    if origins:
-        app.add_middleware(CORSMiddleware, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
     app.add_middleware(Gate, token=token, origins=origins, body_bytes=limits.body_bytes)
+    if origins:  # around the gate: a page that may ask may also read why it is refused
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["Retry-After"],
+        )
     app.add_middleware(Measured, metrics=metrics, paths=MEASURED)
     return app
 
@@ -132,7 +139,8 @@ def _add_api(app: FastAPI, runs: dict[str, ServedRun], limits: Limits, desk: Des
         """Is the server there? It answers at once, however much there is to translate."""
         return JSONResponse({"status": "ok", "version": __version__})
 
-    @app.get("/metrics", response_class=PlainTextResponse, responses=ANYBODY)
+    # Of the class Response: for another one, problems would be described as being of its type, too.
+    @app.get("/metrics", response_class=Response, responses=ANYBODY | {200: PLAIN})
     async def tell_metrics() -> Response:
         """What was done so far, in Prometheus's text format."""
         return Response(metrics.text(desk.waiting), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -176,7 +184,7 @@ def _add_handlers(app: FastAPI) -> None:
         first = error.errors()[0]
         if first["type"] == "json_invalid":
             return _problem(400, f"this is not JSON: at character {first['loc'][-1]}: {first['ctx']['error']}")
-        if first["loc"] == ("body",):
+        if first["loc"] == ("body",) and first["type"] in ("missing", "model_attributes_type"):
             reason = "a JSON object is needed, with the header 'Content-Type: application/json'; /docs describes it"
             return _problem(WRONG, reason)
         told = [f"{_where(each['loc'])}: {each['msg'][0].lower()}{each['msg'][1:]}" for each in error.errors()[:5]]
@@ -184,7 +192,9 @@ def _add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused_by_framework(request: Request, error: HTTPException) -> Response:
-        response = _problem(error.status_code, str(error.detail))
+        unread = error.status_code == 400 and error.__cause__ is not None  # what JSON's parser could not cope with
+        reason = "this is not JSON that can be read" if unread else str(error.detail)
+        response = _problem(error.status_code, reason)
         response.headers.update(error.headers or {})
         return response
 
@@ -202,7 +212,7 @@ def _problem(status: int, reason: str) -> JSONResponse:
 def _where(place: Sequence[Any]) -> str:
     """Such as `texts[2]`."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in place if part != "body"]
-    return "".join(parts).removeprefix(".")
+    return "".join(parts).removeprefix(".") or "the request"
 
 
 def check_texts(texts: Sequence[str], limits: Limits, name: str = "texts", side: str = "") -> None:
