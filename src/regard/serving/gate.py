@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import UserError
 from regard.serving.limits import TOO_LARGE
+from regard.serving.problems import problem
 
 OPEN = ("/healthz", "/docs", "/openapi.json", "/static/")  # what is told without a token
 POLICY = (
@@ -68,17 +69,17 @@ class Gate:
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         host, origin = headers.get("host", "").lower(), headers.get("origin")
         if not self._is_ours(host):
-            return _refuse(403, f"this server is not known as {host!r}; ask by its address, or allow http://{host}")
+            return problem(403, f"this server is not known as {host!r}; ask by its address, or allow http://{host}")
         ours = {f"http://{host}", f"https://{host}", *self.origins}
         if origin is not None and origin.lower() not in ours:
-            return _refuse(403, f"pages from {origin!r} may not ask here; whoever runs the server can allow them")
+            return problem(403, f"pages from {origin!r} may not ask here; whoever runs the server can allow them")
         if scope["method"] != "OPTIONS" and not self._is_open(scope["path"]) and not self._knows(headers):
-            answer = _refuse(401, "a token is needed: send the header 'Authorization: Bearer TOKEN'")
+            answer = problem(401, "a token is needed: send the header 'Authorization: Bearer TOKEN'")
             answer.headers["WWW-Authenticate"] = "Bearer"
             return answer
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > self.body_bytes:
-            return _refuse(TOO_LARGE, self._too_large())
+            return problem(TOO_LARGE, self._too_large())
         return None
 
     def _is_ours(self, host: str) -> bool:
@@ -120,10 +121,6 @@ class Gate:
 
     def _too_large(self) -> str:
         return f"a request may have {self.body_bytes:,} bytes at most; send fewer or shorter texts"
-
-
-def _refuse(status: int, reason: str) -> JSONResponse:
-    return JSONResponse({"detail": reason}, status)
 
 
 def check_origin(origin: str) -> str:

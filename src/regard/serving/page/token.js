@@ -15,9 +15,10 @@ function openDialog(problem) {
   input.value = "";
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.addEventListener("cancel", (event) => event.preventDefault()); // there is nothing to see without
+    dialog.onclose = () => dialog.showModal(); // there is nothing to see without
     dialog.querySelector("form").onsubmit = (event) => {
       event.preventDefault();
+      dialog.onclose = null;
       dialog.close();
       resolve(input.value);
     };
