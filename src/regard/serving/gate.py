@@ -23,7 +23,8 @@ from regard.errors import UserError
 from regard.serving.limits import TOO_LARGE
 from regard.serving.problems import problem
 
-OPEN = ("/healthz", "/docs", "/openapi.json", "/static/")  # what is told without a token
+OPEN = {"/", "/docs", "/openapi.json", "/healthz"}  # what is told without a token, besides the files of the page
+FILES = "/static/"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -64,7 +65,7 @@ class Gate:
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             return await refusal(scope, receive, send_with_headers)
-        await self.app(scope, self._limited(receive, headers), send_with_headers)
+        await self.app(scope, self._limited(receive), send_with_headers)
 
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         host, origin = headers.get("host", "").lower(), headers.get("origin")
@@ -73,7 +74,8 @@ class Gate:
         ours = {f"http://{host}", f"https://{host}", *self.origins}
         if origin is not None and origin.lower() not in ours:
             return problem(403, f"pages from {origin!r} may not ask here; whoever runs the server can allow them")
-        if scope["method"] != "OPTIONS" and not self._is_open(scope["path"]) and not self._knows(headers):
+        is_open = scope["path"] in OPEN or scope["path"].startswith(FILES)
+        if not is_open and not self._knows(headers):
             answer = problem(401, "a token is needed: send the header 'Authorization: Bearer TOKEN'")
             answer.headers["WWW-Authenticate"] = "Bearer"
             return answer
@@ -83,20 +85,13 @@ class Gate:
         return None
 
     def _is_ours(self, host: str) -> bool:
+        """Is it a name that we know, or an address, which nobody can make point elsewhere?"""
         try:
-            name = (urlsplit(f"//{host}").hostname or "").lower()
-            _ = urlsplit(f"//{host}").port
+            parts = urlsplit(f"//{host}")
+            name, _ = parts.hostname or "", parts.port  # which raises if it is no number
+            return name in self.hosts or bool(ip_address(name))
         except ValueError:
             return False
-        if name in self.hosts:
-            return True
-        try:
-            return ip_address(name.split("%")[0]) is not None  # an address cannot be made to point elsewhere
-        except ValueError:
-            return False
-
-    def _is_open(self, path: str) -> bool:
-        return path == "/" or any(path == each or (each[-1] == "/" and path.startswith(each)) for each in OPEN)
 
     def _knows(self, headers: Headers) -> bool:
         if self.token is None:
@@ -105,7 +100,7 @@ class Gate:
         # Headers are read as Latin-1. The comparison takes as long for a nearly right token as for a wrong one.
         return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.token)
 
-    def _limited(self, receive: Receive, headers: Headers) -> Receive:
+    def _limited(self, receive: Receive) -> Receive:
         """Also a body whose length was not told, or not truly, has its limit."""
         received = 0
 
