@@ -40,7 +40,7 @@ export function drawMap(source, output, weights, room) {
     sheet.width,
     sheet.height,
     gridBehind(sheet),
-    weightCells(weights, (row, column) => [sheet.x(column) + GAP / 2, sheet.y(row) + GAP / 2], sheet.cell - GAP),
+    weightCells(weights, (row, column) => [sheet.x(column) + GAP, sheet.y(row) + GAP], sheet.cell - GAP),
     linesBetweenWords(sheet, source, output),
     light,
     shape("g", {}, weightScale(sheet.at(sheet.left, SCALE_WIDTH), sheet.bottom + 14)),
@@ -122,8 +122,8 @@ function gridBehind(sheet) {
     class: "grid",
     x: sheet.at(left, right - left),
     y: top,
-    width: right - left,
-    height: bottom - top,
+    width: right - left + GAP,
+    height: bottom - top + GAP,
   });
 }
 
