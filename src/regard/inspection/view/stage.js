@@ -43,7 +43,9 @@ export function drawStage(label, picture, source, output, onLight) {
       onLight(place.output === null && place.source === null ? null : place);
     });
   }
-  for (const name of ["pointerleave", "blur"]) box.addEventListener(name, () => onLight(null));
+  // A finger leaves as soon as it has touched; what it has touched stays lit.
+  box.addEventListener("pointerleave", (event) => event.pointerType === "touch" || onLight(null));
+  box.addEventListener("blur", () => onLight(null));
   if (picture.pin) {
     box.addEventListener("scroll", () => picture.pin(box.scrollLeft, box.scrollTop));
     box.style.scrollPaddingBlockStart = `${picture.labels.top}px`;

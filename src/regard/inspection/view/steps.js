@@ -58,7 +58,9 @@ export function drawSteps(nodes, step, onStep) {
       if (number !== lit) light(number);
     });
   }
-  for (const name of ["pointerleave", "blur"]) stage.addEventListener(name, () => light(null));
+  // A finger leaves as soon as it has touched; what it has touched stays lit.
+  stage.addEventListener("pointerleave", (event) => event.pointerType === "touch" || light(null));
+  stage.addEventListener("blur", () => light(null));
 
   const controls = element(
     "div",
