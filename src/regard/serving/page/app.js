@@ -118,14 +118,21 @@ function createReading(name, told = {}) {
     askForToken,
     (answer, question) => {
       reading.panel.show(answer, question.texts[0], question.prefix.length);
+      waitOn(reading);
       if (view === "beam" && !question.tree) ask([reading]); // the tab was opened after the question
     },
     (message, isFinal) => {
       if (isFinal) reading.panel.fail(message, reading.prefix.length ? () => force([]) : null);
       else reading.panel.warn(message);
+      waitOn(reading);
     },
   );
   return reading;
+}
+
+/** What has come is not the last word if somebody has typed on. */
+function waitOn({ panel }) {
+  if (pause) panel.wait();
 }
 
 function aboutRun({ description, encoder, decoder, attention, weights }) {
@@ -151,6 +158,7 @@ function askSoon() {
 /** For another text, run or search: what was forced, and which of the best was looked at, belong to the old one. */
 function askAnew() {
   clearTimeout(pause);
+  pause = null;
   for (const reading of readings) {
     reading.prefix = [];
     Object.assign(reading.panel.choice, { rank: 0, step: null });
