@@ -9,12 +9,11 @@ import json
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from copy import deepcopy
 from http.client import HTTPResponse
 from itertools import product
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -27,7 +26,6 @@ from schemathesis.checks import content_type_conformance, response_schema_confor
 from regard.serving.api import build_app
 from regard.serving.limits import Limits
 from regard.serving.served import ServedRun, open_runs
-from regard.serving.server import Server, listen
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +50,7 @@ def runs(trained: Path, trained_brief: Callable[..., Path]) -> list[ServedRun]:
 
 
 @pytest.fixture(scope="module")
-def ports(runs: list[ServedRun]) -> Iterator[dict[str, int]]:
+def ports(runs: list[ServedRun], serving: Callable[..., Any]) -> Iterator[dict[str, int]]:
     """Where servers listen: one for anybody here, one for pages from elsewhere, too, and one that wants a token."""
     guards: dict[str, dict[str, Any]] = {"open": {}, "shared": {"origins": [ALLOWED]}, "guarded": {"token": TOKEN}}
     with ExitStack() as stack:
@@ -62,21 +60,6 @@ def ports(runs: list[ServedRun]) -> Iterator[dict[str, int]]:
         headers = usual(Content_Type="application/json", Content_Length=str(len(body)), Authorization=f"Bearer {TOKEN}")
         for port in ports.values():
             assert send(port, "POST", "/api/translate", headers, body) == 200, "it is well after all that"
-
-
-@contextmanager
-def serving(app: Any) -> Iterator[int]:
-    started = Event()
-    with listen("127.0.0.1", 0) as listening:
-        server = Server(app, 1, started.set)
-        thread = Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            assert started.wait(30)
-            yield listening.getsockname()[1]
-        finally:
-            server.should_exit = True
-            thread.join()
 
 
 def check(status: int, kind: str, body: bytes) -> None:

@@ -1,0 +1,213 @@
+"""The views of the page in a real browser: the map, its lines, its heads, and the beam."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+# --- pointing --------------------------------------------------------------------------------------------
+
+
+def number_in(text: str) -> float:
+    return float(text.rpartition(" ")[2])
+
+
+def test_a_cell_under_the_pointer_lights_its_row_and_column_and_tells_its_weight(window: Any, expect: Any):
+    window.open(run="heads", text="abdae", head=2, layer=1)
+    answer = window.answer("abdae", "heads")
+    best = answer["n_best"][0]
+    panel = window.panel()
+    for output, source in [(0, 0), (2, 4), (len(best["labels"]) - 1, 1)]:
+        window.point_at(output, source)
+        row, column = best["labels"][output], answer["source_labels"][source]
+        expect(panel.locator(".readout")).to_contain_text(f"«{row}» looked at «{column}»: ")
+        assert number_in(panel.locator(".readout").inner_text()) == pytest.approx(
+            best["attention"][0][1][output][source], abs=0.00501
+        )
+        rows, columns = window.labels()
+        for labels, place in ((rows, output), (columns, source)):
+            lit = labels.evaluate_all("(all) => all.map((label) => label.classList.contains('lit'))")
+            assert [number for number, is_lit in enumerate(lit) if is_lit] == [place]
+        expect(panel.locator(".map .frame")).to_have_count(3)
+        frame, name = panel.locator(".map .frame.cell").bounding_box(), columns.nth(source).bounding_box()
+        assert frame["x"] <= name["x"] + name["width"] / 2 <= frame["x"] + frame["width"]
+        expect(panel.locator(".tokens button").nth(output)).to_have_class("token lit")
+
+
+def test_a_label_under_the_pointer_tells_the_strongest_of_its_row_or_column(window: Any, expect: Any):
+    window.open(run="heads", text="abd", layer=1, head=2)
+    answer = window.answer("abd", "heads")
+    weights = answer["n_best"][0]["attention"][0][1]
+    labels, source_labels = answer["n_best"][0]["labels"], answer["source_labels"]
+    readout, lit = window.panel().locator(".readout"), window.panel().locator(".map .token.lit")
+
+    window.point_at(1, None)
+    strongest = max(range(len(source_labels)), key=lambda place: weights[1][place])
+    expect(readout).to_contain_text(f"«{labels[1]}» looked at «{source_labels[strongest]}» {weights[1][strongest]:.2f}")
+    expect(lit).to_have_count(1)
+    expect(window.panel().locator(".map .frame")).to_have_count(1)
+
+    window.point_at(None, 2)
+    column = [row[2] for row in weights]
+    strongest = max(range(len(labels)), key=lambda place: column[place])
+    expect(readout).to_contain_text(f"«d» was looked at by «{labels[strongest]}» {column[strongest]:.2f}")
+    expect(lit).to_have_count(1)
+
+
+def test_nothing_is_lit_when_the_pointer_has_left(window: Any, expect: Any):
+    window.open(text="abc")
+    window.point_at(1, 1)
+    expect(window.panel().locator(".lit")).to_have_count(3)
+    window.page.mouse.move(5, 5)
+    expect(window.panel().locator(".lit, .frame")).to_have_count(0)
+    expect(window.panel().locator(".readout")).to_be_empty()
+
+
+def test_a_word_under_the_pointer_lights_its_row(window: Any, expect: Any):
+    window.open(text="abc")
+    window.panel().locator(".tokens button").nth(2).hover()
+    rows, _ = window.labels()
+    expect(rows.nth(2)).to_have_class("token lit")
+    expect(window.panel().locator(".readout")).to_contain_text("«c» looked at «c»")
+
+
+def test_lines_are_as_thick_as_their_weights(window: Any, expect: Any):
+    window.open(run="heads", text="abdae", layer=1, head=2)
+    window.panel().get_by_role("tab", name="Lines").click()
+    weights = window.answer("abdae", "heads")["n_best"][0]["attention"][0][1]
+    widths = "(lines) => lines.map((line) => parseFloat(line.style.strokeWidth) / 14).sort()"
+    drawn = window.panel().locator(".lines .line")
+    assert drawn.evaluate_all(widths) == pytest.approx(sorted(weight for row in weights for weight in row), abs=1e-6)
+    assert ("view", "lines") in window.told()
+
+    labels = window.panel().locator(".lines .token")
+    labels.nth(len(weights[0]) + 1).hover()
+    assert window.panel().locator(".lines .lit.line").evaluate_all(widths) == pytest.approx(
+        sorted(weights[1]), abs=1e-6
+    )
+
+
+def test_a_small_map_can_be_chosen(window: Any, expect: Any):
+    window.open(run="heads", text="abd")
+    attention = window.answer("abd", "heads")["n_best"][0]["attention"]
+    readout = window.panel().locator(".readout")
+
+    window.point_at(1, 2)
+    expect(readout).to_have_text(text_that_ends_with(sum(head[1][2] for layer in attention for head in layer) / 6))
+    expect(window.panel().get_by_role("radio")).to_have_count(7)
+    expect(window.panel().get_by_role("radio", name="mean of all")).to_be_checked()
+    window.panel().get_by_text("head 2").nth(2).click()
+    expect(window.panel().get_by_role("radio", name="layer 3 · head 2")).to_be_checked()
+    window.point_at(1, 2)
+    expect(readout).to_have_text(text_that_ends_with(attention[2][1][1][2]))
+    assert {("layer", "3"), ("head", "2")} <= set(window.told())
+
+
+def text_that_ends_with(weight: float) -> Any:
+    return re.compile(f": {weight:.2f}$")
+
+
+# --- the beam --------------------------------------------------------------------------------------------
+
+
+def score(value: float) -> str:
+    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
+
+
+def step_in_words(tree: list[dict[str, Any]], step: int, steps: int) -> str:
+    text = f"Step {step} of {steps}."
+    for fate in ("kept", "finished", "cut off", "pruned"):
+        members = [
+            f"«{node['label']}» {score(node['score'])}"
+            for node in tree
+            if (node["length"], node["fate"]) == (step, fate)
+        ]
+        more = f" and {len(members) - 5} more" if len(members) > 5 else ""
+        text += f" {fate.capitalize()}: {', '.join(members[:5])}{more}." if members else ""
+    return text
+
+
+@pytest.fixture
+def beam(window: Any, babble_name: str) -> tuple[Any, list[dict[str, Any]]]:
+    """The open tab of a beam in which there is all that there can be, and the tree that the API tells."""
+    tree = window.answer("attention attention", babble_name, beam=3)["tree"]
+    assert {node["fate"] for node in tree} == {"kept", "finished", "cut off", "pruned"}
+    window.open(run=babble_name, text="attention attention", beam=3)
+    window.panel().get_by_role("tab", name="Beam").click()
+    window.expect(window.panel().locator(".tree")).to_be_visible()
+    return window, tree
+
+
+def test_every_hypothesis_of_the_beam_has_its_box(beam: Any):
+    window, tree = beam
+    boxes = (
+        window.panel()
+        .locator(".tree .node[data-number]")
+        .evaluate_all(
+            """(all) => all.map((box) => [
+          box.querySelector("title").textContent,
+          box.querySelector(".score").textContent,
+          box.querySelector(".rank")?.textContent ?? null,
+          [...box.classList].at(-1),
+        ])"""
+        )
+    )
+    for node, (token, told_score, rank, look) in zip(tree, boxes, strict=True):
+        assert (token, told_score) == (node["token"], score(node["score"]))
+        assert rank == (f"#{node['rank']}" if node["rank"] else None)
+        assert look == node["fate"].replace(" ", "-") or (node["fate"], look) == ("kept", "best")
+    assert sum(rank is not None for _, _, rank, _ in boxes) == 3
+    places = (
+        window.panel()
+        .locator(".tree .node[data-number] rect:first-child")
+        .evaluate_all("(all) => all.map((box) => box.x.baseVal.value)")
+    )
+    assert len(set(places)) == max(node["length"] for node in tree)
+    assert all(places[node["parent"]] < place for node, place in zip(tree, places, strict=True) if node["parent"])
+
+
+def test_the_beam_is_followed_step_by_step_forward_and_back(beam: Any, expect: Any):
+    window, tree = beam
+    panel, steps = window.panel(), max(node["length"] for node in tree)
+    shown = panel.locator(".tree .node[data-number]:not(.later)")
+    words, counter = panel.locator(".readout:visible"), panel.locator(".counter")
+
+    def stands_at(step: int) -> None:
+        expect(counter).to_have_text(f"step {step} of {steps}")
+        expect(panel.get_by_role("slider")).to_have_value(str(step))
+        expect(shown).to_have_count(sum(node["length"] <= step for node in tree))
+        expect(words).to_have_text(step_in_words(tree, step, steps) if step else re.compile("Before the first step"))
+        assert dict(window.told()).get("step") == (None if step == steps else str(step))
+
+    stands_at(steps)
+    panel.get_by_role("button", name="first step").click()
+    stands_at(0)
+    for step in range(1, steps + 1):
+        panel.get_by_role("button", name="one step forward").click()
+        stands_at(step)
+    panel.get_by_role("button", name="one step back").click()
+    stands_at(steps - 1)
+    panel.get_by_role("slider").fill("2")
+    stands_at(2)
+    panel.get_by_role("button", name="last step").click()
+    stands_at(steps)
+
+
+def test_a_hypothesis_under_the_pointer_tells_its_way_score_and_fate(beam: Any, expect: Any):
+    window, tree = beam
+    number, node = next((place, node) for place, node in enumerate(tree) if node["rank"] == 2)
+    window.panel().locator(f".node[data-number='{number}']").hover()
+    way = [number]
+    while (parent := tree[way[0]]["parent"]) is not None:
+        way.insert(0, parent)
+    labels = " ".join(f"«{tree[place]['label']}»" for place in way)
+    expect(window.panel().locator(".readout:visible")).to_have_text(
+        f"{labels} · score {score(node['score'])} · finished · #2 of the results"
+    )
+    lit = window.panel().locator(".node.lit").evaluate_all("(all) => all.map((box) => Number(box.dataset.number))")
+    assert lit == way
