@@ -187,8 +187,8 @@ def test_what_changes_is_read_aloud(window: Any, expect: Any):
 def test_nothing_is_wider_than_a_phone(new_window: Callable[..., Any], expect: Any, babble_name: str, view: str):
     phone = new_window(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     long = " ".join(["attention", "注意機構で翻訳する文章", "donaudampfschifffahrtsgesellschaft" * 3] * 4)
-    for text, runs in (("abde", ("heads", "copies")), (long, (babble_name, babble_name))):
-        phone.open(run=runs[0], other=runs[1], text=text, beam=3, view=view)
+    for text, run, other in (("abde", "heads", "copies"), ("abcde" * 9, "copies", "blind"), (long, babble_name, "")):
+        phone.open(run=run, other=other, text=text, beam=3, view=view)
         expect(phone.page.locator(".stage").first).to_be_visible()
         phone.panel().locator(".tokens button").last.click()
         expect(phone.page.get_by_role("listbox")).to_be_visible()

@@ -244,6 +244,13 @@ def test_a_saved_page_can_be_saved_again(saved: Any, new_window: Callable[..., A
     assert alone.page.locator("#panels").inner_html() == before
 
 
+def test_without_a_translation_no_page_is_saved(window: Any, expect: Any):
+    window.provoked.append("422")
+    window.open(text="xyz")
+    window.page.get_by_role("button", name="Save as HTML").click()
+    expect(window.page.get_by_role("status")).to_have_text("There is no translation to save.")
+
+
 def test_a_notebook_shows_a_map_that_answers(window: Any, trained: Path, expect: Any):
     (translation,) = regard.load(trained).translate(["abc"])
     window.page.set_content(f"<!DOCTYPE html>{translation._repr_html_()}")
