@@ -314,7 +314,12 @@ def test_a_token_in_the_address_is_taken_and_not_passed_on(guarded: Any, expect:
     expect(guarded.panel().locator(".translation")).to_have_text("abc")
     assert guarded.told() == [("text", "abc"), ("run", "copies")]
     assert TOKEN not in copied_link(guarded)
-    assert TOKEN not in guarded.page.evaluate("JSON.stringify(history.state) + location.href")
+
+
+def test_a_wrong_token_in_the_address_is_taken_as_well(guarded: Any, expect: Any):
+    guarded.page.goto(f"{guarded.address}#token=wrong&text=abc")
+    expect(guarded.page.locator("#token-problem")).to_contain_text("a token is needed")
+    assert guarded.told() == [("text", "abc")]
 
 
 # --- the description of the API --------------------------------------------------------------------------
