@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -22,13 +22,12 @@ from regard.data import Codec
 from regard.runs import MODEL, Run, weights_of
 from regard.serving.api import build_app
 from regard.serving.limits import Limits
-from regard.serving.served import ServedRun, examples_for, open_runs
+from regard.serving.served import ServedRun, open_runs
 from regard.serving.server import Server, listen
 from regard.tasks.learned import LearnedNotation
 from regard.tasks.parallel import Files
 from regard.text import Vocabulary
 from regard.text.tokenizers import Spaced
-from regard.translator import Translator, load
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page
@@ -94,7 +93,7 @@ def babble_name() -> str:
 
 
 @pytest.fixture(scope="session")
-def babble(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+def babble(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that reads and says words of many scripts, the hostile one above all. Nobody has taught it anything."""
     task = Files.model_validate({"train": "train", "validation": "validation", "text": {"unit": "words"}})
     small = {"encoder": {"size": 8, "embedding": 8}, "decoder": {"size": 8, "embedding": 8}}
@@ -110,22 +109,17 @@ def babble(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     biases[Vocabulary.end] = 2.0
     run = Run.create(tmp_path_factory.mktemp("runs") / "babble", experiment, codec)
     run.write_tensors(MODEL, weights, {})
-    translator = load(run.path)
-    notation = translator.codec.notation
-    notation.source = notation.target = Spaced()  # what stands between spaces is one token, whatever marks it has
-    return translator
+    return run.path
 
 
 @pytest.fixture(scope="session")
-def served(trained: Path, trained_brief: Callable[..., Path], babble: Translator, babble_name: str) -> list[ServedRun]:
+def served(trained: Path, trained_brief: Callable[..., Path], babble: Path, babble_name: str) -> list[ServedRun]:
     """One that is sure of what it says, one with layers and heads, one without attention, and one that is strange."""
-    translators = {
-        "copies": load(trained),
-        "heads": load(trained_brief(*HEADS)),
-        "blind": load(trained_brief("model.attention.kind=none")),
-        babble_name: babble,
-    }
-    return [ServedRun(name, each, examples_for(each)) for name, each in translators.items()]
+    runs = open_runs([trained, trained_brief(*HEADS), trained_brief("model.attention.kind=none"), babble])
+    notation = runs[-1].translator.codec.notation
+    notation.source = notation.target = Spaced()  # what stands between spaces is one token, whatever marks it has
+    names = ("copies", "heads", "blind", babble_name)
+    return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
 
 # --- a browser -------------------------------------------------------------------------------------------

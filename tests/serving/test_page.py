@@ -191,6 +191,7 @@ def test_two_runs_read_the_same_text_side_by_side(window: Any, expect: Any):
             panel = window.panel(number)
             expect(panel.get_by_role("heading")).to_have_text(run)
             expect(panel.locator(".translation")).to_have_text(window.answer(text, run)["text"])
+            assert window.names(window.labels(number)[1]) == [*text, "<end>"]
     boxes = [window.panel(number).bounding_box() for number in (0, 1)]
     assert boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
     assert boxes[0]["y"] == boxes[1]["y"]
@@ -226,7 +227,17 @@ def test_a_run_without_attention_says_so(window: Any, expect: Any):
 def test_what_one_run_cannot_read_another_may_still_answer(window: Any, expect: Any, babble_name: str):
     window.provoked.append("422")
     window.open(text="abc", other=babble_name)
-    window.type("attention")
+    held: list[Any] = []
+
+    def hold_the_first_run(route: Any) -> None:
+        held.append(route) if route.request.post_data_json["run"] == "copies" else route.continue_()
+
+    window.page.route("**/api/translate", hold_the_first_run)
+    window.page.locator("#text").fill("attention")
+    expect(window.panel(1)).to_have_attribute("aria-busy", "false")
+    held[0].continue_()
+    window.settle()
+    window.page.unroute("**/api/translate")
     expect(window.panel(0).get_by_role("alert")).to_contain_text("this task was not trained on the character 't'")
     expect(window.panel(0).locator(".translation")).to_be_hidden()
     expect(window.panel(1).locator(".translation")).to_have_text(window.answer("attention", babble_name)["text"])
