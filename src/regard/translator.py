@@ -200,11 +200,15 @@ class Translator:
         ]
         return grow(found, beam, self.codec.target_vocabulary, ranks)
 
+    def at_once(self, width: int = 1) -> int:
+        """How many texts are searched for together with a beam of that width."""
+        wanted = self.experiment.decoding.batch_size
+        return max(1, min(wanted, wanted * FULL_WIDTH // width))
+
     def _batches(self, lengths: dict[int, int], width: int = 1) -> Iterator[list[int]]:
         """The keys of `lengths`, those of like length together; the wider the beam, the fewer at once."""
         by_length = sorted(lengths, key=lambda key: lengths[key])
-        wanted = self.experiment.decoding.batch_size
-        size = max(1, min(wanted, wanted * FULL_WIDTH // width))
+        size = self.at_once(width)
         return (by_length[begin : begin + size] for begin in range(0, len(by_length), size))
 
     def _question(

@@ -16,7 +16,8 @@ from starlette.testclient import TestClient
 import regard
 from regard.search import Search
 from regard.serving import messages
-from regard.serving.work import Scoring, Translating
+from regard.serving.desk import Desk
+from regard.serving.work import Scoring, write_json
 from regard.translator import Translator
 
 Ask = Callable[..., TestClient]
@@ -120,14 +121,20 @@ def test_runs_are_told_and_chosen_by_name(ask: Ask, trained: Path, heads: Path):
         ({"texts": ["a", 1]}, 422, "texts[1]: input should be a valid string"),
         ({"texts": ["a"], "beam": 0}, 422, "beam: input should be greater than or equal to 1"),
         ({"texts": ["a"], "beam": "5"}, 422, "beam: input should be a valid integer"),
-        ({"texts": ["a"], "bema": 5}, 422, "bema: extra inputs are not permitted"),
+        (
+            {"texts": ["a"], "bema": 5},
+            422,
+            "bema: there is no such field; did you mean 'beam'\\? choices: texts, run, .*",
+        ),
+        ({"texts": ["a"], "prefix": 5}, 422, "prefix: should be a text, or a list of tokens"),
+        ({"texts": ["a"], "prefix": ["a", 5]}, 422, "prefix: should be a text, or a list of tokens"),
         ({}, 422, "texts: field required"),
         ([], 422, "a JSON object is needed, with the header 'Content-Type: application/json'; /docs describes it"),
     ],
     ids=lambda value: json.dumps(value)[:40] if isinstance(value, (dict, list)) else None,
 )
 def test_what_is_too_much_or_wrong_is_refused_with_a_reason(ask: Ask, wanted: Any, status: int, detail: str):
-    answer = ask(texts=4, text_characters=10, beam=6).post("/api/translate", json=wanted)
+    answer = ask(texts=4, characters=10, beam=6).post("/api/translate", json=wanted)
     assert answer.status_code == status
     told = answer.json()["detail"]
     assert told == detail or re.fullmatch(detail, told), told
@@ -136,7 +143,7 @@ def test_what_is_too_much_or_wrong_is_refused_with_a_reason(ask: Ask, wanted: An
 
 @pytest.mark.parametrize("name", ["source", "target"])
 def test_pairs_have_the_same_limits(ask: Ask, name: str):
-    client = ask(texts=4, text_characters=10)
+    client = ask(texts=4, characters=10)
     pair = {"source": "a", "target": "a"}
     answer = client.post("/api/score", json={"pairs": [pair, pair | {name: "a" * 11}]})
     assert answer.status_code == 413
@@ -147,29 +154,51 @@ def test_pairs_have_the_same_limits(ask: Ask, name: str):
 
 
 def test_what_would_take_too_much_memory_is_refused(ask: Ask):
-    client = ask(numbers=2_000)
-    answer = translate(client, "abcde", beam=20)  # of 20 hypotheses, where each of 22 tokens looks among 6
+    client = ask(memory=0.6)
+    answer = translate(client, "abcde", beam=20, n_best=20)
+    assert answer.status_code == 200
+    answer = translate(client, *["abcde"] * 30, beam=20, n_best=20)
     assert answer.status_code == 413
-    assert answer.json()["detail"] == (
-        "this takes about 2,640 numbers in memory, and 2,000 are allowed; "
-        "ask for fewer or shorter texts at once, or for a narrower beam"
+    assert re.fullmatch(
+        r"this may take \d+ megabytes of memory, and 1 are allowed; ask for fewer or shorter texts, a narrower beam, "
+        r"or less to be told of them",
+        answer.json()["detail"],
     )
-    assert translate(client, "abcde", beam=15).status_code == 200
-    assert translate(client, *["abcde"] * 30).status_code == 413
-    assert translate(client, "abcde", min_length=900).status_code == 413
-    assert translate(client, "abcde", beam=10, n_best=5, alternatives=1).status_code == 413
+    assert translate(client, "abcde", min_length=900).status_code == 200
+    for more in ({"beam": 5, "n_best": 5}, {"attention": True}, {"alternatives": 9}, {"beam": 9, "tree": True}):
+        assert translate(client, "abcde", min_length=900, **more).status_code == 413, more
 
 
-def test_the_memory_of_heads_counts(ask: Ask, heads: Path, trained: Path):
-    runs = {name: Translating(open_run(path), Search()) for name, path in (("one", trained), ("four", heads))}
-    assert runs["four"].numbers(["abc"]) == 4 * runs["one"].numbers(["abc"]) > 0
+def test_a_wrong_item_among_many_is_told_alone_and_at_once(ask: Ask):
+    client = ask()
+    for field, many in (("texts", [1] * 10**5), ("prefix", [1] * 10**5), ("pairs", [1] * 10**5)):
+        path = "/api/score" if field == "pairs" else "/api/translate"
+        answer = client.post(path, json={"texts": [], field: many} if field != "pairs" else {field: many})
+        assert answer.status_code == 422
+        assert answer.json()["detail"].count(field) == 1
+    answer = client.post("/api/translate", json={"texts": [], **{f"x{number}": 1 for number in range(10**4)}})
+    assert answer.json()["detail"].startswith("x0: there is no such field; choices: texts, run, beam")
 
 
-def open_run(path: Path) -> Any:
-    from regard.serving.served import open_runs
+def test_a_dead_desk_is_no_good_health(ask: Ask, monkeypatch: pytest.MonkeyPatch):
+    client = ask()
+    assert client.head("/healthz").status_code == 200
+    monkeypatch.setattr(Desk, "is_open", False)
+    assert client.get("/healthz").status_code == 503
 
-    (run,) = open_runs([path])
-    return run
+
+def test_the_description_says_whether_a_token_is_needed(ask: Ask):
+    for token, schemes in ((None, {}), ("s3cret", {"HTTPBearer"})):
+        told = ask(token=token).get("/openapi.json").json()
+        assert set(told["components"].get("securitySchemes", {})) == set(schemes)
+        for path, operations in told["paths"].items():
+            for operation in operations.values():
+                assert bool(operation.get("security")) == (token is not None and path != "/healthz")
+
+
+def test_large_answers_are_written_as_json_writes_them():
+    value = {"a": [[1.5, 2e-6], [0.0]], "b": [], "c": [{"d": None, "«": "\u2028</script>"}], "e": [(1, 2)], "f": "x"}
+    assert json.loads(write_json(value)) == json.loads(json.dumps(value))
 
 
 @pytest.mark.parametrize(
@@ -247,7 +276,7 @@ def test_health_answers_while_the_model_is_at_work_and_what_waits_is_done_togeth
 
 
 def test_a_full_queue_and_a_slow_model_are_told(ask: Ask, monkeypatch: pytest.MonkeyPatch):
-    slow, client = Slow(monkeypatch), ask(queue=2, texts=2, seconds=0.3)
+    slow, client = Slow(monkeypatch), ask(waiting=2, texts=2, seconds=0.3)
 
     def ask_once(number: int) -> Any:
         if number:
@@ -265,7 +294,7 @@ def test_a_full_queue_and_a_slow_model_are_told(ask: Ask, monkeypatch: pytest.Mo
 
 
 def test_a_decoder_without_end_is_stopped_when_its_time_is_over(ask: Ask, trained: Path):
-    client = ask(seconds=0.2, numbers=10**12)
+    client = ask(seconds=0.2, memory=10**6)
     answer = translate(client, "abc", min_length=1000, beam=50)
     assert answer.status_code == 503
     began = time.monotonic()
@@ -319,7 +348,7 @@ def test_the_description_names_every_answer(ask: Ask):
     told = ask().get("/openapi.json").json()
     assert set(told["paths"]) == {"/api/translate", "/api/score", "/api/runs", "/healthz", "/metrics"}
     assert set(told["paths"]["/api/translate"]["post"]["responses"]) == {
-        *("200", "400", "401", "403", "413", "422", "429", "503")
+        *("200", "400", "401", "403", "408", "413", "422", "429", "503")
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from regard.serving.desk import AbandonedError, Desk
+from regard.serving.desk import AbandonedError, Desk, Extent
 from regard.serving.limits import Limits, RefusedError
 
 
@@ -23,6 +23,9 @@ class Doubling:
     begun: Event = field(default_factory=Event, compare=False)
     let_go: Event = field(default_factory=Event, compare=False)
     threads: set[int] = field(default_factory=set, compare=False)
+
+    def megabytes(self, extent: Extent) -> float:
+        return extent.items * extent.source
 
     def do(self, items: Sequence[int]) -> list[int]:
         self.batches.append(list(items))
@@ -46,6 +49,10 @@ def run(visit: Callable[[Desk], Coroutine[Any, Any, None]], **limits: Any) -> li
     return observed
 
 
+async def ask(desk: Desk, work: Any, items: Sequence[int], length: int = 1) -> list[int]:
+    return await desk.ask(work, items, Extent(len(items), length, length))
+
+
 async def begun(work: Doubling) -> None:
     assert await asyncio.to_thread(work.begun.wait, 10)
 
@@ -59,9 +66,9 @@ def test_what_arrives_during_work_is_then_done_together_and_each_gets_its_own():
     work = Doubling()
 
     async def visit(desk: Desk) -> None:
-        first = asyncio.ensure_future(desk.ask(work, [1], 0))
+        first = asyncio.ensure_future(ask(desk, work, [1]))
         await begun(work)
-        others = [asyncio.ensure_future(desk.ask(work, list(range(n)), 0)) for n in (2, 0, 3, 1)]
+        others = [asyncio.ensure_future(ask(desk, work, list(range(n)))) for n in (2, 0, 3, 1)]
         await queued(desk, 6)
         work.let_go.set()
         assert await first == [2]
@@ -75,16 +82,20 @@ def test_what_arrives_during_work_is_then_done_together_and_each_gets_its_own():
 
 
 @pytest.mark.parametrize(
-    ("limits", "numbers", "expected"),
-    [({"batch": 2, "texts": 2}, 0, [[0], [1, 2], [3, 4], [5]]), ({"numbers": 30}, 10, [[0], [1, 2, 3], [4, 5]])],
+    ("limits", "lengths", "expected"),
+    [
+        ({"batch": 2}, [1] * 6, [[0], [1, 2], [3, 4], [5]]),
+        ({"memory": 30}, [10] * 6, [[0], [1, 2, 3], [4, 5]]),
+        ({"memory": 30}, [1, 1, 10, 20, 1, 1], [[0], [1, 2, 4], [3], [5]]),  # the longest is what all are padded to
+    ],
 )
-def test_a_batch_has_its_limits(limits: dict[str, int], numbers: int, expected: list[list[int]]):
+def test_a_batch_has_its_limits(limits: dict[str, int], lengths: list[int], expected: list[list[int]]):
     work = Doubling()
 
     async def visit(desk: Desk) -> None:
-        first = asyncio.ensure_future(desk.ask(work, [0], numbers))
+        first = asyncio.ensure_future(ask(desk, work, [0], lengths[0]))
         await begun(work)
-        others = [asyncio.ensure_future(desk.ask(work, [n], numbers)) for n in range(1, 6)]
+        others = [asyncio.ensure_future(ask(desk, work, [n], lengths[n])) for n in range(1, 6)]
         await queued(desk, 5)
         work.let_go.set()
         await asyncio.gather(first, *others)
@@ -98,10 +109,10 @@ def test_other_work_waits_its_turn_and_the_oldest_comes_first():
     other.let_go.set()
 
     async def visit(desk: Desk) -> None:
-        asked = [asyncio.ensure_future(desk.ask(one, [0], 0))]
+        asked = [asyncio.ensure_future(ask(desk, one, [0]))]
         await begun(one)
         for number, work in enumerate((other, one, other, one), start=1):
-            asked.append(asyncio.ensure_future(desk.ask(work, [number], 0)))
+            asked.append(asyncio.ensure_future(ask(desk, work, [number])))
             await queued(desk, number)
         one.let_go.set()
         assert await asyncio.gather(*asked) == [[0], [2], [4], [6], [8]]
@@ -114,9 +125,9 @@ def test_nobody_fails_for_what_somebody_else_has_asked():
     work = Doubling()
 
     async def visit(desk: Desk) -> None:
-        first = asyncio.ensure_future(desk.ask(work, [0], 0))
+        first = asyncio.ensure_future(ask(desk, work, [0]))
         await begun(work)
-        others = [asyncio.ensure_future(desk.ask(work, items, 0)) for items in ([1], [12, 13], [2])]
+        others = [asyncio.ensure_future(ask(desk, work, items)) for items in ([1], [12, 13], [2])]
         await queued(desk, 4)
         work.let_go.set()
         one, bad, two = await asyncio.gather(*others, return_exceptions=True)
@@ -127,35 +138,83 @@ def test_nobody_fails_for_what_somebody_else_has_asked():
     assert work.batches == [[0], [1, 12, 13, 2], [1], [12, 13], [2]]
 
 
+def test_who_has_gone_is_not_done_alone_either():
+    work = Doubling()
+
+    async def visit(desk: Desk) -> None:
+        first = asyncio.ensure_future(ask(desk, work, [0]))
+        await begun(work)
+        bad, gone, kept = [asyncio.ensure_future(ask(desk, work, [item])) for item in (13, 1, 2)]
+        await queued(desk, 3)
+        work.let_go.set()
+        await first
+        work.let_go.clear()
+        while len(work.batches) < 2:
+            await asyncio.sleep(0.001)
+        gone.cancel()
+        await asyncio.sleep(0)
+        work.let_go.set()
+        assert await kept == [4]
+        with pytest.raises(ValueError, match="not this one"):
+            await bad
+
+    run(visit)
+    assert work.batches in ([[0], [13, 1, 2], [13], [2]], [[0], [13, 1, 2], [13], [1], [2]])
+    assert len(work.batches) == 4 or work.batches[3] == [1], "unless it was done before its asker had gone"
+
+
+def test_want_of_memory_is_told_as_such_and_nothing_ends_the_desk():
+    class Starved(Doubling):
+        def do(self, items: Sequence[int]) -> list[int]:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    def broken(texts: int, seconds: float) -> None:
+        raise KeyError("nobody expects this")
+
+    async def visit(desk: Desk) -> None:
+        with pytest.raises(MemoryError):
+            await ask(desk, Starved(), [0])
+        desk.observe = broken
+        work = Doubling()
+        work.let_go.set()
+        with pytest.raises(RefusedError):
+            await ask(desk, work, [1])
+        desk.observe = lambda texts, seconds: None
+        assert desk.is_open
+        assert await ask(desk, work, [1]) == [2]
+
+    run(visit, seconds=0.3)
+
+
 def test_a_full_queue_refuses():
     work = Doubling()
 
     async def visit(desk: Desk) -> None:
-        first = asyncio.ensure_future(desk.ask(work, [0], 0))
+        first = asyncio.ensure_future(ask(desk, work, [0]))
         await begun(work)
-        second = asyncio.ensure_future(desk.ask(work, [1, 2, 3], 0))
+        second = asyncio.ensure_future(ask(desk, work, [1, 2, 3]))
         await queued(desk, 3)
         with pytest.raises(RefusedError, match=r"3 texts are waiting, and at most 4 may; try again") as error:
-            await desk.ask(work, [4, 5], 0)
+            await ask(desk, work, [4, 5])
         assert error.value.status == 429
-        third = asyncio.ensure_future(desk.ask(work, [4], 0))
+        third = asyncio.ensure_future(ask(desk, work, [4]))
         await queued(desk, 4)
         work.let_go.set()
         assert await asyncio.gather(first, second, third) == [[0], [2, 4, 6], [8]]
 
-    run(visit, queue=4, texts=4)
+    run(visit, waiting=4, texts=4)
 
 
 def test_what_takes_too_long_is_given_up_and_not_done():
     work = Doubling()
 
     async def visit(desk: Desk) -> None:
-        first = asyncio.ensure_future(desk.ask(work, [0], 0))
+        first = asyncio.ensure_future(ask(desk, work, [0]))
         await begun(work)
         with pytest.raises(RefusedError, match=r"no answer within 0\.05 seconds") as error:
-            await desk.ask(work, [1], 0)
+            await ask(desk, work, [1])
         assert error.value.status == 503
-        assert desk.waiting == 0, "nobody waits for it"
+        assert (desk.waiting, list(desk._queue)) == (0, []), "nobody waits for it"
         with pytest.raises(RefusedError):
             await first
         work.let_go.set()
@@ -181,13 +240,13 @@ def test_work_that_nobody_waits_for_is_told_to_end():
                     raise
 
     async def visit(desk: Desk) -> None:
-        endless = asyncio.ensure_future(desk.ask(Endless(desk), [0], 0))
+        endless = asyncio.ensure_future(ask(desk, Endless(desk), [0]))
         assert await asyncio.to_thread(started.wait, 10)
         endless.cancel()
         assert await asyncio.to_thread(heard.wait, 10)
         work = Doubling()
         work.let_go.set()
-        assert await desk.ask(work, [4], 0) == [8], "and then the next is done"
+        assert await ask(desk, work, [4]) == [8], "and then the next is done"
 
     run(visit)
 
@@ -196,7 +255,7 @@ def test_a_desk_that_closes_finishes_what_is_there():
     work = Doubling()
 
     async def visit(desk: Desk) -> None:
-        asked = [asyncio.ensure_future(desk.ask(work, [number], 0)) for number in range(3)]
+        asked = [asyncio.ensure_future(ask(desk, work, [number])) for number in range(3)]
         await begun(work)
         closing = asyncio.ensure_future(asyncio.to_thread(desk.close))
         await asyncio.sleep(0.01)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 EXAMPLES = 300  # of each kind, for each of the two operations that have something to choose
 AS_DESCRIBED = [status_code_conformance, content_type_conformance, response_schema_conformance]
-LIMITS = Limits(text_characters=50, texts=7, beam=11)
+LIMITS = Limits(characters=50, texts=7, beam=11)
 TOKEN, ALLOWED = "s3cret", "https://slides.example"
 TRANSFORMER = (
     *("model.encoder.kind=self-attention", "model.decoder.kind=transformer", "model.decoder.layers=2"),
@@ -163,7 +163,7 @@ BODIES = [
     *(b'{"texts": ["abc"]', b'{"texts": ["abc"]}}', b'{"texts": ["abc"],}', b"{'texts': ['abc']}"),
     b'\xef\xbb\xbf{"texts": ["abc"], "x": 1}',
     '{"texts": ["abc"], "x": 1}'.encode("utf-16"),
-    b'{"texts": ["' + b"a" * (LIMITS.text_characters + 1) + b'"]}',
+    b'{"texts": ["' + b"a" * (LIMITS.characters + 1) + b'"]}',
     b'{"texts": ["\xff"]}',
     b'{"texts": ["\xed\xa0\x80"]}',
     *(b'{"texts": ["\\ud800"]}', b'{"texts": ["abc"], "run": "\\ud800"}', b'{"texts": ["abc"], "\\udfff": 1}'),

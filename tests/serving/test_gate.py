@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import socket
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from regard.errors import UserError
+from regard.serving.api import build_app
+from regard.serving.endpoints import Endpoints
 from regard.serving.gate import check_origin
+from regard.serving.limits import Limits
+from regard.serving.served import open_runs
 
 Ask = Callable[..., TestClient]
 JSON = {"Content-Type": "application/json"}
@@ -148,7 +155,7 @@ def test_the_name_of_an_allowed_page_is_ours(ask: Ask):
 
 @pytest.mark.parametrize("told", [True, False])
 def test_a_body_has_its_limit_whatever_it_says_of_itself(ask: Ask, told: bool):
-    client = ask(text_characters=10, texts=1)
+    client = ask(characters=10, texts=1)
     most = 2 * (12 * 10 + 100) + 100_000
     body = b'{"texts": ["abc"]}'.ljust(most)
     assert client.post("/api/translate", content=body, headers=JSON).status_code == 200
@@ -159,12 +166,43 @@ def test_a_body_has_its_limit_whatever_it_says_of_itself(ask: Ask, told: bool):
     assert answer.json() == {"detail": f"a request may have {most:,} bytes at most; send fewer or shorter texts"}
 
 
+def test_a_body_that_does_not_come_is_not_waited_for(trained: Path):
+    app = build_app(open_runs([trained]), Limits(seconds=0.05))
+    parts = [{"type": "http.request", "body": b'{"texts": ', "more_body": True}]
+    told: list[Any] = []
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/api/translate", "headers": headers, "query_string": b""}
+
+    async def receive() -> Any:
+        return parts.pop() if parts else await asyncio.sleep(60)
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    asyncio.run(asyncio.wait_for(app(scope, receive, send), 10))
+    assert told[0]["status"] == 408
+    assert b"the request was not complete within 0.05 seconds" in told[1]["body"]
+
+
+def test_what_nobody_has_thought_of_has_the_same_headers(ask: Ask, monkeypatch: pytest.MonkeyPatch):
+    client = ask()
+    monkeypatch.setattr(Endpoints, "_run", lambda self, name: 1 / 0)
+    answer = client.post("/api/translate", json={"texts": ["abc"]})
+    assert answer.status_code == 500
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert 'status="500"' in client.get("/metrics").text
+
+
 @pytest.mark.parametrize(
     ("origin", "expected"),
     [
         ("https://example.org", "https://example.org"),
         ("http://LOCALHOST:3000/", "http://localhost:3000"),
         ("http://[::1]:3000", "http://[::1]:3000"),
+        ("https://example.org:443", "https://example.org"),
+        ("http://example.org:80/", "http://example.org"),
+        ("http://example.org:443", "http://example.org:443"),
+        ("https://exämple.org", "https://xn--exmple-cua.org"),
     ],
 )
 def test_an_origin_is_written_as_browsers_write_it(origin: str, expected: str):

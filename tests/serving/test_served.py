@@ -22,11 +22,15 @@ def test_names_are_as_long_as_it_takes_to_tell_runs_apart(trained: Path, tmp_pat
     assert [run.name for run in open_runs(paths[1:])] == ["best", "last"]
     assert [run.name for run in open_runs(paths)] == ["one/best", "two/best", "two/last"]
     assert [run.name for run in open_runs([paths[0] / ".." / "best"])] == ["best"]
+    shutil.copytree(trained, tmp_path / "best")
+    assert [run.name for run in open_runs([tmp_path / "best", paths[0]])] == [f"{tmp_path.name}/best", "one/best"]
 
 
 def test_a_run_that_cannot_be_loaded_is_told(trained: Path, tmp_path: Path):
     with pytest.raises(UserError, match="there is no such run directory"):
         open_runs([trained, tmp_path / "nowhere"])
+    with pytest.raises(UserError, match="/: this is not a run directory"):
+        open_runs([Path("/")])
     (tmp_path / "link").symlink_to(trained)
     with pytest.raises(UserError, match="is given twice"):
         open_runs([trained, tmp_path / "link"])
@@ -58,8 +62,8 @@ def test_without_its_test_set_a_run_has_no_examples(corpus: Path, tmp_path: Path
     assert run.about()["task"] == "files"
 
 
-@pytest.mark.parametrize("name", ["text_characters", "texts", "beam", "queue", "seconds", "batch", "numbers"])
-@pytest.mark.parametrize("value", [0, -1, float("nan")])
+@pytest.mark.parametrize("name", ["characters", "texts", "beam", "waiting", "seconds", "memory", "batch"])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
 def test_a_limit_is_above_nothing(name: str, value: float):
-    with pytest.raises(UserError, match=f"{name.replace('_', ' ')} {value}: a limit should be above 0"):
+    with pytest.raises(UserError, match=f"{name} {value}: a limit should be a number above 0"):
         Limits(**{name: value})

@@ -6,12 +6,11 @@ import sys
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
 from regard.cli.lines import note
-from regard.errors import UserError
+from regard.errors import UserError, printable
 
 LIMITS, ACCESS = "Limits", "Access"  # headings in the help
 
@@ -40,21 +39,27 @@ def serve(
     max_beam: Annotated[int, typer.Option(help="The widest beam.", rich_help_panel=LIMITS)] = 50,
     max_waiting: Annotated[int, typer.Option(help="Texts that may wait.", rich_help_panel=LIMITS)] = 256,
     max_seconds: Annotated[float, typer.Option(help="Until an answer.", rich_help_panel=LIMITS)] = 30.0,
-    batch: Annotated[int, typer.Option(help="Texts that are translated at once.", rich_help_panel=LIMITS)] = 64,
+    max_memory: Annotated[
+        float, typer.Option(help="Megabytes that one batch may take, about.", rich_help_panel=LIMITS)
+    ] = 500.0,
+    batch: Annotated[
+        int, typer.Option(help="Texts of several requests that are done together.", rich_help_panel=LIMITS)
+    ] = 64,
 ) -> None:
     """Open a page to look into runs, and an API to translate with them."""
     from regard.serving.limits import Limits
 
     limits = Limits(
-        text_characters=max_characters,
+        characters=max_characters,
         texts=max_texts,
         beam=max_beam,
-        queue=max_waiting,
+        waiting=max_waiting,
         seconds=max_seconds,
+        memory=max_memory,
         batch=batch,
     )
-    if token is not None and (not token.isascii() or not token.isprintable() or token != token.strip() or not token):
-        raise UserError("--token: should be made of letters, digits and signs of ASCII, without spaces around it")
+    if token is not None and not (token.isascii() and token.isprintable() and token.split() == [token]):
+        raise UserError("--token: should be made of letters, digits and signs of ASCII, without spaces")
     from regard.serving.gate import check_origin
 
     origins = [check_origin(origin) for origin in allow_origin or []]
@@ -72,12 +77,14 @@ def serve(
             note("whoever reaches this machine can ask; --token would keep others out")
 
         def ready() -> None:
-            print(f"{', '.join(run.name for run in served)}: {address} (Ctrl-C stops)", flush=True)
+            print(f"{printable(', '.join(run.name for run in served))}: {address} (Ctrl-C stops)", flush=True)
             if open_:
-                open_page(f"{address}#token={quote(token, safe='')}" if token else address)
+                open_page(address)  # without the token: others can see how a browser was started
 
         server = Server(build_app(served, limits, token=token, origins=origins), limits.seconds, ready)
         try:
             server.run(sockets=[listening])
         except KeyboardInterrupt:  # which uvicorn passes on when all is done
             sys.exit(130)
+        if server.failure:
+            raise server.failure

@@ -49,10 +49,10 @@ def build_app(
         redoc_url=None,
     )
     add_handlers(app)
-    app.include_router(Endpoints(runs, limits, desk, metrics).router())
+    app.include_router(Endpoints(runs, limits, desk, metrics, guarded=token is not None).router())
     _add_page(app)
     # What is added last is asked first.
-    app.add_middleware(Gate, token=token, origins=origins, body_bytes=limits.body_bytes)
+    app.add_middleware(Gate, token=token, origins=origins, limits=limits)
     if origins:  # around the gate: a page that may ask may also read why it is refused
         app.add_middleware(
             CORSMiddleware,
@@ -68,11 +68,11 @@ def build_app(
 def _add_page(app: FastAPI) -> None:
     frozen = interactive.template()
 
-    @app.get("/", include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def page() -> Response:
         return FileResponse(PAGE / "index.html")
 
-    @app.get("/docs", include_in_schema=False)
+    @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
     async def docs() -> Response:
         return FileResponse(PAGE / "docs.html")
 

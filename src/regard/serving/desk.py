@@ -9,6 +9,7 @@ whose asker has gone is not done, and one that is under way for askers who have 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,11 +20,28 @@ from typing import Any, Protocol
 
 from regard.serving.limits import NOT_NOW, TOO_MANY, Limits, RefusedError
 
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much there is to do. What is done together is padded to the longest."""
+
+    items: int
+    source: int  # tokens of the longest
+    target: int
+
+    def __add__(self, other: Extent) -> Extent:
+        return Extent(self.items + other.items, max(self.source, other.source), max(self.target, other.target))
+
 
 class Work(Protocol):
     """What is to be done with each item. Jobs of equal work are done together."""
 
     def __hash__(self) -> int: ...
+
+    def megabytes(self, extent: Extent) -> float:
+        """How much memory it takes to do so much of it at once, about."""
 
     def do(self, items: Sequence[Any]) -> list[Any]:
         """A result for each item."""
@@ -33,7 +51,7 @@ class Work(Protocol):
 class Job:
     work: Work
     items: Sequence[Any]
-    numbers: int  # that have to be held in memory for it, about
+    extent: Extent
     answer: asyncio.Future[list[Any]]
     wanted: bool = True  # does somebody still wait?
 
@@ -65,20 +83,24 @@ class Desk:
         self._thread.join()
 
     @property
+    def is_open(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
     def waiting(self) -> int:
         """Texts that nobody has begun with."""
         with self._changed:
-            return sum(len(job.items) for job in self._queue if job.wanted)
+            return sum(len(job.items) for job in self._queue)
 
-    async def ask(self, work: Work, items: Sequence[Any], numbers: int) -> list[Any]:
+    async def ask(self, work: Work, items: Sequence[Any], extent: Extent) -> list[Any]:
         """The results, in the order of the items; a `RefusedError` if they cannot be had in time."""
         if not items:
             return []
         waiting = self.waiting
-        if waiting + len(items) > self.limits.queue:
-            reason = f"{waiting} texts are waiting, and at most {self.limits.queue} may; try again in a moment"
+        if waiting + len(items) > self.limits.waiting:
+            reason = f"{waiting} texts are waiting, and at most {self.limits.waiting} may; try again in a moment"
             raise RefusedError(TOO_MANY, reason)
-        job = Job(work, items, numbers, asyncio.get_running_loop().create_future())
+        job = Job(work, items, extent, asyncio.get_running_loop().create_future())
         with self._changed:
             self._queue.append(job)
             self._changed.notify()
@@ -90,6 +112,8 @@ class Desk:
             raise RefusedError(NOT_NOW, reason) from None
         finally:
             job.wanted = False
+            with self._changed, suppress(ValueError):  # it may have been begun with
+                self._queue.remove(job)
 
     def heed(self) -> None:
         """Called by work that is under way, now and then."""
@@ -98,49 +122,53 @@ class Desk:
 
     def _serve(self) -> None:
         while batch := self._next():
-            self._under_way = batch
-            with suppress(AbandonedError):
+            try:
                 self._finish(batch)
-            self._under_way = ()
+            except Exception:  # whoever waits is told that it took too long; others shall not
+                log.exception("a batch was lost")
 
     def _next(self) -> list[Job]:
         """The oldest job, and those that can be done with it; none, when all is done and the desk closes."""
         with self._changed:
-            while True:
-                while self._queue and not self._queue[0].wanted:
-                    self._queue.popleft()
-                if self._queue:
-                    break
+            while not self._queue:
                 if self._closing:
                     return []
                 self._changed.wait()
-            first = self._queue[0]
-            batch: list[Job] = []
-            texts, numbers = self.limits.batch, self.limits.numbers
-            for job in list(self._queue):
-                fits = len(job.items) <= texts and job.numbers <= numbers
-                if job is first or (job.wanted and fits and job.work == first.work):
+            batch = [self._queue.popleft()]
+            work, extent = batch[0].work, batch[0].extent
+            others: deque[Job] = deque()
+            for job in self._queue:
+                both = extent + job.extent
+                fits = both.items <= self.limits.batch and work.megabytes(both) <= self.limits.memory
+                if job.work == work and fits:
                     batch.append(job)
-                    self._queue.remove(job)
-                    texts, numbers = texts - len(job.items), numbers - job.numbers
+                    extent = both
+                else:
+                    others.append(job)
+            self._queue = others
             return batch
 
     def _finish(self, batch: Sequence[Job]) -> None:
         """Do a batch. If that fails, each job is tried alone: nobody shall fail for what somebody else has asked."""
+        self._under_way = batch
         items = [item for job in batch for item in job.items]
         began = time.monotonic()
         try:
             results: list[Any] | Exception = batch[0].work.do(items)
         except AbandonedError:
-            raise
+            return
         except Exception as error:
-            results = error
-        self.observe(len(items), time.monotonic() - began)
+            # Torch has no class of its own for this.
+            results = MemoryError() if "can't allocate memory" in str(error) else error
+        finally:
+            self._under_way = ()
+            self.observe(len(items), time.monotonic() - began)
         if isinstance(results, list) or len(batch) == 1:
             self._deliver(batch, results)
         else:
             for job in batch:
-                self._finish([job])
+                if job.wanted:
+                    self._finish([job])
 
     def _deliver(self, batch: Sequence[Job], results: list[Any] | Exception) -> None:
         def hand_out() -> None:

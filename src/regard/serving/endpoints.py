@@ -8,16 +8,17 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.security import HTTPBearer
 from starlette.responses import JSONResponse
 
 from regard import __version__
 from regard.errors import UserError, suggest
 from regard.serving import messages
 from regard.serving.desk import Desk
-from regard.serving.limits import TOO_LARGE, Limits, RefusedError
+from regard.serving.limits import NOT_NOW, TOO_LARGE, Limits, RefusedError
 from regard.serving.metrics import Metrics
-from regard.serving.problems import described
+from regard.serving.problems import described, problem
 from regard.serving.served import ServedRun
 from regard.serving.work import Scoring, Translating
 
@@ -26,20 +27,28 @@ CLIENT_GONE = 499  # nobody will see it, but for the metrics
 
 
 class Endpoints:
-    def __init__(self, runs: Sequence[ServedRun], limits: Limits, desk: Desk, metrics: Metrics) -> None:
+    """Of these runs. `guarded`: a token is needed, which the description then says."""
+
+    def __init__(
+        self, runs: Sequence[ServedRun], limits: Limits, desk: Desk, metrics: Metrics, guarded: bool = False
+    ) -> None:
         self.runs = {run.name: run for run in runs}
         self.limits, self.desk, self.counted = limits, desk, metrics
+        self.needs = [Depends(HTTPBearer(auto_error=False))] if guarded else []  # it is the gate that looks at it
 
     def router(self) -> APIRouter:
-        router = APIRouter()
         all_problems, of_access = described(), described(401, 403)
+        health = APIRouter()
+        health.get("/healthz", response_model=messages.Health, responses=described(403, NOT_NOW))(self.healthz)
+        health.head("/healthz", include_in_schema=False)(self.healthz)
+        router = APIRouter(dependencies=self.needs)
         router.post("/api/translate", response_model=messages.TranslateAnswer, responses=all_problems)(self.translate)
         router.post("/api/score", response_model=messages.ScoreAnswer, responses=all_problems)(self.score)
         router.get("/api/runs", response_model=messages.RunsAnswer, responses=of_access)(self.list_runs)
-        router.get("/healthz", response_model=messages.Health, responses=described(403))(self.healthz)
         # Of the class Response: for another one, problems would be described as being of its type, too.
         router.get("/metrics", response_class=Response, responses=PLAIN | of_access)(self.metrics)
-        return router
+        health.include_router(router)
+        return health
 
     async def translate(self, request: Request, wanted: messages.TranslateRequest) -> Response:
         """Translate texts: one answer for each, in order."""
@@ -67,6 +76,8 @@ class Endpoints:
 
     async def healthz(self) -> Response:
         """Is the server there? It answers at once, however much there is to translate."""
+        if not self.desk.is_open:
+            return problem(NOT_NOW, "what translates has ended; start the server anew")
         return JSONResponse({"status": "ok", "version": __version__})
 
     async def metrics(self) -> Response:
@@ -88,24 +99,27 @@ class Endpoints:
             self._check_length(f"{name}[{place}]{side}", text)
 
     def _check_length(self, name: str, text: str) -> None:
-        if len(text) > self.limits.text_characters:
-            reason = f"{name}: {len(text):,} characters are more than the {self.limits.text_characters:,} of a text"
+        if len(text) > self.limits.characters:
+            reason = f"{name}: {len(text):,} characters are more than the {self.limits.characters:,} of a text"
             raise RefusedError(TOO_LARGE, f"{reason}; cut it into sentences")
 
-    async def _do(self, request: Request, work: Translating | Scoring, items: Sequence[Any]) -> list[str]:
-        numbers = await asyncio.to_thread(work.numbers, items)
-        if numbers > self.limits.numbers:
-            reason = f"this takes about {numbers:,} numbers in memory, and {self.limits.numbers:,} are allowed"
-            raise RefusedError(TOO_LARGE, f"{reason}; ask for fewer or shorter texts at once, or for a narrower beam")
-        return await while_connected(request, self.desk.ask(work, items, numbers))
+    async def _do(self, request: Request, work: Translating | Scoring, items: Sequence[Any]) -> list[bytes]:
+        extent = await asyncio.to_thread(work.extent, items)
+        megabytes = work.megabytes(extent)
+        if megabytes > self.limits.memory:
+            reason = f"this may take {megabytes:,.0f} megabytes of memory, and {self.limits.memory:,.0f} are allowed"
+            less = "fewer or shorter texts, a narrower beam, or less to be told of them"
+            raise RefusedError(TOO_LARGE, f"{reason}; ask for {less}")
+        return await while_connected(request, self.desk.ask(work, items, extent))
 
 
-def _listed(name: str, run: ServedRun, items: Sequence[str]) -> Response:
+def _listed(name: str, run: ServedRun, items: Sequence[bytes]) -> Response:
     """The items are JSON already."""
-    return Response(f'{{"run": {json.dumps(run.name)}, "{name}": [{", ".join(items)}]}}', media_type="application/json")
+    head = f'{{"run": {json.dumps(run.name)}, "{name}": ['.encode()
+    return Response(b"".join([head, b", ".join(items), b"]}"]), media_type="application/json")
 
 
-async def while_connected(request: Request, answer: Coroutine[Any, Any, list[str]]) -> list[str]:
+async def while_connected(request: Request, answer: Coroutine[Any, Any, list[bytes]]) -> list[bytes]:
     """The answer; or none, if the client leaves before it is there, such as a page on which somebody types on."""
     answering = asyncio.ensure_future(answer)
     leaving = asyncio.ensure_future(_left(request))

@@ -8,7 +8,10 @@ that is not known to be ours are refused, too (`Host`).
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import logging
+import re
 import socket
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -20,7 +23,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import UserError
-from regard.serving.limits import TOO_LARGE
+from regard.serving.limits import TOO_LARGE, TOO_SLOW, Limits
 from regard.serving.problems import problem
 
 OPEN = {"/", "/docs", "/openapi.json", "/healthz"}  # what is told without a token, besides the files of the page
@@ -38,21 +41,28 @@ HEADERS = {
 }
 
 
+log = logging.getLogger(__name__)
+
+
 class Gate:
     """Stands before all else: it refuses what may not be asked, and puts headers on every answer."""
 
-    def __init__(self, app: ASGIApp, token: str | None, origins: Sequence[str], body_bytes: int) -> None:
+    def __init__(self, app: ASGIApp, token: str | None, origins: Sequence[str], limits: Limits) -> None:
         self.app = app
         self.token = token.encode() if token else None
         self.origins = frozenset(origins)
         self.hosts = {"localhost", socket.gethostname().lower(), *(urlsplit(each).hostname or "" for each in origins)}
-        self.body_bytes = body_bytes
+        self.body_bytes, self.seconds = limits.body_bytes, limits.seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
 
+        started = False
+
         async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            started = True
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -65,15 +75,24 @@ class Gate:
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             return await refusal(scope, receive, send_with_headers)
-        await self.app(scope, self._limited(receive), send_with_headers)
+        try:
+            await self.app(scope, self._limited(receive), send_with_headers)
+        except Exception:
+            log.exception("%s %s", scope["method"], scope["path"])
+            if started:
+                raise
+            answer = problem(500, "something went wrong here; the server's log says what")
+            await answer(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         host, origin = headers.get("host", "").lower(), headers.get("origin")
         if not self._is_ours(host):
-            return problem(403, f"this server is not known as {host!r}; ask by its address, or allow http://{host}")
+            known = f"ask by its address, or start it with --allow-origin http://{host}"
+            return problem(403, f"this server is not known as {host!r}; {known}")
         ours = {f"http://{host}", f"https://{host}", *self.origins}
         if origin is not None and origin.lower() not in ours:
-            return problem(403, f"pages from {origin!r} may not ask here; whoever runs the server can allow them")
+            allowed = "--allow-origin says whose may, when the server is started"
+            return problem(403, f"pages from {origin!r} may not ask here; {allowed}")
         is_open = scope["path"] in OPEN or scope["path"].startswith(FILES)
         if not is_open and not self._knows(headers):
             answer = problem(401, "a token is needed: send the header 'Authorization: Bearer TOKEN'")
@@ -101,13 +120,20 @@ class Gate:
         return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("latin-1"), self.token)
 
     def _limited(self, receive: Receive) -> Receive:
-        """Also a body whose length was not told, or not truly, has its limit."""
-        received = 0
+        """A body comes in time; and one whose length was not told, or not truly, has its limit, too."""
+        received, complete = 0, False
+        late = asyncio.get_running_loop().time() + self.seconds
 
         async def receive_some() -> Message:
-            nonlocal received
-            message = await receive()
+            nonlocal received, complete
+            try:
+                async with asyncio.timeout_at(None if complete else late):
+                    message = await receive()
+            except TimeoutError:
+                reason = f"the request was not complete within {self.seconds:g} seconds; send it faster"
+                raise HTTPException(TOO_SLOW, reason) from None
             received += len(message.get("body", b""))
+            complete = not message.get("more_body", False)
             if received > self.body_bytes:
                 raise HTTPException(TOO_LARGE, self._too_large())
             return message
@@ -118,13 +144,18 @@ class Gate:
         return f"a request may have {self.body_bytes:,} bytes at most; send fewer or shorter texts"
 
 
+ORIGIN = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[^][/@?#:*\\\s]+)(?::(\d{1,5}))?/?")
+USUAL_PORTS = {"http": "80", "https": "443"}
+
+
 def check_origin(origin: str) -> str:
-    """The origin as browsers write it; a `UserError` if it is none."""
+    """The origin as browsers write it: without a usual port, and in ASCII; a `UserError` if it is none."""
     try:
-        parts = urlsplit(origin)
-        right = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/") and parts.port != 0
-    except ValueError:
-        right = False
-    if not right or parts.query or parts.fragment or parts.username is not None:
+        found = ORIGIN.fullmatch(origin.lower())
+        scheme, host, port = found.groups() if found else ("", "", None)
+        name = host.encode("idna").decode()
+    except UnicodeError:
+        name = ""
+    if not name:
         raise UserError(f"--allow-origin {origin}: should be like https://example.org or http://localhost:3000")
-    return f"{parts.scheme}://{parts.netloc}".lower()
+    return f"{scheme}://{name}" if port in (None, USUAL_PORTS[scheme]) else f"{scheme}://{name}:{port}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from regard.errors import UserError
@@ -9,25 +10,25 @@ from regard.errors import UserError
 
 @dataclass(frozen=True)
 class Limits:
-    text_characters: int = 2_000  # of one text
+    characters: int = 2_000  # of one text
     texts: int = 64  # of one request
     beam: int = 50  # the widest; also the most hypotheses that are drawn
-    queue: int = 256  # texts that wait
+    waiting: int = 256  # texts that nobody has begun with
     seconds: float = 30.0  # until an answer
-    batch: int = 64  # texts that are translated at once
-    numbers: int = 50_000_000  # that are held in memory at once for one request or one batch, about; 4 bytes each
+    memory: float = 500.0  # megabytes that one batch may take, about
+    batch: int = 64  # texts of several requests that are done together
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if not value > 0:
-                raise UserError(f"{name.replace('_', ' ')} {value}: a limit should be above 0")
-        if self.queue < self.texts:
-            raise UserError(f"queue {self.queue}: should have room for one request of {self.texts} texts at least")
+            if not 0 < value < math.inf:
+                raise UserError(f"{name} {value}: a limit should be a number above 0")
+        if self.waiting < self.texts:
+            raise UserError(f"waiting {self.waiting}: should have room for one request of {self.texts} texts at least")
 
     @property
     def body_bytes(self) -> int:
         """Of a request; JSON may write a character in 12 bytes, as in `\\ud83d\\ude00`, and a pair has two texts."""
-        return 2 * self.texts * (12 * self.text_characters + 100) + 100_000
+        return 2 * self.texts * (12 * self.characters + 100) + 100_000
 
 
 class RefusedError(Exception):
@@ -39,4 +40,4 @@ class RefusedError(Exception):
         self.reason = reason
 
 
-TOO_LARGE, WRONG, TOO_MANY, NOT_NOW = 413, 422, 429, 503
+TOO_SLOW, TOO_LARGE, WRONG, TOO_MANY, NOT_NOW = 408, 413, 422, 429, 503

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Annotated, Literal
+from reprlib import repr as in_short
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
+from regard.errors import suggest
 from regard.search import Search
 
 
@@ -14,20 +17,36 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
+class Question(Message):
+    """What somebody asks, who may be mistaken."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, given: Any) -> Any:
+        """One unknown name is told, with the nearest right one: a body might have a hundred thousand of them."""
+        for name in given if isinstance(given, dict) else ():
+            if name not in cls.model_fields:
+                told = {"name": in_short(name).strip("'"), "hint": suggest(name, cls.model_fields)}
+                raise PydanticCustomError("unknown_field", "{name}: there is no such field; {hint}", told)
+        return given
+
+
 RunName = Annotated[str | None, Field(description="Which run, by its name in /api/runs; null: the first.")]
 
 
-class TranslateRequest(Message):
+class TranslateRequest(Question):
     """Texts, and how to search for their translations. Only `texts` must be given."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"texts": ["Ein Mann schläft."], "beam": 5, "n_best": 3}},
     )
 
-    texts: list[str] = Field(description="What to translate.")
+    texts: list[str] = Field(fail_fast=True, description="What to translate.")  # one wrong item is told, not a million
     run: RunName = None
     beam: int = Field(1, ge=1, description="The width of the beam; 1 is greedy search.")
-    n_best: int = Field(1, ge=1, description="Up to so many different answers to a text; at most as many as `beam`.")
+    n_best: int = Field(
+        1, ge=1, description="Up to so many different answers to a text; at most `beam`, or any number with `sample`."
+    )
     length_penalty: float | None = Field(
         None, ge=0, le=10, description="α in score / ((5 + length) / 6)^α; 0 is none, null is the run's own."
     )
@@ -45,6 +64,13 @@ class TranslateRequest(Message):
     attention: bool = Field(False, description="Tell where each token looked.")
     alternatives: int = Field(0, ge=0, le=20, description="Tell so many likeliest tokens in place of each.")
     tree: bool = Field(False, description="Tell how the beam went, step by step.")
+
+    @field_validator("prefix", mode="before")
+    @classmethod
+    def _check_prefix(cls, given: Any) -> Any:
+        if not isinstance(given, str | list) or not all(isinstance(part, str) for part in given):
+            raise PydanticCustomError("prefix", "should be a text, or a list of tokens")
+        return given
 
     def search(self) -> Search:
         """A `UserError` if its settings do not fit each other."""
@@ -105,19 +131,19 @@ class TranslateAnswer(Message):
     translations: list[Answer] = Field(description="One for each text, in order.")
 
 
-class SourceAndTarget(Message):
+class SourceAndTarget(Question):
     source: str
     target: str
 
 
-class ScoreRequest(Message):
+class ScoreRequest(Question):
     """Texts with translations of theirs, to be judged by a model."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"pairs": [{"source": "Ein Mann schläft.", "target": "A man sleeps."}]}},
     )
 
-    pairs: list[SourceAndTarget]
+    pairs: list[SourceAndTarget] = Field(fail_fast=True)
     run: RunName = None
 
 
@@ -146,13 +172,13 @@ class RunAbout(Message):
 
 
 class LimitsAbout(Message):
-    text_characters: int
-    texts: int
-    beam: int
-    queue: int
-    seconds: float
-    batch: int
-    numbers: int
+    characters: int = Field(description="Of one text.")
+    texts: int = Field(description="Of one request.")
+    beam: int = Field(description="The widest; also the most hypotheses that are drawn.")
+    waiting: int = Field(description="Texts that nobody has begun with.")
+    seconds: float = Field(description="Until an answer.")
+    memory: float = Field(description="Megabytes that one batch may take, about.")
+    batch: int = Field(description="Texts of several requests that are done together.")
 
 
 class RunsAnswer(Message):

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from regard.errors import UserError
-from regard.serving.limits import NOT_NOW, TOO_LARGE, TOO_MANY, WRONG, RefusedError
+from regard.serving.limits import NOT_NOW, TOO_LARGE, TOO_MANY, TOO_SLOW, WRONG, RefusedError
 from regard.serving.messages import Problem
 
 RETRY_AFTER = {"Retry-After": "1"}  # seconds
@@ -19,16 +19,25 @@ DESCRIPTIONS = {
     400: "This is not JSON.",
     401: "The token is missing or wrong.",
     403: "Asked by a page from elsewhere, or by a name that is not ours.",
+    TOO_SLOW: "The request did not come in time.",
     TOO_LARGE: "Too long, too many, or too much at once.",
     WRONG: "Something is not as it should be, or the model cannot do it.",
     TOO_MANY: "Too many texts are waiting; try again after Retry-After.",
-    NOT_NOW: "Not done in time; try again after Retry-After.",
+    NOT_NOW: "Not done in time, or not enough memory; try again after Retry-After.",
 }
 
 
 def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """These problems, or all of them, as the description of the API tells of them."""
-    return {status: {"model": Problem, "description": DESCRIPTIONS[status]} for status in statuses or DESCRIPTIONS}
+    later = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
+    return {
+        status: {
+            "model": Problem,
+            "description": DESCRIPTIONS[status],
+            "headers": later if status in (TOO_MANY, NOT_NOW) else {},
+        }
+        for status in statuses or DESCRIPTIONS
+    }
 
 
 def problem(status: int, reason: str) -> JSONResponse:
@@ -59,11 +68,9 @@ def add_handlers(app: FastAPI) -> None:
         answer.headers.update(error.headers or {})
         return answer
 
-    @app.exception_handler(Exception)
-    async def failed(request: Request, error: Exception) -> Response:
-        if "can't allocate memory" in str(error):  # torch has no class of its own for this
-            return problem(NOT_NOW, "not enough memory; ask for less at once")
-        return problem(500, "something went wrong here; the server's log says what")
+    @app.exception_handler(MemoryError)
+    async def starved(request: Request, error: MemoryError) -> Response:
+        return problem(NOT_NOW, "not enough memory; ask for less at once")
 
 
 def explain(error: RequestValidationError) -> JSONResponse:
@@ -74,11 +81,11 @@ def explain(error: RequestValidationError) -> JSONResponse:
     if first["loc"] == ("body",) and first["type"] in ("missing", "model_attributes_type"):
         needed = "a JSON object is needed, with the header 'Content-Type: application/json'; /docs describes it"
         return problem(WRONG, needed)
-    told = [f"{_place(each['loc'])}: {each['msg'][0].lower()}{each['msg'][1:]}" for each in error.errors()[:5]]
+    told = [_at(each["loc"], f"{each['msg'][0].lower()}{each['msg'][1:]}") for each in error.errors()[:5]]
     return problem(WRONG, "; ".join(told))
 
 
-def _place(parts: Sequence[Any]) -> str:
-    """Such as `texts[2]`."""
-    names = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts if part != "body"]
-    return "".join(names).removeprefix(".") or "the request"
+def _at(place: Sequence[Any], message: str) -> str:
+    """Such as `texts[2]: input should be a valid string`."""
+    names = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in place if part != "body"]
+    return ": ".join(filter(None, ["".join(names).removeprefix("."), message]))

@@ -10,6 +10,7 @@ from typing import Any
 
 from regard.errors import UserError
 from regard.runs import weights_of
+from regard.serving.memory import Footprint
 from regard.translator import Translator, load
 
 EXAMPLES = 5
@@ -20,6 +21,7 @@ LOOK_AT = 200  # test sentences among which examples are chosen
 class ServedRun:
     name: str
     translator: Translator
+    memory: Footprint
     examples: tuple[str, ...]
 
     def about(self) -> dict[str, Any]:
@@ -37,15 +39,10 @@ class ServedRun:
             "examples": self.examples,
         }
 
-    @property
-    def maps(self) -> int:
-        """How many maps of attention an output has: one for each layer and head."""
-        return sum(getattr(attention, "heads", 1) for attention in self.translator.model.decoder.source_attentions)
-
-    def most_tokens(self, source: Sequence[int]) -> int:
-        """How many an answer to this source may have."""
+    def most_tokens(self, source: int) -> int:
+        """How many an answer may have to a source of so many tokens."""
         limits = self.translator.experiment.decoding
-        return int(len(source) * limits.length_factor) + limits.length_extra
+        return int(source * limits.length_factor) + limits.length_extra
 
     def heed(self, go_on: Callable[[], None]) -> None:
         """Before each step of its decoder, `go_on` is called, which may raise to end what is under way."""
@@ -60,17 +57,18 @@ def open_runs(paths: Sequence[Path]) -> list[ServedRun]:
             raise UserError(f"{path}: this run is given twice; once is enough")
     names = _names(resolved)
     translators = [load(path) for path in paths]
-    return [ServedRun(name, each, examples_for(each)) for name, each in zip(names, translators, strict=True)]
+    return [
+        ServedRun(name, translator, Footprint.of(translator), examples_for(translator))
+        for name, translator in zip(names, translators, strict=True)
+    ]
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
     """The last parts of each path, as many as it takes to tell all of them apart."""
-    longest = max(len(path.parts) for path in paths)
-    for count in range(1, longest):
-        names = ["/".join(path.parts[-count:]) for path in paths]
-        if len(set(names)) == len(names):
-            break
-    return names
+    parts = [path.relative_to(path.anchor).parts for path in paths]
+    counts = range(1, max(map(len, parts)) + 1)
+    named = (["/".join(each[-count:]) for each in parts] for count in counts)
+    return next((names for names in named if len(set(names)) == len(names)), [""])  # nothing is left of "/" alone
 
 
 def examples_for(translator: Translator) -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Thread
 from types import FrameType
 
 import uvicorn
@@ -20,6 +22,7 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket that accepts connections; a `UserError` if there cannot be one."""
     if not 0 <= port <= 65_535:
         raise UserError(f"--port {port}: should be 0, which is any free one, to 65535")
+    host = host.removeprefix("[").removesuffix("]")  # as addresses write it
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         listening = socket.create_server((host, port), family=family, backlog=2048)
@@ -53,14 +56,20 @@ class Server(uvicorn.Server):
             )
         )
         self.ready = ready
+        self.failure: OSError | None = None  # of `ready`, which may have nobody to tell
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self.started:
-            self.ready()
+        try:
+            if self.started:
+                self.ready()
+        except OSError as error:
+            self.failure, self.should_exit = error, True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if not self.should_exit:
+        if self.should_exit:
+            logging.disable()  # of all that is now cut off
+        else:
             # Not print: the signal may have come in the middle of one.
             with suppress(OSError):
                 os.write(sys.stderr.fileno(), b"\nregard: finishing what is under way; once more stops at once\n")
@@ -68,5 +77,10 @@ class Server(uvicorn.Server):
 
 
 def open_page(address: str) -> None:
-    if not webbrowser.open(address):
-        print("regard: no browser could be opened; open the address above", file=sys.stderr)
+    """In a browser, for which some systems wait until it is closed."""
+
+    def open_it() -> None:
+        if not webbrowser.open(address):
+            print("regard: no browser could be opened; open the address above", file=sys.stderr)
+
+    Thread(target=open_it, daemon=True).start()

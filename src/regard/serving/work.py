@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from regard.errors import UserError
 from regard.search import Search
+from regard.serving.desk import Extent
 from regard.serving.served import ServedRun
 from regard.translation import Alternatives, Translation, rounded, whole
+
+Checked = TypeVar("Checked")
 
 
 @dataclass(frozen=True)
@@ -22,22 +25,27 @@ class Translating:
     alternatives: int = 0
     tree: bool = False
 
-    def numbers(self, texts: Sequence[str]) -> int:
-        """How many are held in memory at most, about; a `UserError` if the model cannot do it."""
-        translator, search = self.run.translator, self.search
-        prefix = len(translator.rules(search).prefix)
-        vocabulary = len(translator.codec.target_vocabulary)
-        total = 0
-        for place, text in enumerate(texts):
-            with_place = f"texts[{place}]"
-            source = _told_at(with_place, translator.check, text)
-            steps = max(self.run.most_tokens(source), search.min_length) + prefix
-            # Where each hypothesis has looked at each step, and the chances of all tokens in the places of the best.
-            total += max(search.beam, search.n_best) * len(source) * steps * self.run.maps
-            total += search.n_best * steps * vocabulary * (self.alternatives > 0)
-        return total
+    def extent(self, texts: Sequence[str]) -> Extent:
+        """How much there is to do; a `UserError` if the model cannot do it."""
+        translator = self.run.translator
+        prefix = len(translator.rules(self.search).prefix)
+        longest = max((len(told_at(f"texts[{n}]", translator.check, text)) for n, text in enumerate(texts)), default=0)
+        return Extent(len(texts), longest, max(self.run.most_tokens(longest), self.search.min_length) + prefix)
 
-    def do(self, texts: Sequence[str]) -> list[str]:
+    def megabytes(self, extent: Extent) -> float:
+        """At most: most outputs are shorter than they may be."""
+        at_once, search = self.run.translator.at_once, self.search
+        width, outputs = max(search.beam, search.n_best), search.n_best * extent.items
+        source, target, memory = extent.source, extent.target, self.run.memory
+        total = memory.searching(min(extent.items, at_once(width)), width, source, target)
+        total += memory.telling(outputs, source, target, attention=self.attention, alternatives=self.alternatives)
+        if self.alternatives:
+            total += memory.unrolling(min(outputs, at_once()), source, target)
+        if self.tree:
+            total += memory.growing(extent.items, width, target)
+        return total / 1e6
+
+    def do(self, texts: Sequence[str]) -> list[bytes]:
         """An answer to each text, as JSON."""
         translations = self.run.translator.translate(texts, self.search)
         answers = [whole(translation, attention=self.attention) for translation in translations]
@@ -46,7 +54,7 @@ class Translating:
         if self.tree:
             for text, answer in zip(texts, answers, strict=True):
                 answer["tree"] = self._tree(text)
-        return [json.dumps(answer, ensure_ascii=False) for answer in answers]
+        return [write_json(answer).encode() for answer in answers]
 
     def _add_alternatives(
         self, texts: Sequence[str], translations: Sequence[Translation], answers: Sequence[dict[str, Any]]
@@ -72,34 +80,46 @@ class Translating:
 class Scoring:
     run: ServedRun
 
-    def numbers(self, pairs: Sequence[tuple[str, str]]) -> int:
-        """As `Translating.numbers`."""
-        translator = self.run.translator
-        vocabulary = len(translator.codec.target_vocabulary)
-        total = 0
-        for place, pair in enumerate(pairs):
-            example = _told_at(f"pairs[{place}]", translator.check_pair, *pair)
-            if example is not None:
-                total += len(example.target) * (vocabulary + len(example.source) * self.run.maps)
-        return total
+    def extent(self, pairs: Sequence[tuple[str, str]]) -> Extent:
+        """As `Translating.extent`."""
+        check = self.run.translator.check_pair
+        found = [told_at(f"pairs[{number}]", check, *pair) for number, pair in enumerate(pairs)]
+        examples = [example for example in found if example is not None]
+        source = max((len(example.source) for example in examples), default=0)
+        return Extent(len(pairs), source, max((len(example.target) for example in examples), default=0))
 
-    def do(self, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    def megabytes(self, extent: Extent) -> float:
+        at_once = min(extent.items, self.run.translator.at_once())
+        total = self.run.memory.unrolling(at_once, extent.source, extent.target)
+        total += self.run.memory.telling(extent.items, extent.source, extent.target, attention=False, alternatives=0)
+        return total / 1e6
+
+    def do(self, pairs: Sequence[tuple[str, str]]) -> list[bytes]:
         """A score for each pair, as JSON."""
         return [
-            json.dumps(
+            write_json(
                 {
                     "log_probability": round(score.log_probability, 6),
                     "perplexity": round(score.perplexity, 6),
                     "log_probabilities": rounded(list(score.log_probabilities)),
                 }
-            )
+            ).encode()
             for score in self.run.translator.score(pairs)
         ]
 
 
-def _told_at(place: str, check: Any, *texts: str) -> Any:
+def told_at(place: str, check: Callable[..., Checked], *texts: str) -> Checked:
     """What `check` says of the texts; if that is a `UserError`, with their place in the request."""
     try:
         return check(*texts)
     except UserError as error:
         raise UserError(f"{place}: {error}") from None
+
+
+def write_json(value: Any) -> str:
+    """JSON, large values piece by piece: while `json.dumps` is at work, no other thread gets a word in."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(name)}: {write_json(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list) and value and isinstance(value[0], list | dict):
+        return "[" + ", ".join(map(write_json, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

@@ -52,7 +52,7 @@ function listen() {
   for (const setting of [beam, penalty]) setting.addEventListener("input", askSoon);
   for (const choice of [run, other]) choice.addEventListener("change", () => (seat(), askAnew()));
   field("copy-link").addEventListener("click", () => copyLink(field("status")));
-  field("save-page").addEventListener("click", () => savePage(text.value, view, readings, withBeam, field("status")));
+  field("save-page").addEventListener("click", () => savePage(view, readings, withBeam, field("status")));
   window.addEventListener("hashchange", restore);
 }
 
@@ -189,10 +189,12 @@ function questionOf(reading, tree) {
   };
 }
 
-/** The answer with its beam, whether or not somebody has looked at that. */
+/** The answer that a panel shows with its beam, whether or not somebody has looked at that. */
 async function withBeam(reading) {
-  if (reading.panel.answer.tree) return reading.panel.answer;
-  return (await call("api/translate", askForToken, questionOf(reading, true))).translations[0];
+  const { answer, text: shown } = reading.panel;
+  if (answer.tree) return answer;
+  const question = { ...questionOf(reading, true), texts: [shown] };
+  return (await call("api/translate", askForToken, question)).translations[0];
 }
 
 function beamWidth() {

@@ -16,9 +16,10 @@ export async function copyLink(status) {
 }
 
 /** The page as one file: the template that the server keeps, with the answers in it, beams and all if they can be had. */
-export async function savePage(title, view, readings, withBeam, status) {
+export async function savePage(view, readings, withBeam, status) {
   const ready = readings.filter(({ panel }) => panel.answer);
   if (!ready.length) return status.replaceChildren("There is no translation to save.");
+  const title = ready[0].panel.text;
   const views = ready.map(async (reading) => ({
     name: reading.run.name,
     about: reading.about,
