@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import threading
@@ -82,8 +83,35 @@ def test_asked_twice_it_stops_at_once(start_regard: Start, trained: Path):
     process.send_signal(signal.SIGINT)
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=10)
-    assert process.returncode != 0
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert err.decode() == "\nregard: finishing what is under way; once more stops at once\n", "and no traceback"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_who_cannot_be_told_the_address_has_no_server(start_regard: Start, trained: Path):
+    with Path("/dev/full").open("wb") as full:
+        process = start_regard("serve", trained, "--port", 0, stdout=full)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (2, b"regard: writing: No space left on device\n")
+
+
+@pytest.mark.slow
+def test_a_browser_is_neither_waited_for_nor_told_the_token(start_regard: Start, trained: Path, tmp_path: Path):
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/opened\nsleep 20\n')
+    browser.chmod(0o755)
+    env = os.environ | {"BROWSER": str(browser), "REGARD_TOKEN": "s3cret"}
+    process = start_regard("serve", trained, "--port", 0, "--open", env=env)
+    address = address_of(process)
+    with urlopen(f"{address}healthz", timeout=10) as answer:
+        assert answer.status == 200
+    while not (tmp_path / "opened").exists() or not (tmp_path / "opened").read_text():
+        time.sleep(0.01)
+    assert (tmp_path / "opened").read_text() == f"{address}\n"
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
@@ -82,9 +84,10 @@ def serve(
                 open_page(address)  # without the token: others can see how a browser was started
 
         server = Server(build_app(served, limits, token=token, origins=origins), limits.seconds, ready)
-        try:
+        with suppress(KeyboardInterrupt):  # which uvicorn passes on when all is done
             server.run(sockets=[listening])
-        except KeyboardInterrupt:  # which uvicorn passes on when all is done
-            sys.exit(130)
         if server.failure:
             raise server.failure
+        if server.force_exit:
+            os._exit(128 + server.signal)  # what is under way would not let go
+        sys.exit(128 + server.signal)

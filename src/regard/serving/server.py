@@ -56,6 +56,7 @@ class Server(uvicorn.Server):
             )
         )
         self.ready = ready
+        self.signal = 0  # by which it was stopped
         self.failure: OSError | None = None  # of `ready`, which may have nobody to tell
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -67,6 +68,7 @@ class Server(uvicorn.Server):
             self.failure, self.should_exit = error, True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.signal = sig
         if self.should_exit:
             logging.disable()  # of all that is now cut off
         else:
