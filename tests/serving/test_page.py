@@ -109,7 +109,7 @@ def test_a_word_tells_its_probability_and_what_might_stand_in_its_place(window: 
     words = window.panel().get_by_role("list", name="output tokens").get_by_role("button")
     for place, label in enumerate(best["labels"]):
         expect(words.nth(place)).to_have_accessible_name(
-            f"{label}, {percent(math.exp(best['log_probabilities'][place]))}"
+            f"{label} {percent(math.exp(best['log_probabilities'][place]))}"
         )
     words.nth(1).click()
     options = window.panel().get_by_role("listbox", name=f"alternatives to {best['labels'][1]}").get_by_role("option")

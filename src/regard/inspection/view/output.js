@@ -54,9 +54,10 @@ function tokenButton(output, hypothesis, place, isForced) {
       class: isForced ? "token forced" : "token",
       title: output.tokens[place],
       "data-label": label,
-      "aria-label": `${label}, ${percent}${isForced ? ", forced" : ""}`,
+      "aria-label": `${label} ${percent}${isForced ? ", forced" : ""}`,
     },
     element("bdi", { class: "label" }, label),
+    " ", // between two words
     bar,
     element("span", { class: "percent" }, percent),
   );

@@ -57,7 +57,7 @@ function questionTable(api, schema) {
   const rows = Object.entries(schema.properties).map(([name, field]) =>
     fieldRow(api, name, field, defaultOf(field, schema.required?.includes(name))),
   );
-  return table("Fields of the question", ["field", "type", "default", "meaning"], rows);
+  return table(schema.title, ["field", "type", "default", "meaning"], rows);
 }
 
 function answerTable(api, schema) {
