@@ -57,7 +57,7 @@ class Translation:
         from regard.inspection import interactive
 
         view = {"name": "", "about": "", "answer": whole(self)}
-        return interactive.notebook({"title": self.text, "views": [view], "state": {}})
+        return interactive.notebook({"title": "", "views": [view], "state": {}})
 
 
 def mean_map(attention: Tensor) -> Tensor:
