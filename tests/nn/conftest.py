@@ -176,7 +176,8 @@ class Data:
 def data() -> Data:
     generator = torch.Generator().manual_seed(7)
     return Data(
-        source=torch.randint(SOURCE_TOKENS, (BATCH, POSITIONS), generator=generator),
+        # No token stands twice in a source: without order, both have the same score, and only rounding has a highest.
+        source=torch.stack([torch.randperm(SOURCE_TOKENS, generator=generator)[:POSITIONS] for _ in range(BATCH)]),
         valid=torch.arange(POSITIONS) < torch.tensor(LENGTHS).unsqueeze(1),
         inputs=torch.randint(TARGET_TOKENS, (BATCH, STEPS), generator=generator),
         steps_valid=torch.arange(STEPS) < torch.tensor([3, 5, 1]).unsqueeze(1),
