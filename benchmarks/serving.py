@@ -1,9 +1,9 @@
 """The server under load: requests that are translated together against one at a time, in one run.
 
-Two servers of the same run are there, one with its own `--batch`, one with `--batch 1`. They are loaded in turn, so
-that whatever else the machine does slows both down. The load comes from a process of its own: so many clients, each of
-which sends a test sentence, waits for its answer, compares it with what `regard.load(RUN).translate` makes of it, and
-sends the next one. Meanwhile somebody asks twice a second whether the server is well.
+Two servers of the same run are there, one with its usual `--max-batch`, one with `--max-batch 1`. They are loaded in
+turn, so that whatever else the machine does slows both down. The load comes from a process of its own: so many clients,
+each of which sends a test sentence, waits for its answer, compares it with what `regard.load(RUN).translate` makes of
+it, and sends the next one. Meanwhile somebody asks twice a second whether the server is well.
 
 Ends with 1 if an answer is wrong, or does not come. The first turn of each server is for warming up and does not
 count: memory is told after it, and after each of the others.
@@ -33,7 +33,7 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
-WAYS = {"together": (), "one at a time": ("--batch", "1")}  # options of `regard serve`
+WAYS = {"together": (), "one at a time": ("--max-batch", "1")}  # options of `regard serve`
 SENTENCES = 1_000  # at most
 START_UP, PATIENCE = 120, 60  # seconds: until a server is there, and until an answer counts as lost
 CHECK_EVERY = 0.5  # seconds

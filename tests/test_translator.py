@@ -361,11 +361,11 @@ def test_unknown_is_an_alternative_where_it_may_be_said(tmp_path: Path):
         assert all(("<unknown>" in dict(row)) == copies for row in rows)
 
 
-def test_a_token_alone_is_named_as_a_piece_of_its_word(tmp_path: Path, translator: Translator):
+def test_a_token_alone_is_labelled_as_a_piece_of_its_word(tmp_path: Path, translator: Translator):
     pieces = speechless(tmp_path / "run", {"unit": "subwords", "size": 24, "coverage": 1.0}, {})
     names = {"▁the": "the", "s": "‑s", "▁": "▁", "<end>": "<end>", ".": "."}
-    assert {token: pieces.name(token) for token in names} == names
-    assert [translator.name(token) for token in ("a", " ", "<end>")] == ["a", "␣", "<end>"]
+    assert {token: pieces.label(token) for token in names} == names
+    assert [translator.label(token) for token in ("a", " ", "<end>")] == ["a", "␣", "<end>"]
 
 
 # --- scores ----------------------------------------------------------------------------------------------

@@ -121,7 +121,8 @@ def whole(translation: Translation, *, attention: bool = True) -> dict[str, Any]
         "source_words": _words(translation.source_tokens, translation.source_starts),
         "axes": translation.axes,
         "n_best": [_hypothesis(each, attention) for each in translation.n_best],
-        "tree": None,  # not known here, nor what might have been said
+        "length_penalty": None,  # not known here, nor the tree, nor what might have been said
+        "tree": None,
     }
 
 

@@ -166,7 +166,12 @@ class Translator:
     def alternatives(
         self, texts: Sequence[str], translations: Sequence[Translation], count: int
     ) -> list[tuple[Alternatives, ...]]:
-        """For each token of each translation the `count` likeliest in its place."""
+        """For each token of each translation the `count` likeliest in its place, each with its log p.
+
+        These are the chances that the model gives them, whatever rules a search may have.
+        """
+        if isinstance(texts, str) or count < 1:
+            raise TypeError("alternatives takes a list of texts, their translations, and a number above 0")
         said = enumerate(zip(texts, translations, strict=True))
         examples = {place: self.example(*both) for place, both in said if both[1].tokens}
         spelled = self.codec.target_vocabulary.tokens
@@ -177,7 +182,7 @@ class Translator:
                 found[place] = tuple(tuple((spelled[number], chance) for number, chance in row) for row in rows)
         return found
 
-    def name(self, token: str) -> str:
+    def label(self, token: str) -> str:
         """What to show of a target token that stands alone, as a piece of its word."""
         tokens = ("", token)  # the first begins a word, whatever it is
         return name_pieces(tokens, self.codec.notation.target_starts(tokens))[1]

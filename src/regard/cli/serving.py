@@ -13,6 +13,7 @@ import typer
 
 from regard.cli.lines import note
 from regard.errors import UserError, printable
+from regard.serving.limits import Limits
 
 LIMITS, ACCESS = "Limits", "Access"  # headings in the help
 
@@ -36,38 +37,29 @@ def serve(
         list[str] | None,
         typer.Option(metavar="URL", help="Whose pages may call the API besides our own.", rich_help_panel=ACCESS),
     ] = None,
-    max_characters: Annotated[int, typer.Option(help="Of one text.", rich_help_panel=LIMITS)] = 2_000,
-    max_texts: Annotated[int, typer.Option(help="Of one request.", rich_help_panel=LIMITS)] = 64,
-    max_beam: Annotated[int, typer.Option(help="The widest beam.", rich_help_panel=LIMITS)] = 50,
-    max_waiting: Annotated[int, typer.Option(help="Texts that may wait.", rich_help_panel=LIMITS)] = 256,
-    max_seconds: Annotated[float, typer.Option(help="Until an answer.", rich_help_panel=LIMITS)] = 30.0,
+    max_characters: Annotated[int, typer.Option(help="Of one text.", rich_help_panel=LIMITS)] = Limits.characters,
+    max_texts: Annotated[int, typer.Option(help="Of one request.", rich_help_panel=LIMITS)] = Limits.texts,
+    max_beam: Annotated[int, typer.Option(help="The widest beam.", rich_help_panel=LIMITS)] = Limits.beam,
+    max_waiting: Annotated[int, typer.Option(help="Texts that may wait.", rich_help_panel=LIMITS)] = Limits.waiting,
+    max_seconds: Annotated[float, typer.Option(help="Until an answer.", rich_help_panel=LIMITS)] = Limits.seconds,
     max_memory: Annotated[
         float, typer.Option(help="Megabytes that one batch may take, about.", rich_help_panel=LIMITS)
-    ] = 500.0,
-    batch: Annotated[
+    ] = Limits.memory,
+    max_batch: Annotated[
         int, typer.Option(help="Texts of several requests that are done together.", rich_help_panel=LIMITS)
-    ] = 64,
+    ] = Limits.batch,
 ) -> None:
     """Open a page to look into runs, and an API to translate with them."""
-    from regard.serving.limits import Limits
-
-    limits = Limits(
-        characters=max_characters,
-        texts=max_texts,
-        beam=max_beam,
-        waiting=max_waiting,
-        seconds=max_seconds,
-        memory=max_memory,
-        batch=batch,
-    )
-    if token is not None and not (token.isascii() and token.isprintable() and token.split() == [token]):
-        raise UserError("--token: should be made of letters, digits and signs of ASCII, without spaces")
-    from regard.serving.gate import check_origin
-
-    origins = [check_origin(origin) for origin in allow_origin or []]
+    from regard.serving.gate import check_origin, check_token
     from regard.serving.server import Server, address_of, listen, open_page
 
-    with listen(host, port) as listening:  # before the models are loaded, which takes its time
+    try:
+        limits = Limits(max_characters, max_texts, max_beam, max_waiting, max_seconds, max_memory, max_batch)
+    except UserError as error:  # which begins with the limit's name
+        raise UserError(f"--max-{error}") from None
+    origins = [check_origin(origin) for origin in allow_origin or []]
+    token = None if token is None else check_token(token)
+    with listen(host, port) as listening:  # before torch is imported and models are loaded, which takes its time
         from regard.cli.loading import use_threads_of
         from regard.serving.api import build_app
         from regard.serving.served import open_runs

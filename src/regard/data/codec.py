@@ -62,7 +62,7 @@ class Codec:
         token = self.notation.start_token(text)
         return self.target_vocabulary.numbers([token])[0] if token in self.target_vocabulary else Vocabulary.begin
 
-    def prefix(self, said: str | Sequence[str]) -> tuple[int, ...]:
+    def prefix(self, said: str | tuple[str, ...]) -> tuple[int, ...]:
         """What the decoder has said once its output begins with a text, or with tokens that it has said before.
 
         Such tokens may be `<unknown>`, and the last of them `<end>`. A text could be written in other tokens.

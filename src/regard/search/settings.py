@@ -16,7 +16,7 @@ KINDS: dict[object, tuple[str, tuple[type, ...]]] = {
     "float": ("a number", (float, int)),
     "float | None": ("a number", (float, int, NoneType)),
     "bool": ("true or false", (bool,)),
-    "str | tuple[str, ...]": ("a text, or tokens", (str, tuple)),
+    "str | tuple[str, ...]": ("a text, or a tuple of tokens", (str, tuple)),
 }
 
 
@@ -42,7 +42,7 @@ class Search:
         for field in fields(self):
             kind, types = KINDS[field.type]
             self._check(field.name, type(getattr(self, field.name)) in types, f"should be {kind}")
-        self._check("prefix", all(isinstance(part, str) for part in self.prefix), "should be a text, or tokens")
+        self._check("prefix", all(isinstance(part, str) for part in self.prefix), "each token should be a text")
         self._check("beam", 1 <= self.beam <= WIDEST, f"a beam is 1 to {WIDEST:,} wide; 1 is greedy search")
         self._check("n_best", 1 <= self.n_best <= WIDEST, f"1 to {WIDEST:,} hypotheses can be returned")
         if not self.sample:

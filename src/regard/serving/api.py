@@ -23,7 +23,6 @@ from regard.serving.problems import add_handlers
 from regard.serving.served import ServedRun
 
 PAGE = Path(__file__).with_name("page")
-MEASURED = ("/", "/docs", "/openapi.json", "/healthz", "/metrics", "/api/runs", "/api/translate", "/api/score")
 
 
 def build_app(
@@ -32,7 +31,7 @@ def build_app(
     metrics = Metrics()
     desk = Desk(limits, metrics.worked)
     for run in runs:
-        run.heed(desk.heed)
+        run.before_each_step(desk.check_wanted)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -61,7 +60,7 @@ def build_app(
             allow_headers=["*"],
             expose_headers=["Retry-After"],
         )
-    app.add_middleware(Measured, metrics=metrics, paths=MEASURED)
+    app.add_middleware(Measured, metrics=metrics, paths=("/", "/docs", "/openapi.json", *app.openapi()["paths"]))
     return app
 
 

@@ -115,8 +115,8 @@ class Desk:
             with self._changed, suppress(ValueError):  # it may have been begun with
                 self._queue.remove(job)
 
-    def heed(self) -> None:
-        """Called by work that is under way, now and then."""
+    def check_wanted(self) -> None:
+        """Called by work that is under way, now and then: an `AbandonedError` if nobody waits for it any more."""
         if self._under_way and not any(job.wanted for job in self._under_way):
             raise AbandonedError
 
@@ -124,7 +124,7 @@ class Desk:
         while batch := self._next():
             try:
                 self._finish(batch)
-            except Exception:  # whoever waits is told that it took too long; others shall not
+            except Exception:  # whoever waits will be told that it took too long; the next batch is done all the same
                 log.exception("a batch was lost")
 
     def _next(self) -> list[Job]:

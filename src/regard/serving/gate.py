@@ -39,8 +39,6 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
-
-
 log = logging.getLogger(__name__)
 
 
@@ -142,6 +140,13 @@ class Gate:
 
     def _too_large(self) -> str:
         return f"a request may have {self.body_bytes:,} bytes at most; send fewer or shorter texts"
+
+
+def check_token(token: str) -> str:
+    """A token that can be sent in a header; a `UserError` if it cannot."""
+    if not (token.isascii() and token.isprintable() and token.split() == [token]):
+        raise UserError("--token: should be made of letters, digits and signs of ASCII, without spaces")
+    return token
 
 
 ORIGIN = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[^][/@?#:*\\\s]+)(?::(\d{1,5}))?/?")

@@ -123,6 +123,7 @@ class Answer(Message):
     source_words: list[tuple[int, int]]
     axes: list[str] = Field(description="Of `attention`, before output and source: layer, head.")
     n_best: list[Hypothesis] = Field(description="The best first.")
+    length_penalty: float = Field(description="α, by which they are ranked: score / ((5 + length) / 6)^α.")
     tree: list[Node] | None = Field(description="The beam, parents before children; null if not asked for.")
 
 

@@ -44,9 +44,9 @@ class ServedRun:
         limits = self.translator.experiment.decoding
         return int(source * limits.length_factor) + limits.length_extra
 
-    def heed(self, go_on: Callable[[], None]) -> None:
-        """Before each step of its decoder, `go_on` is called, which may raise to end what is under way."""
-        self.translator.model.decoder.readout.register_forward_pre_hook(lambda module, given: go_on())
+    def before_each_step(self, check: Callable[[], None]) -> None:
+        """From now on `check` is called before each step of the decoder; it may raise, and end what is under way."""
+        self.translator.model.decoder.readout.register_forward_pre_hook(lambda module, given: check())
 
 
 def open_runs(paths: Sequence[Path]) -> list[ServedRun]:

@@ -48,7 +48,8 @@ class Translating:
     def do(self, texts: Sequence[str]) -> list[bytes]:
         """An answer to each text, as JSON."""
         translations = self.run.translator.translate(texts, self.search)
-        answers = [whole(translation, attention=self.attention) for translation in translations]
+        penalty = {"length_penalty": self.run.translator.length_penalty(self.search)}
+        answers = [whole(translation, attention=self.attention) | penalty for translation in translations]
         if self.alternatives:
             self._add_alternatives(texts, translations, answers)
         if self.tree:
@@ -67,13 +68,13 @@ class Translating:
             hypothesis["alternatives"] = [self._named(row) for row in rows]
 
     def _named(self, row: Alternatives) -> list[dict[str, Any]]:
-        name = self.run.translator.name
-        return [{"token": each, "label": name(each), "probability": round(math.exp(log), 6)} for each, log in row]
+        label = self.run.translator.label
+        return [{"token": each, "label": label(each), "probability": round(math.exp(log), 6)} for each, log in row]
 
     def _tree(self, text: str) -> list[dict[str, Any]]:
         translator = self.run.translator
         nodes = translator.tree(text, self.search)
-        return [asdict(node) | {"label": translator.name(node.token), "score": round(node.score, 6)} for node in nodes]
+        return [asdict(node) | {"label": translator.label(node.token), "score": round(node.score, 6)} for node in nodes]
 
 
 @dataclass(frozen=True)

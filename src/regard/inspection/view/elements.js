@@ -35,6 +35,22 @@ function furnish(node, attributes, children) {
   return node;
 }
 
+/** Tells where the pointer is on a box, and when it has left. */
+export function followPointer(box, onMove, onLeave) {
+  let lastSpot = null;
+  for (const name of ["pointermove", "pointerdown"]) {
+    box.addEventListener(name, (event) => {
+      const spot = `${event.clientX} ${event.clientY}`;
+      if (name === "pointermove" && spot === lastSpot) return; // it was the picture that moved, by arrow keys
+      lastSpot = spot;
+      onMove(event);
+    });
+  }
+  // A finger leaves as soon as it has touched; what it has touched stays lit.
+  box.addEventListener("pointerleave", (event) => event.pointerType === "touch" || onLeave());
+  box.addEventListener("blur", onLeave);
+}
+
 /** A fresh id, for labels and what they name. */
 export function freshId(stem) {
   idsGiven += 1;

@@ -17,11 +17,16 @@ function showFrozen({ title, views, state }) {
     return panel;
   });
   document.title = title ? `${title} – Regard` : "Regard";
-  document.getElementById("source").textContent = title;
+  const heading = document.getElementById("source");
+  heading.textContent = title;
+  heading.hidden = !title;
   document.getElementById("panels").append(...panels.map((panel) => panel.node));
-  panels.forEach((panel, number) => panel.show(views[number].answer, title, state?.panels?.[number]?.forced));
-  const saveItself = () =>
-    save(new Blob([itself], { type: "text/html" }), fileName([...views.map((view) => view.name), title], "html"));
+  const nameOf = ({ answer }) => title || answer.text; // for files
+  panels.forEach((panel, number) =>
+    panel.show(views[number].answer, nameOf(views[number]), state?.panels?.[number]?.forced),
+  );
+  const names = [...views.map((view) => view.name), nameOf(views[0])];
+  const saveItself = () => save(new Blob([itself], { type: "text/html" }), fileName(names, "html"));
   document
     .getElementById("actions")
     .append(element("button", { type: "button", onclick: saveItself }, "Save this page"));

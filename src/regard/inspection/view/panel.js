@@ -1,6 +1,6 @@
 // One run's answer: its output, the map, lines and beam to look at, and the files to take away.
 
-import { element, freshId } from "./elements.js";
+import { element } from "./elements.js";
 import { outputSide, sourceSide } from "./tokens.js";
 import { chosenMap, looksNowhere, mapsOf } from "./weights.js";
 import { placeInWords } from "./wording.js";
@@ -50,9 +50,10 @@ export class Panel {
     const below = [this.readout, this.heads, this.extras];
     this.views = element("div", { class: "views" }, this.tabs.list, Object.values(this.tabs.panels), below);
     this.body = element("div", { class: "body" }, this.translation, this.result, this.views);
-    const heading = element("h2", { id: freshId("panel"), dir: "auto" }, name);
+    const heading = element("h2", { dir: "auto" }, name);
     const header = element("header", {}, heading, element("p", { class: "about", dir: "auto" }, about));
-    this.node = element("section", { class: "panel", "aria-labelledby": heading.id }, header, this.alert, this.body);
+    header.hidden = !name && !about; // in a notebook
+    this.node = element("section", { class: "panel", "aria-label": name || "translation" }, header, this.alert, this.body);
     this.body.hidden = true;
     this.watchWidth();
   }
@@ -89,6 +90,7 @@ export class Panel {
   /** `text` is what was translated, and `forced` says how many of the first tokens were given. */
   show(answer, text, forced = 0) {
     Object.assign(this, { answer, text, forced });
+    this.tabs.offer("beam", Boolean(this.events.onForce ?? answer.tree)); // nobody can be asked for one any more
     this.node.setAttribute("aria-busy", "false");
     this.alert.textContent = "";
     this.body.hidden = false;
@@ -118,7 +120,7 @@ export class Panel {
 
   drawResult() {
     const force = (prefix) => {
-      this.focusAfter = prefix.length - 1; // where one was when one chose
+      this.focusAfter = Math.max(prefix.length - 1, 0); // where one was when one chose
       this.choice.rank = 0;
       this.events.onForce(prefix);
     };

@@ -4,13 +4,14 @@ import { element } from "./elements.js";
 import { drawOutput } from "./output.js";
 import { scoreText } from "./wording.js";
 
-/** The tokens as `drawOutput` gives them, with a `node` that holds the facts, too. `events` are those of a panel. */
-export function drawResult({ answer, hypothesis, output, forced, choice, events }, onForce, onRank, onLight) {
+/** The tokens of a panel as `drawOutput` gives them, with a `node` that holds the facts, too. */
+export function drawResult({ answer, hypothesis, output, forced, choice }, onForce, onRank, onLight) {
   const tokens = drawOutput(output, hypothesis, forced, onForce, onLight);
   const several = answer.n_best.length > 1;
   const facts = [several ? rankChoice(answer, choice.rank, onRank) : `score ${scoreText(hypothesis.score)}`];
   if (!hypothesis.finished) facts.push(element("span", {}, "cut off at the greatest length"));
-  if (forced && events.onForce) facts.push(releaseButton(() => events.onForce([])));
+  if (several && answer.length_penalty) facts.push(rankRule(answer.length_penalty));
+  if (forced && onForce) facts.push(releaseButton(() => onForce([])));
   return { ...tokens, node: element("div", {}, element("div", { class: "facts" }, facts), tokens.node) };
 }
 
@@ -22,6 +23,11 @@ function rankChoice(answer, chosen, onRank) {
   select.value = chosen;
   select.addEventListener("change", () => onRank(Number(select.value)));
   return select;
+}
+
+/** Why a lower score may have a better rank. */
+function rankRule(penalty) {
+  return element("span", {}, `ranked by score / ((5 + length) / 6)^${penalty}`);
 }
 
 /** Takes back what was forced. */

@@ -1,6 +1,6 @@
 // The box of a map or of lines: it scrolls, it follows the pointer, and arrow keys move through it.
 
-import { clamp, element } from "./elements.js";
+import { clamp, element, followPointer } from "./elements.js";
 
 const NOWHERE = { output: null, source: null };
 
@@ -13,7 +13,6 @@ export function drawStage(label, picture, source, output, onLight) {
   );
   const mirror = source.direction === "rtl" ? -1 : 1;
   let cursor = null;
-  let lastSpot = null;
   const step = (place, by, count) => clamp((place ?? 0) + by, 0, count - 1);
   const across = (by) => ({ output: cursor.output ?? 0, source: step(cursor.source, by, source.labels.length) });
   const down = (by) => ({ output: step(cursor.output, by, output.labels.length), source: cursor.source ?? 0 });
@@ -34,18 +33,11 @@ export function drawStage(label, picture, source, output, onLight) {
     onLight(cursor);
     picture.node.querySelector(".frame.cell, .token.lit")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   });
-  for (const name of ["pointermove", "pointerdown"]) {
-    box.addEventListener(name, (event) => {
-      const spot = `${event.clientX} ${event.clientY}`;
-      if (name === "pointermove" && spot === lastSpot) return; // it was the picture that moved, by arrow keys
-      lastSpot = spot;
-      const place = picture.placeAt(event);
-      onLight(place.output === null && place.source === null ? null : place);
-    });
-  }
-  // A finger leaves as soon as it has touched; what it has touched stays lit.
-  box.addEventListener("pointerleave", (event) => event.pointerType === "touch" || onLight(null));
-  box.addEventListener("blur", () => onLight(null));
+  const point = (event) => {
+    const place = picture.placeAt(event);
+    onLight(place.output === null && place.source === null ? null : place);
+  };
+  followPointer(box, point, () => onLight(null));
   if (picture.pin) {
     box.addEventListener("scroll", () => picture.pin(box.scrollLeft, box.scrollTop));
     box.style.scrollPaddingBlockStart = `${picture.labels.top}px`;

@@ -1,6 +1,6 @@
 // Following a search step by step: the tree, buttons, a slider, arrow keys, and each step in words.
 
-import { clamp, element } from "./elements.js";
+import { clamp, element, followPointer } from "./elements.js";
 import { drawTree, wayTo } from "./tree.js";
 import { quoted, scoreText, stepInWords } from "./wording.js";
 
@@ -52,15 +52,11 @@ export function drawSteps(nodes, step, onStep) {
     } else return;
     event.preventDefault();
   });
-  for (const name of ["pointermove", "pointerdown"]) {
-    stage.addEventListener(name, (event) => {
-      const number = tree.numberAt(event);
-      if (number !== lit) light(number);
-    });
-  }
-  // A finger leaves as soon as it has touched; what it has touched stays lit.
-  stage.addEventListener("pointerleave", (event) => event.pointerType === "touch" || light(null));
-  stage.addEventListener("blur", () => light(null));
+  const point = (event) => {
+    const number = tree.numberAt(event);
+    if (number !== lit) light(number);
+  };
+  followPointer(stage, point, () => light(null));
 
   const controls = element(
     "div",

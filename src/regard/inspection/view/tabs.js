@@ -2,7 +2,7 @@
 
 import { element, freshId } from "./elements.js";
 
-/** { list, panels, select(name) }. `names` maps a tab's name to its title. */
+/** { list, panels, select(name), offer(name, isThere) }. `names` maps a tab's name to its title. */
 export function createTabs(label, names, onSelect) {
   const keys = Object.keys(names);
   const stem = freshId("tab");
@@ -27,13 +27,14 @@ export function createTabs(label, names, onSelect) {
   );
   const list = element("div", { role: "tablist", "aria-label": label }, tabs);
   list.addEventListener("keydown", (event) => {
-    const place = tabs.indexOf(document.activeElement);
-    const targets = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: keys.length - 1 };
+    const there = tabs.filter((tab) => !tab.hidden);
+    const place = there.indexOf(document.activeElement);
+    const targets = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: there.length - 1 };
     if (!(event.key in targets)) return;
-    const target = (targets[event.key] + keys.length) % keys.length;
+    const target = there[(targets[event.key] + there.length) % there.length];
     event.preventDefault();
-    tabs[target].focus();
-    onSelect(keys[target]);
+    target.focus();
+    onSelect(keys[tabs.indexOf(target)]);
   });
   const select = (name) => {
     keys.forEach((key, place) => {
@@ -42,5 +43,6 @@ export function createTabs(label, names, onSelect) {
       panels[key].hidden = key !== name;
     });
   };
-  return { list, panels, select };
+  const offer = (name, isThere) => (tabs[keys.indexOf(name)].hidden = !isThere);
+  return { list, panels, select, offer };
 }

@@ -17,9 +17,11 @@ function unfold(weights, axes, place) {
   return weights.flatMap((part, index) => unfold(part, axes.slice(1), { ...place, [axes[0]]: index }));
 }
 
+/** With as many decimals as the weights themselves have. */
 function mean(maps) {
+  const total = (output, source) => maps.reduce((sum, map) => sum + map.weights[output][source], 0);
   return maps[0].weights.map((row, output) =>
-    row.map((_, source) => maps.reduce((sum, map) => sum + map.weights[output][source], 0) / maps.length),
+    row.map((_, source) => Number((total(output, source) / maps.length).toFixed(6))),
   );
 }
 

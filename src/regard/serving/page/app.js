@@ -1,6 +1,6 @@
 // The live page: what is typed is translated, and the answers are shown.
 
-import { clamp, element } from "../view/elements.js";
+import { element } from "../view/elements.js";
 import { firstChoice, lightTogether, Panel } from "../view/panel.js";
 import { readAddress, takeToken, writeAddress } from "./address.js";
 import { call, keepToken, latestOnly } from "./client.js";
@@ -48,9 +48,10 @@ function acceptToken() {
 
 function listen() {
   field("question").addEventListener("submit", (event) => event.preventDefault());
-  text.addEventListener("input", askSoon);
-  for (const setting of [beam, penalty]) setting.addEventListener("input", askSoon);
-  for (const choice of [run, other]) choice.addEventListener("change", () => (seat(), askAnew()));
+  text.addEventListener("input", () => askSoon(askAnew));
+  for (const setting of [beam, penalty]) setting.addEventListener("input", () => askSoon(searchAnew));
+  run.addEventListener("change", () => (seat(), askAnew()));
+  other.addEventListener("change", () => (seat(), ask(readings.filter(({ panel }) => !panel.answer))));
   field("copy-link").addEventListener("click", () => copyLink(field("status")));
   field("save-page").addEventListener("click", () => savePage(view, readings, withBeam, field("status")));
   window.addEventListener("hashchange", restore);
@@ -66,7 +67,7 @@ function restore() {
   run.value = (find(told.runs[0]) ?? served.runs[0]).name;
   other.value = find(told.runs[1])?.name ?? "";
   text.value = told.text ?? find(run.value).examples[0] ?? "";
-  beam.value = clamp(told.beam ?? 1, 1, served.limits.beam);
+  beam.value = told.beam ?? 1;
   penalty.value = told.penalty ?? "";
   view = firstChoice({ view: told.view }).view;
   readings = [];
@@ -118,6 +119,7 @@ function createReading(name, told = {}) {
     askForToken,
     (answer, question) => {
       reading.panel.show(answer, question.texts[0], question.prefix.length);
+      remember(); // what an address has asked for may not be there
       waitOn(reading);
       if (view === "beam" && !question.tree) ask([reading]); // the tab was opened after the question
     },
@@ -149,20 +151,25 @@ function openView(name) {
   remember();
 }
 
-function askSoon() {
-  clearTimeout(pause);
-  pause = setTimeout(askAnew, PAUSE);
+/** When nobody has typed for a moment; a text that has changed is asked for anew, whatever else changes. */
+function askSoon(act) {
+  clearTimeout(pause?.timer);
+  const chosen = pause?.act === askAnew ? askAnew : act;
+  pause = { act: chosen, timer: setTimeout(chosen, PAUSE) };
   for (const { panel } of readings) panel.wait();
 }
 
-/** For another text, run or search: what was forced, and which of the best was looked at, belong to the old one. */
+/** For another text or run: what was forced belongs to the old one. */
 function askAnew() {
-  clearTimeout(pause);
+  for (const reading of readings) reading.prefix = [];
+  searchAnew();
+}
+
+/** For another search, too, which of the best was looked at belongs to the old one. */
+function searchAnew() {
+  clearTimeout(pause?.timer);
   pause = null;
-  for (const reading of readings) {
-    reading.prefix = [];
-    Object.assign(reading.panel.choice, { rank: 0, step: null });
-  }
+  for (const { panel } of readings) Object.assign(panel.choice, { rank: 0, step: null });
   ask();
 }
 
@@ -197,8 +204,9 @@ async function withBeam(reading) {
   return (await call("api/translate", askForToken, question)).translations[0];
 }
 
+/** What is too wide is for the server to say. */
 function beamWidth() {
-  return clamp(Math.round(beam.valueAsNumber) || 1, 1, served.limits.beam);
+  return Math.max(Math.round(beam.valueAsNumber) || 1, 1);
 }
 
 function lengthPenalty() {

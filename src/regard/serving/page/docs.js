@@ -1,7 +1,7 @@
 // The description of the API, read from /openapi.json: each operation with its fields, answers and an example.
 
 import { element } from "../view/elements.js";
-import { describeType, exampleOf, limitsOf, resolve } from "./schemas.js";
+import { describeType, limitsOf, resolve } from "./schemas.js";
 
 async function show() {
   const place = document.getElementById("operations");
@@ -24,11 +24,10 @@ function describeOperation(api, method, path, operation) {
     element("h2", { id }, element("span", { class: "method" }, method), " ", element("code", {}, path)),
     ...paragraphs(operation.description ?? operation.summary),
   ];
-  if (operation.parameters?.length) parts.push(parameterTable(api, operation.parameters));
   if (body) parts.push(questionTable(api, body));
   parts.push(
     element("h3", {}, "Example"),
-    element("pre", { tabindex: "0" }, curl(api, method, path, body)),
+    element("pre", { tabindex: "0" }, curl(method, path, body)),
     answers(api, operation.responses),
   );
   return element("article", { class: "panel", "aria-labelledby": id }, parts);
@@ -44,13 +43,6 @@ function paragraphs(text) {
     .split(/\n\s*\n/)
     .filter((part) => part.trim())
     .map((part) => element("p", {}, prose(part.trim())));
-}
-
-function parameterTable(api, parameters) {
-  const rows = parameters.map(({ name, schema, required, description }) =>
-    fieldRow(api, name, { description, ...schema }, defaultOf(schema, required)),
-  );
-  return table("Parameters", ["field", "type", "default", "meaning"], rows);
 }
 
 function questionTable(api, schema) {
@@ -112,10 +104,10 @@ function recordsIn(api, field) {
   return [schema.items, ...(schema.anyOf ?? [])].filter(Boolean).flatMap((part) => recordsIn(api, part));
 }
 
-function curl(api, method, path, body) {
+function curl(method, path, body) {
   const address = new URL(path.slice(1), document.baseURI);
   if (method === "GET") return `curl ${address}`;
-  const question = JSON.stringify(exampleOf(api, body)).replaceAll("'", "'\\''");
+  const question = JSON.stringify(body.example).replaceAll("'", "'\\''");
   return `curl ${address} \\\n  -H 'Content-Type: application/json' \\\n  -d '${question}'`;
 }
 

@@ -10,8 +10,7 @@ export function resolve(api, schema) {
 /** "a list of texts", "a number, or null". */
 export function describeType(api, schema) {
   const its = resolve(api, schema);
-  const choices = its.anyOf ?? its.oneOf;
-  if (choices) return choices.map((choice) => describeType(api, choice)).join(" or ");
+  if (its.anyOf) return its.anyOf.map((choice) => describeType(api, choice)).join(" or ");
   if (its.enum) return its.enum.map((value) => JSON.stringify(value)).join(" or ");
   if (its.const !== undefined) return JSON.stringify(its.const);
   if (its.type === "array")
@@ -29,11 +28,6 @@ const LIMITS = {
   minimum: (n) => `at least ${n}`,
   maximum: (n) => `at most ${n}`,
   exclusiveMinimum: (n) => `more than ${n}`,
-  exclusiveMaximum: (n) => `less than ${n}`,
-  minLength: (n) => `at least ${n} characters`,
-  maxLength: (n) => `at most ${n} characters`,
-  minItems: (n) => `at least ${n} of them`,
-  maxItems: (n) => `at most ${n} of them`,
 };
 
 /** "at least 1, at most 50". What is beyond whole numbers of JavaScript is no limit to anybody. */
@@ -44,19 +38,4 @@ export function limitsOf(api, schema) {
     .map(([name, say]) => say(its[name]));
   const nested = (its.anyOf ?? []).map((choice) => limitsOf(api, choice));
   return [...own, ...nested].filter(Boolean).join(", ");
-}
-
-/** A question that could be asked: the schema's own example, or its required fields filled in. */
-export function exampleOf(api, schema) {
-  const its = resolve(api, schema) ?? {};
-  const given = its.example ?? its.examples?.[0];
-  if (given !== undefined) return given;
-  if (its.properties) {
-    const fields = Object.entries(its.properties).filter(
-      ([name, field]) => its.required?.includes(name) || field.examples,
-    );
-    return Object.fromEntries(fields.map(([name, field]) => [name, exampleOf(api, field)]));
-  }
-  if (its.type === "array") return [exampleOf(api, its.items)];
-  return { string: "…", integer: 1, number: 1, boolean: true }[its.type] ?? its.default ?? null;
 }
