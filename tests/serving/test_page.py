@@ -157,6 +157,39 @@ def test_what_was_forced_is_not_forced_on_another_text(window: Any, expect: Any)
     expect(window.panel().locator(".forced")).to_have_count(0)
 
 
+def test_what_was_forced_stays_when_one_compares_and_when_the_beam_is_widened(window: Any, expect: Any):
+    window.open(run="heads", text="abcde")
+    window.pick(0, "c")
+    window.page.get_by_label("Compare with").select_option("copies")
+    window.settle()
+    expect(window.panel(1).locator(".translation")).to_have_text("abcde")
+    expect(window.panel(0).locator(".tokens .forced .label")).to_have_text(["c"])
+    window.page.get_by_label("Beam width").fill("3")
+    window.settle()
+    best = window.answer("abcde", "heads", beam=3, prefix=["c"])["n_best"][0]
+    expect(window.panel(0).locator(".translation")).to_have_text(best["text"])
+    expect(window.panel(0).locator(".tokens .forced .label")).to_have_text(["c"])
+
+
+def test_to_let_the_model_choose_again_keeps_the_keyboard_and_looks_at_the_best(window: Any, expect: Any):
+    window.open(run="heads", text="abd", beam=3, rank=2, prefix="c")
+    window.panel().get_by_role("button", name="Let the model choose again").click()
+    expect(window.panel().locator(".tokens button").first).to_be_focused()
+    assert not {"rank", "prefix"} & set(dict(window.told()))
+
+
+def test_a_beam_that_is_too_wide_is_told_and_not_made_narrower(window: Any, expect: Any):
+    window.provoked.append("422")
+    window.open(text="abc", beam=51)
+    expect(window.panel().get_by_role("alert")).to_contain_text("beam: 51 is more than the 50 that are allowed here")
+    assert dict(window.told())["beam"] == "51"
+
+
+def test_an_address_that_asks_for_what_is_not_there_is_put_right(window: Any):
+    window.open(text="abc", beam=2, rank=99)
+    assert int(dict(window.told()).get("rank", 1)) <= 2
+
+
 def test_a_forced_word_that_cannot_be_is_let_go(window: Any, expect: Any):
     window.provoked.append("422")
     window.open(text="abc", prefix="x")
@@ -171,6 +204,7 @@ def test_another_of_the_best_translations_can_be_looked_at(window: Any, expect: 
     third = window.answer("abd", "heads", beam=3, length_penalty=1.5)["n_best"][2]
     ranks = window.panel().get_by_label("which of the best translations")
     expect(ranks.locator("option")).to_have_count(3)
+    expect(window.panel().locator(".facts")).to_contain_text("ranked by score / ((5 + length) / 6)^1.5")
     ranks.select_option("2")
     expect(window.panel().locator(".tokens .label")).to_have_text(third["labels"])
     expect(window.panel().locator(".translation")).to_have_text(third["text"])
