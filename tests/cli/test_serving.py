@@ -36,12 +36,13 @@ def ask(address: str, **wanted: Any) -> Any:
         return json.load(answer)
 
 
-def wait_until_one_waits(address: str) -> None:
-    """Ask for something else, and see it wait: then what was asked before is surely under way."""
-    other = {"texts": ["a"], "beam": 2}
-    threading.Thread(target=lambda: suppressed(ask, address, **other), daemon=True).start()
-    while b"\nregard_waiting_texts 1\n" not in urlopen(f"{address}metrics").read():
-        time.sleep(0.01)
+def wait_until_under_way(address: str) -> None:
+    """What was asked for is being translated."""
+    for _ in range(3_000):
+        if b"\nregard_under_way_texts 0\n" not in urlopen(f"{address}metrics").read():
+            return
+        time.sleep(0.005)
+    pytest.fail("nothing was ever under way")
 
 
 def suppressed(function: Callable[..., Any], *arguments: Any, **named: Any) -> None:
@@ -70,7 +71,7 @@ def test_a_server_that_is_stopped_finishes_what_is_under_way(start_regard: Start
     long = {"texts": ["abc"], "beam": 40, "min_length": 1000}  # about a second
     asking = threading.Thread(target=lambda: answers.append(ask(address, **long)))
     asking.start()
-    wait_until_one_waits(address)
+    wait_until_under_way(address)
     process.send_signal(number)
     asking.join(60)
     assert [len(answer["translations"][0]["text"]) >= 1000 for answer in answers] == [True]
@@ -86,7 +87,7 @@ def test_asked_twice_it_stops_at_once(start_regard: Start, trained: Path):
     address = address_of(process)
     long = {"texts": ["abc"] * 8, "beam": 50, "n_best": 50, "min_length": 1000}
     threading.Thread(target=lambda: suppressed(ask, address, **long), daemon=True).start()
-    wait_until_one_waits(address)
+    wait_until_under_way(address)
     process.send_signal(signal.SIGINT)
     assert process.stderr.readline() == b"\n"
     assert process.stderr.readline() == b"regard: finishing what is under way; once more stops at once\n"
@@ -115,9 +116,12 @@ def test_a_browser_is_neither_waited_for_nor_told_the_token(start_regard: Start,
     address = address_of(process)
     with urlopen(f"{address}healthz", timeout=10) as answer:
         assert answer.status == 200
-    while not (tmp_path / "opened").exists() or not (tmp_path / "opened").read_text():
+    opened = tmp_path / "opened"
+    for _ in range(3_000):
+        if opened.exists() and opened.read_text():
+            break
         time.sleep(0.01)
-    assert (tmp_path / "opened").read_text() == f"{address}\n"
+    assert opened.read_text() == f"{address}\n"
     process.send_signal(signal.SIGINT)
     process.wait(30)
 

@@ -44,7 +44,7 @@ def run(visit: Callable[[Desk], Coroutine[Any, Any, None]], **limits: Any) -> li
     desk = Desk(Limits(**limits), lambda texts, seconds: observed.append((texts, seconds)))
     desk.open()
     try:
-        asyncio.run(visit(desk))
+        asyncio.run(asyncio.wait_for(visit(desk), 60))
     finally:
         desk.close()
     return observed
@@ -69,6 +69,7 @@ def test_what_arrives_during_work_is_then_done_together_and_each_gets_its_own():
     async def visit(desk: Desk) -> None:
         first = asyncio.ensure_future(ask(desk, work, [1]))
         await begun(work)
+        assert desk.under_way == 1
         others = [asyncio.ensure_future(ask(desk, work, list(range(n)))) for n in (2, 0, 3, 1)]
         await queued(desk, 6)
         work.let_go.set()

@@ -37,7 +37,7 @@ def test_requests_are_counted_by_path_and_status(ask: Ask):
     assert told['regard_batch_texts_bucket{le="2"}'] == told["regard_batch_texts_count"] == 3
     assert told["regard_batch_texts_sum"] == 6
     assert told["regard_work_seconds_total"] > 0
-    assert told["regard_waiting_texts"] == 0
+    assert told["regard_waiting_texts"] == told["regard_under_way_texts"] == 0
     assert "an/invention" not in answer.text
 
 

@@ -92,6 +92,11 @@ class Desk:
         with self._changed:
             return sum(len(job.items) for job in self._queue)
 
+    @property
+    def under_way(self) -> int:
+        """Texts that are being worked on."""
+        return sum(len(job.items) for job in self._under_way)
+
     async def ask(self, work: Work, items: Sequence[Any], extent: Extent) -> list[Any]:
         """The results, in the order of the items; a `RefusedError` if they cannot be had in time."""
         if not items:

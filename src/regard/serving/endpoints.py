@@ -82,7 +82,8 @@ class Endpoints:
 
     async def metrics(self) -> Response:
         """What was done so far, in Prometheus's text format."""
-        return Response(self.counted.text(self.desk.waiting), media_type="text/plain; version=0.0.4; charset=utf-8")
+        told = self.counted.text(self.desk.waiting, self.desk.under_way)
+        return Response(told, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     def _run(self, name: str | None) -> ServedRun:
         if name is None:

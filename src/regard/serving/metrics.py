@@ -58,11 +58,12 @@ class Metrics:
             self.batches.add(texts)
             self.work_seconds += seconds
 
-    def text(self, waiting: int) -> str:
+    def text(self, waiting: int, under_way: int) -> str:
+        """All of it; so many texts are waiting, and so many under way, at this moment."""
         with self._lock:
-            return "\n".join([*self._lines(waiting), ""])
+            return "\n".join([*self._lines(waiting, under_way), ""])
 
-    def _lines(self, waiting: int) -> Iterator[str]:
+    def _lines(self, waiting: int, under_way: int) -> Iterator[str]:
         yield from _head("regard_info", "gauge", "What is running.")
         yield _line("regard_info", {"version": __version__}, 1)
         yield from _head("regard_requests_total", "counter", "Requests that were answered.")
@@ -77,6 +78,8 @@ class Metrics:
         yield _line("regard_work_seconds_total", {}, self.work_seconds)
         yield from _head("regard_waiting_texts", "gauge", "Texts that wait to be begun with.")
         yield _line("regard_waiting_texts", {}, waiting)
+        yield from _head("regard_under_way_texts", "gauge", "Texts that are being worked on.")
+        yield _line("regard_under_way_texts", {}, under_way)
         resident = resident_bytes()
         if resident is not None:
             yield from _head("process_resident_memory_bytes", "gauge", "Memory in use.")
