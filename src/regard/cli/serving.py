@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -51,15 +51,22 @@ def serve(
 ) -> None:
     """Open a page to look into runs, and an API to translate with them."""
     from regard.serving.gate import check_origin, check_token
-    from regard.serving.server import Server, address_of, listen, open_page
 
     try:
         limits = Limits(max_characters, max_texts, max_beam, max_waiting, max_seconds, max_memory, max_batch)
     except UserError as error:  # which begins with the limit's name
         raise UserError(f"--max-{error}") from None
     origins = [check_origin(origin) for origin in allow_origin or []]
-    token = None if token is None else check_token(token)
-    with listen(host, port) as listening:  # before torch is imported and models are loaded, which takes its time
+    run_server(runs, (host, port), limits, None if token is None else check_token(token), origins, open_)
+
+
+def run_server(
+    runs: list[Path], place: tuple[str, int], limits: Limits, token: str | None, origins: list[str], open_browser: bool
+) -> NoReturn:
+    """Until a signal ends it."""
+    from regard.serving.server import Server, address_of, listen, open_page
+
+    with listen(*place) as listening:  # before torch is imported and models are loaded, which takes its time
         from regard.cli.loading import use_threads_of
         from regard.serving.api import build_app
         from regard.serving.served import open_runs
@@ -72,14 +79,14 @@ def serve(
 
         def ready() -> None:
             print(f"{printable(', '.join(run.name for run in served))}: {address} (Ctrl-C stops)", flush=True)
-            if open_:
+            if open_browser:
                 open_page(address)  # without the token: others can see how a browser was started
 
         server = Server(build_app(served, limits, token=token, origins=origins), limits.seconds, ready)
         with suppress(KeyboardInterrupt):  # which uvicorn passes on when all is done
             server.run(sockets=[listening])
-        if server.failure:
-            raise server.failure
-        if server.force_exit:
-            os._exit(128 + server.signal)  # what is under way would not let go
-        sys.exit(128 + server.signal)
+    if server.failure:
+        raise server.failure
+    if server.force_exit:
+        os._exit(128 + server.signal)  # what is under way would not let go
+    sys.exit(128 + server.signal)
