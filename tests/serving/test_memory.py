@@ -82,3 +82,15 @@ def test_what_is_searched_in_turns_does_not_add_up(run: ServedRun):
     searched = run.memory.searching(at_once, 50, 10, 20)
     told = Footprint.telling(run.memory, 1_000, 10, 20, attention=False, alternatives=0)
     assert Translating(run, Search(beam=50)).megabytes(many) == pytest.approx((searched + told) / 1e6)
+
+
+def test_what_must_be_held_is_counted(run: ServedRun):
+    memory, texts, width, source, target = run.memory, 3, 5, 700, 1100
+    looks = texts * width * target * (source * memory.maps + memory.growth)
+    assert memory.searching(texts, width, source, target) >= 4 * looks
+    assert memory.unrolling(texts, source, target) >= 4 * texts * target * (
+        memory.vocabulary + source * memory.pair_size
+    )
+    assert memory.reading(texts, source) >= 4 * texts * source**2 * memory.encoder_pair_size
+    told = memory.telling(texts, source, target, attention=True, alternatives=0)
+    assert told >= 10 * texts * target * source * memory.maps, "about ten characters of JSON a weight"
