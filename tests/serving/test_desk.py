@@ -263,6 +263,22 @@ def test_work_that_nobody_waits_for_is_told_to_end():
     run(visit)
 
 
+def test_whoever_else_uses_a_model_is_left_alone():
+    work = Doubling()
+    Desk(Limits()).check_wanted()
+
+    async def visit(desk: Desk) -> None:
+        abandoned = asyncio.ensure_future(ask(desk, work, [0]))
+        await begun(work)
+        abandoned.cancel()
+        with suppress(asyncio.CancelledError):
+            await abandoned
+        desk.check_wanted()
+        work.let_go.set()
+
+    run(visit)
+
+
 def test_a_desk_that_closes_finishes_what_is_there():
     work = Doubling()
 

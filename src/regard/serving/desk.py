@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Condition, Thread
+from threading import Condition, Thread, current_thread
 from typing import Any, Protocol
 
 from regard.serving.limits import NOT_NOW, TOO_MANY, Limits, RefusedError
@@ -71,8 +71,10 @@ class Desk:
     _under_way: Sequence[Job] = ()
     _closing: bool = False
 
-    def open(self) -> None:
+    def __post_init__(self) -> None:
         self._thread = Thread(target=self._serve, name="regard-desk", daemon=True)
+
+    def open(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
@@ -121,8 +123,11 @@ class Desk:
                 self._queue.remove(job)
 
     def check_wanted(self) -> None:
-        """Called by work that is under way, now and then: an `AbandonedError` if nobody waits for it any more."""
-        if self._under_way and not any(job.wanted for job in self._under_way):
+        """Called by work that is under way, now and then: an `AbandonedError` if nobody waits for it any more.
+
+        A model may be at work for another desk, too, in a thread of that one.
+        """
+        if current_thread() is self._thread and not any(job.wanted for job in self._under_way):
             raise AbandonedError
 
     def _serve(self) -> None:

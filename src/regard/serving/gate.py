@@ -47,7 +47,7 @@ class Gate:
 
     def __init__(self, app: ASGIApp, token: str | None, origins: Sequence[str], limits: Limits) -> None:
         self.app = app
-        self.token = token.encode() if token else None
+        self.token = None if token is None else token.encode()
         self.origins = frozenset(origins)
         self.hosts = {"localhost", socket.gethostname().lower(), *(urlsplit(each).hostname or "" for each in origins)}
         self.body_bytes, self.seconds = limits.body_bytes, limits.seconds

@@ -69,13 +69,14 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.signal = sig
-        if self.should_exit:
+        again = self.should_exit
+        super().handle_exit(sig, frame)
+        if again:
             logging.disable()  # of all that is now cut off
         else:
             # Not print: the signal may have come in the middle of one.
             with suppress(OSError):
                 os.write(sys.stderr.fileno(), b"\nregard: finishing what is under way; once more stops at once\n")
-        super().handle_exit(sig, frame)
 
 
 def open_page(address: str) -> None:

@@ -18,21 +18,10 @@ export function drawMap(source, output, weights, room) {
   const sheet = mapSheet(source.labels.map(shortened), output.labels.map(shortened), source.direction === "rtl", room);
   const columns = columnLabels(sheet, source);
   const rows = rowLabels(sheet, output);
-  const above = shape(
-    "g",
-    { class: "pinned" },
-    backing(sheet, 0, sheet.width, sheet.top),
-    columns,
-    columnBrackets(sheet, source),
-  );
-  const beside = shape(
-    "g",
-    { class: "pinned" },
-    backing(sheet, 0, sheet.left, sheet.height),
-    rows,
-    rowBrackets(sheet, output),
-  );
-  const corner = shape("g", { class: "pinned" }, backing(sheet, 0, sheet.left, sheet.top), axisNames(sheet));
+  const pinned = (width, height, ...parts) => shape("g", { class: "pinned" }, backing(sheet, width, height), parts);
+  const above = pinned(sheet.width, sheet.top, columns, columnBrackets(sheet, source));
+  const beside = pinned(sheet.left, sheet.height, rows, rowBrackets(sheet, output));
+  const corner = pinned(sheet.left, sheet.top, axisNames(sheet));
   const light = shape("g", { class: "light" });
   let scrolled = { x: 0, y: 0 };
   const node = picture(
@@ -112,8 +101,9 @@ function placeOnMap(sheet, node, scrolled, event) {
   return { source: place(x, scrolled.x, sheet.columns.length), output: place(y, scrolled.y, sheet.rows.length) };
 }
 
-function backing(sheet, x, width, height) {
-  return shape("rect", { class: "backing", x: sheet.at(x, width), width, height });
+/** What lies under labels, so that cells that have scrolled do not show. */
+function backing(sheet, width, height) {
+  return shape("rect", { class: "backing", x: sheet.at(0, width), width, height });
 }
 
 function gridBehind(sheet) {
