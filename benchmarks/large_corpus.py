@@ -74,10 +74,10 @@ class Briefly:
 
 def train_briefly(folder: Path) -> None:
     """In a process of its own: seconds until the first step, and the most memory held, in megabytes."""
-    from regard import experiments
+    from regard.config import loading
     from regard.training import train
 
-    train(experiments.load(str(folder / "experiment.yaml")), folder / "run", Briefly())
+    train(loading.load_experiment(str(folder / "experiment.yaml")), folder / "run", Briefly())
     unit = 1_000_000 if sys.platform == "darwin" else 1_000  # macOS counts bytes
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit)
 

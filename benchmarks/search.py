@@ -37,17 +37,17 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from regard.assembly import build_model
-from regard.config import DecodingSection, ModelSection
+from regard.config.schema import DecodingSection, ModelSection
 from regard.data import Batches, Example, pad
-from regard.evaluation.measures import measure
+from regard.evaluation.losses import compute_losses
+from regard.inference.translator import FULL_WIDTH
 from regard.nn import Seq2Seq
+from regard.nn.build import build_model
 from regard.nn.recurrent import RecurrentState
-from regard.runs import copy_weights, weights_of
-from regard.search import Beam, Chances, Ensemble, Hypothesis, Question, find
-from regard.search.chances import EnsembleState
+from regard.runs import copy_weights, named_weights
+from regard.search import Beam, Ensemble, Hypothesis, LogProbs, SearchBatch, search
+from regard.search.log_probs import EnsembleState
 from regard.text import Vocabulary
-from regard.translator import FULL_WIDTH
 
 SOURCES, TARGETS = 2_500, 4_000  # the sizes of the vocabularies
 SPECIAL = 4  # of them
@@ -146,7 +146,7 @@ def trained(examples: list[Example], path: Path, passes: int = PASSES) -> Seq2Se
         return model.eval()
     train(model, examples[:-HELD_OUT], passes)
     path.parent.mkdir(parents=True, exist_ok=True)
-    save_file(weights_of(model), path, {"text": text})
+    save_file(named_weights(model), path, {"text": text})
     return model.eval()
 
 
@@ -171,15 +171,15 @@ def train(model: Seq2Seq, examples: list[Example], passes: int) -> None:
             print(f"step {step + 1:,} of {steps:,}  loss {loss.item():.3f}  {passed:.0f} s", file=sys.stderr)
 
 
-def question(sources: Sequence[Sequence[int]], way: Way) -> Question:
+def question(sources: Sequence[Sequence[int]], way: Way) -> SearchBatch:
     source, valid = pad(sources)
     longest = (valid.sum(1) * LIMITS.length_factor).long() + LIMITS.length_extra
     first = torch.full((len(sources),), Vocabulary.begin)
-    return Question(source, valid, first, longest, length_penalty=way.length_penalty)
+    return SearchBatch(source, valid, first, longest, length_penalty=way.length_penalty)
 
 
-def search(ensemble: Ensemble, sources: Sequence[Sequence[int]], way: Way) -> list[Hypothesis]:
-    return [best for best, *_ in find(ensemble, question(sources, way), Beam(way.width)).hypotheses()]
+def find(ensemble: Ensemble, sources: Sequence[Sequence[int]], way: Way) -> list[Hypothesis]:
+    return [best for best, *_ in search(ensemble, question(sources, way), Beam(way.width)).hypotheses()]
 
 
 def compare(model: Seq2Seq, sources: Sequence[Sequence[int]], turns: int) -> dict[str, dict[str, float]]:
@@ -196,7 +196,7 @@ def compare(model: Seq2Seq, sources: Sequence[Sequence[int]], turns: int) -> dic
                 if number % way.every == len(batches) // 8 % way.every:
                     began = time.perf_counter()
                     for part in parts[name][number]:
-                        answers = search(ensemble, [sources[place] for place in part], way)
+                        answers = find(ensemble, [sources[place] for place in part], way)
                         found[name].update(zip(part, answers, strict=True))
                     seconds[name][number] = min(seconds[name][number], time.perf_counter() - began)
         print(f"turn {turn + 1} of {turns}, {torch.get_num_threads()} thread(s)", file=sys.stderr)
@@ -229,7 +229,7 @@ class WeighedEnsemble(Ensemble):
         super().__init__(models)
         self.bytes = {"source": 0, "states": 0, "logits": 0}
 
-    def step(self, token: Tensor, state: EnsembleState) -> tuple[Chances, EnsembleState]:
+    def step(self, token: Tensor, state: EnsembleState) -> tuple[LogProbs, EnsembleState]:
         chances, state = super().step(token, state)
         parts: dict[str, list[Tensor]] = {"source": [], "states": [], "logits": [chances.logits]}
         for member in state.members:
@@ -245,7 +245,7 @@ class WeighedEnsemble(Ensemble):
 def weigh(model: Seq2Seq, sources: Sequence[Sequence[int]], way: Way) -> dict[str, int]:
     """The bytes that the search of one batch holds: at its largest step, and its whole history."""
     ensemble = WeighedEnsemble([model])
-    found = find(ensemble, question(sources, way), Beam(way.width))
+    found = search(ensemble, question(sources, way), Beam(way.width))
     history = sum(getattr(record, field.name).nbytes for record in found.history for field in fields(record))
     return {**ensemble.bytes, "history": history}
 
@@ -269,7 +269,7 @@ def main() -> None:
     model = trained(examples, arguments.model)
     examples = examples[-HELD_OUT:][: arguments.sentences]
     sources = [example.source for example in examples]
-    accuracy = measure(model, Batches(examples, batch_tokens=1_000, seed=1).once(), teacher=True).token_accuracy
+    accuracy = compute_losses(model, Batches(examples, batch_tokens=1_000, seed=1).once(), teacher=True).token_accuracy
     report: dict[str, Any] = {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "token_accuracy": accuracy,

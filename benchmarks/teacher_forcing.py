@@ -22,10 +22,10 @@ from random import Random
 import torch
 from torch.nn.functional import cross_entropy
 
-from regard.assembly import build_model
-from regard.config import ModelSection
+from regard.config.schema import ModelSection
 from regard.data import Batch, Example, collate
 from regard.nn import Seq2Seq
+from regard.nn.build import build_model
 from regard.text import Vocabulary
 
 VOCABULARY, SENTENCES = 6_000, 128
@@ -61,7 +61,7 @@ def loss_at_once(model: Seq2Seq, batch: Batch) -> torch.Tensor:
 
 def loss_keys_once(model: Seq2Seq, batch: Batch) -> torch.Tensor:
     state = model.start(batch.source, batch.source_valid)
-    logits = model.decoder.unroll_by_coin(batch.inputs, state, torch.ones_like(batch.valid))
+    logits = model.decoder.scheduled_sampling(batch.inputs, state, torch.ones_like(batch.valid))
     return loss_of_all(logits, batch)
 
 

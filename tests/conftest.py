@@ -17,15 +17,16 @@ import pytest
 import torch
 from hypothesis import settings
 
-from regard import cli, experiments
-from regard.config import Experiment
+from regard import cli
+from regard.config import loading
+from regard.config.schema import Experiment
 from regard.data import Codec
 from regard.runs import Run
 from regard.tasks import Split
 from regard.tasks.clauses import Clauses
-from regard.training import Progress, train
-from regard.training.loop import Trainer
-from regard.training.material import gathered
+from regard.training import TrainingProgress, train
+from regard.training.encoded_splits import encode_splits
+from regard.training.trainer import Trainer
 
 # One thread here and in every process that a test starts: results are then the same, bit by bit.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -73,10 +74,10 @@ class Watcher:
     def reading(self, split: Split, pairs: int) -> None:
         self.read[split] = pairs
 
-    def began(self, progress: Progress, steps: int, parameters: int) -> None:
+    def began(self, progress: TrainingProgress, steps: int, parameters: int) -> None:
         self.began_with.append((progress.step, steps, parameters))
 
-    def stepped(self, progress: Progress, loss: float) -> None:
+    def stepped(self, progress: TrainingProgress, loss: float) -> None:
         self.losses.append(loss)
 
     def validated(self, row: dict[str, Any], best: bool) -> None:
@@ -123,7 +124,7 @@ def new_trainer(tmp_path: Path) -> Iterator[Callable[..., Trainer]]:
         def make(experiment: Experiment, watching: Watcher | None = None) -> Trainer:
             pairs = experiment.data.splits()
             codec = Codec.build(experiment.data, pairs["train"])
-            material = stack.enter_context(gathered(codec, pairs, tmp_path / "run"))
+            material = stack.enter_context(encode_splits(codec, pairs, tmp_path / "run"))
             return Trainer(Run.create(tmp_path / "run", experiment, codec), material, watching or Watcher())
 
         yield make
@@ -140,7 +141,7 @@ def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny(tiny_file: Path) -> Callable[..., Experiment]:
     """The tiny experiment, with settings such as `"training.seed=2"` changed."""
-    return lambda *overrides: experiments.load(str(tiny_file), overrides)
+    return lambda *overrides: loading.load_experiment(str(tiny_file), overrides)
 
 
 @pytest.fixture(scope="session")

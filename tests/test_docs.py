@@ -10,10 +10,11 @@ import torch
 import yaml
 from typer.main import get_command
 
-from regard import experiments, nn, recipes
+from regard import nn
 from regard.cli.app import app
-from regard.search import Question
-from regard.studies import built_in, reading
+from regard.config import loading, recipes
+from regard.search import SearchBatch
+from regard.studies import built_in, parsing
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -87,7 +88,7 @@ def test_the_experiments_in_the_docs_are_valid(page: str, tmp_path: Path) -> Non
     for number, block in enumerate(blocks):
         path = tmp_path / f"{number}.yaml"
         path.write_text(block, encoding="utf-8")
-        experiments.load(str(path))
+        loading.load_experiment(str(path))
         assert isinstance(yaml.safe_load(block), dict)
 
 
@@ -95,16 +96,16 @@ def test_the_study_in_the_docs_can_be_conducted() -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(encoding="utf-8"), re.S)
     assert blocks
     for block in blocks:
-        study = reading.build("docs", reading.parse(block, "docs/studies.md"))
+        study = parsing.build_study("docs", parsing.parse_study(block, "docs/studies.md"))
         assert len(study.conditions) > 1
 
 
 def test_every_built_in_study_has_its_answer_and_its_picture() -> None:
     text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^## `([\w-]+)`\n(.*?)(?=^## |\Z)", text, re.S | re.M))
-    assert sorted(sections) == built_in.names()
+    assert sorted(sections) == built_in.study_names()
     for name, section in sections.items():
-        assert built_in.question(name) in " ".join(section.split()), name
+        assert built_in.study_question(name) in " ".join(section.split()), name
         assert f"](studies/{name}.png)" in section, f"{name} has no picture"
 
 
@@ -123,7 +124,7 @@ def test_the_modules_in_the_readme_work_on_their_own() -> None:
 
 def test_every_recipe_is_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [name for name in recipes.names() if f"`{name}`" not in text] == []
+    assert [name for name in recipes.recipe_names() if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -143,7 +144,7 @@ def test_every_test_in_the_docs_exists(page: Path) -> None:
 def test_the_worked_example_of_the_stopping_rule_is_right() -> None:
     text = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
     one = torch.ones(1, 1, dtype=torch.long)
-    question = Question(one, one > 0, one[0], one[0], length_penalty=1.0)
+    question = SearchBatch(one, one > 0, one[0], one[0], length_penalty=1.0)
     ranks = question.rank(torch.tensor([-1.0, -1.2, -1.2]), torch.tensor([2, 2, 8])).tolist()
     assert ranks[1] < ranks[0] < ranks[2], "worse now, and better in the end"
     for rank in ranks:

@@ -20,8 +20,8 @@ class Crash(BaseException):
 
 def test_a_file_is_written_and_replaced(tmp_path: Path):
     path = tmp_path / "file"
-    files.write(path, b"old")
-    files.write(path, b"new")
+    files.write_atomic(path, b"old")
+    files.write_atomic(path, b"new")
     assert path.read_bytes() == b"new"
     assert os.listdir(tmp_path) == ["file"]
 
@@ -29,7 +29,7 @@ def test_a_file_is_written_and_replaced(tmp_path: Path):
 def test_nothing_is_to_be_seen_before_the_end(tmp_path: Path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    with files.replacing(path) as file:
+    with files.atomic_writer(path) as file:
         file.write(b"new")
         file.flush()
         assert path.read_bytes() == b"old"
@@ -37,7 +37,7 @@ def test_nothing_is_to_be_seen_before_the_end(tmp_path: Path):
 
 
 def write_half(path: Path, error: type[BaseException]) -> None:
-    with files.replacing(path) as file:
+    with files.atomic_writer(path) as file:
         file.write(b"half of the n")
         raise error
 
@@ -66,7 +66,7 @@ def test_when_the_disk_fails_the_old_content_stays(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(os, call, fail)
     with suppress(OSError):
-        files.write(path, b"new")
+        files.write_atomic(path, b"new")
     assert path.read_bytes() == (b"old" if called else b"new")
     assert os.listdir(tmp_path) == ["file"]
 
@@ -76,14 +76,14 @@ def test_content_is_on_the_disk_before_the_name_points_to_it(tmp_path: Path, mon
     fsync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda *a: (calls.append("fsync"), fsync(*a)))
     monkeypatch.setattr(os, "replace", lambda *a: (calls.append("replace"), replace(*a)))
-    files.write(tmp_path / "file", b"new")
+    files.write_atomic(tmp_path / "file", b"new")
     assert calls[:2] == ["fsync", "replace"]
 
 
 def test_a_file_gets_the_rights_that_the_umask_leaves(tmp_path: Path):
     before = os.umask(0o027)
     try:
-        files.write(tmp_path / "file", b"")
+        files.write_atomic(tmp_path / "file", b"")
         assert os.umask(0o027) == 0o027
     finally:
         os.umask(before)
@@ -93,23 +93,23 @@ def test_a_file_gets_the_rights_that_the_umask_leaves(tmp_path: Path):
 LOCK = """
 import sys
 from pathlib import Path
-from regard.files import locked
-with locked(Path(sys.argv[1])) as alone:
+from regard.files import lock_folder
+with lock_folder(Path(sys.argv[1])) as alone:
     print(alone, flush=True)
     sys.stdin.read()
 """
 
 
 def test_a_folder_is_locked_for_others_until_its_holder_ends_however_it_ends(tmp_path: Path):
-    with files.locked(tmp_path) as alone:
+    with files.lock_folder(tmp_path) as alone:
         assert alone
-        with files.locked(tmp_path) as second:
+        with files.lock_folder(tmp_path) as second:
             assert not second
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", LOCK, str(tmp_path)], **pipes) as process:
         assert process.stdout.readline() == "True\n"
-        with files.locked(tmp_path) as alone:
+        with files.lock_folder(tmp_path) as alone:
             assert not alone
         process.kill()
-    with files.locked(tmp_path) as alone:
+    with files.lock_folder(tmp_path) as alone:
         assert alone

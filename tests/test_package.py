@@ -16,31 +16,32 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # From top to bottom: a file imports from its own part and from rows above.
 ROWS: list[set[str]] = [
     {"errors"},
-    {"settings"},
-    {"randomness", "files", "documents"},
+    {"config.base"},
+    {"seeding", "files", "config.yaml_source"},
     {"text"},
     {"corpora"},
     {"tasks"},
     {"config"},
-    {"recipes"},
-    {"experiments"},
     {"data"},
     {"nn"},
-    {"assembly"},
+    {"nn.build"},
     {"runs"},
     {"search"},
-    {"inspection"},
-    {"translation"},
-    {"translator"},
+    {"plotting"},
+    {"reports"},
+    {"inference"},
     {"evaluation"},
     {"training"},
     {"laboratory"},
-    {"conclusion"},
     {"studies"},
     {"serving"},
     {"cli"},
 ]
-ONLY = {"nn": {"errors"}, "inspection": {"errors", "files", "text"}}
+ONLY = {
+    "nn": {"errors"},
+    "plotting": {"errors", "files", "text"},
+    "reports": {"errors", "files", "text", "plotting"},
+}
 
 
 def name_of(path: Path) -> str:
@@ -48,7 +49,13 @@ def name_of(path: Path) -> str:
 
 
 def part_of(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    return row_name(".".join(path.relative_to(SOURCE).with_suffix("").parts))
+
+
+def row_name(module: str) -> str:
+    """The part of Regard that a module belongs to: the first name of its path, or the first two if they are a row."""
+    first, *rest = module.split(".")
+    return f"{first}.{rest[0]}" if rest and {f"{first}.{rest[0]}"} & set().union(*ROWS) else first
 
 
 def imported_modules(path: Path) -> set[str]:
@@ -65,7 +72,9 @@ def imported_modules(path: Path) -> set[str]:
 
 def imported_parts(path: Path) -> set[str]:
     """The parts of Regard that a file imports."""
-    own = {module.split(".")[1] for module in imported_modules(path) if module.startswith("regard.")}
+    own = {
+        row_name(module.removeprefix("regard.")) for module in imported_modules(path) if module.startswith("regard.")
+    }
     return own - {"__version__"}
 
 
@@ -112,7 +121,7 @@ def test_a_quick_command_imports_nothing_heavy(argument: str):
 
 def test_the_package_is_light_and_its_names_come_when_called():
     assert "torch" not in modules_after("import regard; regard.__version__")
-    assert {"torch", "regard.nn", "regard.translator"} <= modules_after(
+    assert {"torch", "regard.nn", "regard.inference.translator"} <= modules_after(
         "import regard; regard.nn.Attention, regard.load"
     )
 

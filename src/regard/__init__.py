@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard import nn
-    from regard.search import Search
-    from regard.translation import Score, Translation
-    from regard.translator import Translator, load
+    from regard.inference.translation import Score, Translation
+    from regard.inference.translator import Translator, load
+    from regard.search import SearchOptions as Search
 
 __version__ = "0.5.0"
 __all__ = ["Score", "Search", "Translation", "Translator", "__version__", "load", "nn"]
 HOMES = {
-    "Score": "regard.translation",
+    "Score": "regard.inference.translation",
     "Search": "regard.search",
-    "Translation": "regard.translation",
-    "Translator": "regard.translator",
-    "load": "regard.translator",
+    "Translation": "regard.inference.translation",
+    "Translator": "regard.inference.translator",
+    "load": "regard.inference.translator",
 }
 
 

@@ -14,7 +14,7 @@ from regard.errors import UserError
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     """A file to write to that takes the place of `path` all at once, when the block ends without an error."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
@@ -30,29 +30,29 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def write(path: Path, content: bytes) -> None:
-    with replacing(path) as file:
+def write_atomic(path: Path, content: bytes) -> None:
+    with atomic_writer(path) as file:
         file.write(content)
 
 
-def deliver(path: Path, content: bytes, what: str) -> None:
+def write_output(path: Path, content: bytes, what: str) -> None:
     """Write what a user has asked for, wherever that is to be; its folder is made, too."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, content)
+        write_atomic(path, content)
     except OSError as error:
         raise UserError(f"{path}: cannot write {what}: {error.strerror or error}") from error
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[bool]:
+def lock_folder(folder: Path) -> Iterator[bool]:
     """Holds a folder for this process; False if another one has it."""
-    with held(folder / ".lock") as alone:
+    with lock_file(folder / ".lock") as alone:
         yield alone
 
 
 @contextmanager
-def held(path: Path) -> Iterator[bool]:
+def lock_file(path: Path) -> Iterator[bool]:
     """Holds a file for this process; False if another one has it. The lock ends with the process, however it ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:

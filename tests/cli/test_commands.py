@@ -14,8 +14,8 @@ import pytest
 import torch
 
 import regard as package
-from regard import recipes
-from regard.inspection import attention_map
+from regard.config import recipes
+from regard.plotting import attention_map
 
 Regard = Callable[..., Any]
 SIGNATURES = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
@@ -56,7 +56,7 @@ def test_recipes_are_listed_a_line_each(regard: Regard):
     answer = regard("recipes")
     assert answer.code == 0
     lines = answer.out.splitlines()
-    assert [line.split()[0] for line in lines] == recipes.names()
+    assert [line.split()[0] for line in lines] == recipes.recipe_names()
     assert len({re.match(r"\S+ +", line).end() for line in lines}) == 1  # descriptions stand in a column
 
 
@@ -360,9 +360,9 @@ def test_the_chosen_layer_and_head_are_those_of_the_weights(
     regard: Regard, transformer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     drawn: list[Any] = []
-    draw = attention_map.draw
+    draw = attention_map.draw_attention_map
     monkeypatch.setattr(
-        attention_map, "draw", lambda weights, *a, **k: (drawn.append(weights), draw(weights, *a, **k))[1]
+        attention_map, "draw_attention_map", lambda weights, *a, **k: (drawn.append(weights), draw(weights, *a, **k))[1]
     )
     options = ["--beam", 4, "--rank", 2, "--out", tmp_path / "map.png"]
     answer = regard("show", transformer, "abd", "--layer", 3, "--head", 2, *options)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.cli import progress
-from regard.cli.checking import print_check
+from regard.cli.data_check import print_check
 from regard.errors import UserError
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli import getting
-from regard.corpora.catalogue import DATASETS, DataFile, DataSet
+from regard.cli import data_get
+from regard.corpora.datasets import DATASETS, DataFile, DataSet
 from regard.errors import UserError
 
 TEXTS = {"a.de": b"eins\nzwei\n", "long.en": b"one\n"}
@@ -38,7 +38,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_tells_what_came_from_where_and_then_what_was_here(mine: Path, capsys: pytest.CaptureFixture[str]):
-    getting.print_get("small", str(mine))
+    data_get.print_get("small", str(mine))
     folder = mine.parent / "data" / "small"
     assert capsys.readouterr().out.splitlines() == [
         "small: Some lines",
@@ -47,7 +47,7 @@ def test_it_tells_what_came_from_where_and_then_what_was_here(mine: Path, capsys
         f"long.en        1 lines  sha256 {CHECKSUMS['long.en']}…  from {mine / 'long.en'}",
         f"all files are in {folder}",
     ]
-    getting.print_get("small", None)
+    data_get.print_get("small", None)
     assert capsys.readouterr().out.splitlines()[2:] == [
         f"a.de           2 lines  sha256 {CHECKSUMS['a.de']}…  was here already",
         f"long.en        1 lines  sha256 {CHECKSUMS['long.en']}…  was here already",
@@ -59,24 +59,24 @@ def test_what_fails_is_told_once(mine: Path, capsys: pytest.CaptureFixture[str])
     (mine / "a.de").write_bytes(b"")
     reason = f"{mine / 'a.de'}: a.de is not the right one: 0 of 10 bytes"
     with pytest.raises(UserError, match=re.escape(f"small: could not get a.de\n  {reason}\n")):
-        getting.print_get("small", str(mine))
+        data_get.print_get("small", str(mine))
     assert capsys.readouterr().err == ""
 
     (mine / "a.de.gz").write_bytes(gzip.compress(TEXTS["a.de"]))
-    getting.print_get("small", str(mine))
+    data_get.print_get("small", str(mine))
     assert capsys.readouterr().err == f"tried before: {reason}\n"
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(UserError, match="did you mean 'multi30k'"):
-        getting.print_get("multi30", None)
+        data_get.print_get("multi30", None)
     assert capsys.readouterr().out == ""
 
 
 def test_a_long_download_is_told_of_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     clock = iter([0.0, 1.0, 20.0, 21.0, 40.0, 50.0])
-    monkeypatch.setattr(getting.time, "monotonic", lambda: next(clock))
-    with getting.GetObserver(5) as observer:
+    monkeypatch.setattr(data_get.time, "monotonic", lambda: next(clock))
+    with data_get.GetObserver(5) as observer:
         for done in (1_000, 1_100, 5_000, 5_100, 9_000):
             observer.received("http://a/b", done, 20_000)
         observer.received("http://a/c", 0, None)
@@ -84,7 +84,7 @@ def test_a_long_download_is_told_of_now_and_then(monkeypatch: pytest.MonkeyPatch
         "http://a/b  5,000/20,000 bytes  200 bytes/s  1:15 left",
         "http://a/b  9,000/20,000 bytes  200 bytes/s  0:55 left",
     ]
-    assert getting.amount(7_000, None, 3.5) == "7,000 bytes  4 bytes/s"
+    assert data_get.amount(7_000, None, 3.5) == "7,000 bytes  4 bytes/s"
 
 
 def test_on_a_terminal_a_bar_shows_the_download(
@@ -92,7 +92,7 @@ def test_on_a_terminal_a_bar_shows_the_download(
 ):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with getting.GetObserver(5) as observer:
+    with data_get.GetObserver(5) as observer:
         observer.received("http://a/b[c]", 500, 1_000)
         observer.kept(SMALL.files[0], "http://a/b[c]")
         observer.received("http://a/d", 0, None)

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.corpora.alignments import Truth, parse, read_truths
+from regard.corpora.alignments import GoldAlignment, parse_alignment, read_gold_alignments
 from regard.errors import UserError
 
 SOURCES, TARGETS = 5, 7  # words
 links = st.frozensets(st.tuples(st.integers(0, TARGETS - 1), st.integers(0, SOURCES - 1)))
 
 
-def parsed(text: str) -> Truth:
-    return parse(text, SOURCES, TARGETS, "gold, line 3")
+def parsed(text: str) -> GoldAlignment:
+    return parse_alignment(text, SOURCES, TARGETS, "gold, line 3")
 
 
 def write(path: Path, text: str) -> Path:
@@ -33,18 +33,18 @@ def test_the_source_comes_first_and_p_or_a_question_mark_is_only_possible() -> N
 
 
 def test_what_is_sure_and_possible_is_sure() -> None:
-    assert parsed("1-2 1p2 2?1 2-1") == Truth(frozenset({(2, 1), (1, 2)}))
+    assert parsed("1-2 1p2 2?1 2-1") == GoldAlignment(frozenset({(2, 1), (1, 2)}))
 
 
 def test_an_empty_line_links_nothing() -> None:
-    assert parsed("") == parsed("  ") == Truth(frozenset())
+    assert parsed("") == parsed("  ") == GoldAlignment(frozenset())
 
 
 @given(links, links, st.sampled_from("p?"))
 def test_what_is_written_is_read(sure: frozenset, unsure: frozenset, sign: str) -> None:
     entries = [f"{source}-{target}" for target, source in sure]
     entries += [f"{source}{sign}{target}" for target, source in unsure]
-    assert parsed(" ".join(entries)) == Truth(sure, unsure - sure)
+    assert parsed(" ".join(entries)) == GoldAlignment(sure, unsure - sure)
 
 
 @pytest.mark.parametrize(
@@ -79,36 +79,39 @@ def test_a_word_that_is_not_there_is_told(entry: str, told: str) -> None:
 class TestFiles:
     def test_each_line_is_of_its_pair(self, tmp_path: Path) -> None:
         path = write(tmp_path / "gold", "0-1\n\n2-0 1p0\n")
-        truths, lines = read_truths(path, [(1, 2), (2, 1), (3, 1)])
+        truths, lines = read_gold_alignments(path, [(1, 2), (2, 1), (3, 1)])
         assert truths == [
-            Truth(frozenset({(1, 0)})),
-            Truth(frozenset()),
-            Truth(frozenset({(0, 2)}), frozenset({(0, 1)})),
+            GoldAlignment(frozenset({(1, 0)})),
+            GoldAlignment(frozenset()),
+            GoldAlignment(frozenset({(0, 2)}), frozenset({(0, 1)})),
         ]
         assert lines == 3
 
     def test_gzip_windows_and_a_byte_order_mark(self, tmp_path: Path) -> None:
         path = tmp_path / "gold.gz"
         path.write_bytes(gzip.compress("\ufeff0-1\r\n1-0\r\n".encode()))
-        assert read_truths(path, [(2, 2), (2, 2)])[0] == [Truth(frozenset({(1, 0)})), Truth(frozenset({(0, 1)}))]
+        assert read_gold_alignments(path, [(2, 2), (2, 2)])[0] == [
+            GoldAlignment(frozenset({(1, 0)})),
+            GoldAlignment(frozenset({(0, 1)})),
+        ]
 
     @pytest.mark.parametrize(("text", "told"), [("0-0\n0-0\n", "has 2 lines"), ("0-0\n" * 5, "has 5 lines")])
     def test_as_many_lines_as_pairs(self, tmp_path: Path, text: str, told: str) -> None:
         with pytest.raises(UserError, match=f"gold: {told}, and there are 3 pairs of texts; each needs a line"):
-            read_truths(write(tmp_path / "gold", text), [(1, 1)] * 3)
+            read_gold_alignments(write(tmp_path / "gold", text), [(1, 1)] * 3)
 
     def test_of_the_first_pairs_only_the_first_lines_are_read(self, tmp_path: Path) -> None:
         path = write(tmp_path / "gold", "0-0\n0-0\nnonsense\n9-9\n0-0\n")
-        truths, lines = read_truths(path, [(1, 1)] * 2, more=True)
+        truths, lines = read_gold_alignments(path, [(1, 1)] * 2, more=True)
         assert (len(truths), lines) == (2, 5)
         with pytest.raises(UserError, match="has 5 lines, and there are 7 pairs"):
-            read_truths(write(tmp_path / "few", "0-0\n" * 5), [(1, 1)] * 7, more=True)
+            read_gold_alignments(write(tmp_path / "few", "0-0\n" * 5), [(1, 1)] * 7, more=True)
 
     def test_the_line_of_a_mistake_is_told(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=r"gold, line 2: '0=0' is no link"):
-            read_truths(write(tmp_path / "gold", "0-0\n0=0\n"), [(1, 1)] * 2)
+            read_gold_alignments(write(tmp_path / "gold", "0-0\n0=0\n"), [(1, 1)] * 2)
         with pytest.raises(UserError, match=r"gold, line 2: 1-0 names word 1 of the source, which has 1 "):
-            read_truths(write(tmp_path / "gold", "1-0\n1-0\n"), [(2, 1), (1, 1)])
+            read_gold_alignments(write(tmp_path / "gold", "1-0\n1-0\n"), [(2, 1), (1, 1)])
 
     @pytest.mark.parametrize(
         ("content", "told"),
@@ -122,8 +125,8 @@ class TestFiles:
         path = tmp_path / "gold"
         path.write_bytes(content)
         with pytest.raises(UserError, match=told):
-            read_truths(path, [(1, 1)] * 2)
+            read_gold_alignments(path, [(1, 1)] * 2)
 
     def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match="nowhere: cannot be read: No such file"):
-            read_truths(tmp_path / "nowhere", [(1, 1)])
+            read_gold_alignments(tmp_path / "nowhere", [(1, 1)])

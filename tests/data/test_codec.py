@@ -197,7 +197,7 @@ def test_an_unknown_word_says_nothing_unless_there_is_another_for_its_place(word
 def test_a_notation_with_one_way_to_write_a_text_varies_nothing(words: Codec, codec: Codec):
     for some, pair in ((words, Pair("ein Hund", "a dog")), (codec, Pair("ab", "ba"))):
         example = some.example(pair)
-        assert not some.notation.varies
+        assert not some.tokenization.varies
         assert some.vary(example, Random(1)) == example
 
 

@@ -11,21 +11,21 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot, pad
 
-from regard.corpora.alignments import Truth
+from regard.corpora.alignments import GoldAlignment
 from regard.data import Example
 from regard.evaluation import alignment
 from regard.evaluation.alignment import (
-    Agreement,
+    AlignmentCounts,
+    alignment_accuracy,
+    attention_links,
+    attention_peaks,
     backward_share,
     best_links,
     coverage,
     diagonal_links,
     entropy,
     forced_attention,
-    forced_maps,
-    links,
-    pointing,
-    share_aligned,
+    teacher_forced_attention,
     white_space_starts,
 )
 from regard.nn import Seq2Seq
@@ -76,7 +76,7 @@ def maps(model: Looking, examples: list[Example]) -> list[Tensor]:
 
 
 def share(pairs: list[Pair], examples: list[Example], model: Looking | None = None) -> float | None:
-    return share_aligned(cast(Seq2Seq, model or Looking()), Telling(), pairs, examples)
+    return alignment_accuracy(cast(Seq2Seq, model or Looking()), Telling(), pairs, examples)
 
 
 def example(looks: tuple[int, ...], outputs: int) -> Example:
@@ -106,7 +106,7 @@ def test_layers_and_heads_are_averaged(axes: tuple[int, ...]) -> None:
 
 def test_layers_and_heads_can_be_had_one_by_one() -> None:
     examples = [example((2, 0, 1, 6, 0, 0, 0), 3), example((1, 0, 2, 0, 0), 1)]
-    first, second = forced_maps(cast(Seq2Seq, Looking((2, 3))), examples)
+    first, second = teacher_forced_attention(cast(Seq2Seq, Looking((2, 3))), examples)
     assert (first.shape, second.shape) == ((2, 3, 4, 7), (2, 3, 2, 5))
     for head, each in enumerate(first.flatten(0, 1)):
         assert each.argmax(-1).tolist() == [(told + head) % 7 for told in (2, 0, 1, 6)]
@@ -150,31 +150,31 @@ def row(*weights: float) -> list[float]:
 class TestLinks:
     def test_each_output_is_linked_to_the_place_it_looks_at_most(self) -> None:
         weights = torch.tensor([row(0.1, 0.2, 0.7, 0.0), row(0.5, 0.4, 0.0, 0.1), row(0.3, 0.4, 0.1, 0.2)])
-        assert links(weights) == {(0, 2), (1, 0), (2, 1)}
+        assert attention_links(weights) == {(0, 2), (1, 0), (2, 1)}
 
     def test_a_look_at_the_end_or_nowhere_is_no_link(self) -> None:
         weights = torch.tensor([row(0.1, 0.2, 0.7), row(0.0, 0.0, 0.0), row(0.2, 0.6, 0.2)])
-        assert links(weights) == {(2, 1)}
+        assert attention_links(weights) == {(2, 1)}
 
     def test_of_equal_places_the_first(self) -> None:
-        assert links(torch.tensor([row(0.1, 0.4, 0.4, 0.1)])) == {(0, 1)}
+        assert attention_links(torch.tensor([row(0.1, 0.4, 0.4, 0.1)])) == {(0, 1)}
 
     def test_no_output_has_no_link(self) -> None:
-        assert links(torch.zeros(0, 3)) == frozenset()
+        assert attention_links(torch.zeros(0, 3)) == frozenset()
 
     def test_a_row_that_looks_at_all_places_alike_points_at_none(self) -> None:
         even = torch.full((5,), 0.2) + torch.tensor([0, 3e-8, 0, -3e-8, 0])  # but for rounding
         weights = torch.stack([even, torch.tensor(row(0.2, 0.2, 0.21, 0.2, 0.19)), even])
-        assert links(weights) == {(0, 1), (1, 2), (2, 1)}
-        assert links(pointing(weights)) == {(1, 2)}
-        torch.testing.assert_close(pointing(weights)[1], weights[1])
+        assert attention_links(weights) == {(0, 1), (1, 2), (2, 1)}
+        assert attention_links(attention_peaks(weights)) == {(1, 2)}
+        torch.testing.assert_close(attention_peaks(weights)[1], weights[1])
 
     def test_the_best_with_one_link_each(self) -> None:
-        truth = Truth(frozenset({(0, 2), (0, 5), (3, 1)}), frozenset({(0, 7), (1, 3), (3, 6)}))
+        truth = GoldAlignment(frozenset({(0, 2), (0, 5), (3, 1)}), frozenset({(0, 7), (1, 3), (3, 6)}))
         found = best_links(truth)
         assert {output for output, _ in found} == {0, 1, 3}
-        assert Agreement.between(found, truth) == Agreement(found=3, sure=3, found_sure=2, found_possible=3)
-        assert best_links(Truth(frozenset())) == frozenset()
+        assert AlignmentCounts.between(found, truth) == AlignmentCounts(found=3, sure=3, found_sure=2, found_possible=3)
+        assert best_links(GoldAlignment(frozenset())) == frozenset()
 
     def test_the_diagonal(self) -> None:
         assert diagonal_links(3, 3) == {(0, 0), (1, 1), (2, 2)}
@@ -184,43 +184,43 @@ class TestLinks:
 
 
 class TestAgreement:
-    TRUTH = Truth(frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(1, 2), (4, 4), (0, 1)}))
+    TRUTH = GoldAlignment(frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(1, 2), (4, 4), (0, 1)}))
     FOUND = frozenset({(0, 0), (1, 2), (2, 2), (3, 1), (4, 4)})
 
     def test_by_hand(self) -> None:
         """|A| = 5, |S| = 3, |A ∩ S| = 2, |A ∩ P| = 4."""
-        agreement = Agreement.between(self.FOUND, self.TRUTH)
-        assert agreement == Agreement(5, 3, 2, 4)
+        agreement = AlignmentCounts.between(self.FOUND, self.TRUTH)
+        assert agreement == AlignmentCounts(5, 3, 2, 4)
         assert agreement.precision == 4 / 5
         assert agreement.recall == 2 / 3
         assert agreement.error_rate == pytest.approx(1 - 6 / 8)
         assert agreement.f1 == pytest.approx(8 / 11)
 
     def test_possible_links_need_not_be_found(self) -> None:
-        assert Agreement.between(self.TRUTH.sure, self.TRUTH).error_rate == 0
-        assert Agreement.between(self.TRUTH.possible, self.TRUTH).error_rate == 0
-        assert Agreement.between({(3, 3), (4, 0)}, self.TRUTH).error_rate == 1
+        assert AlignmentCounts.between(self.TRUTH.sure, self.TRUTH).error_rate == 0
+        assert AlignmentCounts.between(self.TRUTH.possible, self.TRUTH).error_rate == 0
+        assert AlignmentCounts.between({(3, 3), (4, 0)}, self.TRUTH).error_rate == 1
 
     def test_where_all_links_are_sure_the_error_rate_is_what_f1_lacks(self) -> None:
-        agreement = Agreement.between(self.FOUND, Truth(self.TRUTH.sure))
+        agreement = AlignmentCounts.between(self.FOUND, GoldAlignment(self.TRUTH.sure))
         assert agreement.error_rate == pytest.approx(1 - agreement.f1) == pytest.approx(1 - 4 / 8)
 
     def test_links_are_added_up_and_not_rates(self) -> None:
-        many = Agreement(found=7, sure=11, found_sure=5, found_possible=6)
-        both = Agreement.between(self.FOUND, self.TRUTH) + many
-        assert both == Agreement(12, 14, 7, 10)
+        many = AlignmentCounts(found=7, sure=11, found_sure=5, found_possible=6)
+        both = AlignmentCounts.between(self.FOUND, self.TRUTH) + many
+        assert both == AlignmentCounts(12, 14, 7, 10)
         assert both.error_rate == pytest.approx(1 - 17 / 26)
-        assert sum([both, many], Agreement()) == both + many
+        assert sum([both, many], AlignmentCounts()) == both + many
 
     def test_of_nothing_nothing_can_be_said(self) -> None:
-        nothing = Agreement()
+        nothing = AlignmentCounts()
         values = (nothing.precision, nothing.recall, nothing.f1, nothing.error_rate)
         assert all(math.isnan(value) for value in values)
-        silent = Agreement.between((), self.TRUTH)
+        silent = AlignmentCounts.between((), self.TRUTH)
         assert (silent.recall, silent.error_rate) == (0, 1)
         assert math.isnan(silent.precision)
         assert math.isnan(silent.f1)
-        assert Agreement.between({(3, 3)}, self.TRUTH).f1 == 0
+        assert AlignmentCounts.between({(3, 3)}, self.TRUTH).f1 == 0
 
 
 class TestMovement:

@@ -10,12 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sacrebleu.significance import PairedTest
+from sacrebleu.significance import PairedTest as SacrebleuPairedTest
 
 from regard.evaluation import significance
 from regard.evaluation.bleu import bleu, bleu_metric, chrf, chrf_metric
-from regard.evaluation.phonemes import phoneme_error
-from regard.evaluation.significance import Counts, Paired, bootstrap, counted, randomise
+from regard.evaluation.error_rates import phoneme_error
+from regard.evaluation.significance import (
+    PairedTest,
+    SentenceStatistics,
+    approximate_randomization,
+    paired_bootstrap,
+    sentence_statistics,
+)
 
 MEASURES = ["bleu", "bleu_lc", "chrf", "exact_match", "word_error", "phoneme_error"]
 WORDS = [
@@ -37,7 +43,7 @@ WORDS = [
     "dogs",
 ]
 HOSTILE = ["", " ", "\0", "word", "\0 word \0", "A", "a a a a a a", "\u2028 \ufeff", "&amp; <skipped>", "é" * 300]
-TESTS = {"bs": bootstrap, "ar": randomise}
+TESTS = {"bs": paired_bootstrap, "ar": approximate_randomization}
 
 sentences = st.lists(st.sampled_from(["a", "A", "b", "é", "\0", "."]), max_size=12).map(" ".join)
 texts = sentences | st.text(max_size=12) | st.sampled_from(HOSTILE)
@@ -59,13 +65,13 @@ def alone(truths: Sequence[str]) -> list[tuple[str, ...]]:
     return [(truth,) for truth in truths]
 
 
-def seeds_of(measure: str, truths: Sequence[str], share: float, seeds: Sequence[int]) -> list[Counts]:
-    return [counted(measure, worsened(truths, share, seed), alone(truths)) for seed in seeds]
+def seeds_of(measure: str, truths: Sequence[str], share: float, seeds: Sequence[int]) -> list[SentenceStatistics]:
+    return [sentence_statistics(measure, worsened(truths, share, seed), alone(truths)) for seed in seeds]
 
 
-def matches(*hits: Sequence[int]) -> list[Counts]:
+def matches(*hits: Sequence[int]) -> list[SentenceStatistics]:
     """A system of which each seed is right in these sentences."""
-    return [counted("exact_match", [str(hit) for hit in each], [("1",)] * len(each)) for each in hits]
+    return [sentence_statistics("exact_match", [str(hit) for hit in each], [("1",)] * len(each)) for each in hits]
 
 
 @given(corpus=corpora)
@@ -73,7 +79,7 @@ def test_all_sentences_score_what_the_measures_say(corpus: list[tuple[str, list[
     outputs, truths = [output for output, _ in corpus], [known for _, known in corpus]
     first = [known[0] for known in truths]
     exact = sum(output in known for output, known in corpus) / len(corpus)
-    totals = {measure: counted(measure, outputs, truths).total for measure in MEASURES}
+    totals = {measure: sentence_statistics(measure, outputs, truths).total for measure in MEASURES}
     assert totals == {
         "bleu": bleu(outputs, first).score,
         "bleu_lc": bleu(outputs, first, lowercase=True).score,
@@ -89,14 +95,14 @@ def test_some_sentences_score_as_if_they_were_all(measure: str):
     truths = references(20)
     outputs = worsened(truths, 0.1, seed=1)
     chosen = [3, 4, 11, 19]
-    part = counted(measure, [outputs[place] for place in chosen], alone(truths[place] for place in chosen))
-    assert counted(measure, outputs, alone(truths)).of(chosen) == part.total
+    part = sentence_statistics(measure, [outputs[place] for place in chosen], alone(truths[place] for place in chosen))
+    assert sentence_statistics(measure, outputs, alone(truths)).of(chosen) == part.total
 
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_many_sums_are_scored_at_once(measure: str):
     truths = references(12)
-    counts = counted(measure, worsened(truths, 0.1, seed=1), alone(truths))
+    counts = sentence_statistics(measure, worsened(truths, 0.1, seed=1), alone(truths))
     sums = counts.rows.reshape(2, 3, 2, -1).sum(2)
     scores = counts.score(sums)
     assert scores.shape == (2, 3)
@@ -106,29 +112,32 @@ def test_many_sums_are_scored_at_once(measure: str):
 @pytest.mark.parametrize("measure", MEASURES)
 def test_hostile_outputs_are_scored_and_compared(measure: str):
     truths = [("word", "A"), *alone(references(len(HOSTILE) - 1))]
-    system, baseline = [counted(measure, HOSTILE, truths)], [counted(measure, HOSTILE[::-1], truths)]
-    nothing = [counted(measure, [""] * len(truths), truths)]
-    for test in (bootstrap, randomise):
+    system, baseline = (
+        [sentence_statistics(measure, HOSTILE, truths)],
+        [sentence_statistics(measure, HOSTILE[::-1], truths)],
+    )
+    nothing = [sentence_statistics(measure, [""] * len(truths), truths)]
+    for test in (paired_bootstrap, approximate_randomization):
         for one, other in ((system, baseline), (system, nothing), (nothing, nothing)):
             assert 0 < test(one, other, draws=50).p <= 1
 
 
 def test_nothing_to_score_is_refused():
     with pytest.raises(ValueError, match="no sentences"):
-        counted("bleu", [], [])
+        sentence_statistics("bleu", [], [])
     with pytest.raises(ValueError, match="no sentences"):
-        counted("bleu", ["a"], [("a",)]).of([])
+        sentence_statistics("bleu", ["a"], [("a",)]).of([])
 
 
 def test_an_unknown_measure_is_named():
     with pytest.raises(ValueError, match="'comet'"):
-        counted("comet", ["a"], [("a",)])
+        sentence_statistics("comet", ["a"], [("a",)])
 
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_each_output_has_its_truths(measure: str):
     with pytest.raises(ValueError, match=r"2 outputs .* 1 sentences"):
-        counted(measure, ["a", "b"], [("a",)])
+        sentence_statistics(measure, ["a", "b"], [("a",)])
 
 
 @pytest.mark.parametrize("method", TESTS)
@@ -142,22 +151,25 @@ def test_p_is_that_of_sacrebleu(
     outputs, basis = worsened(truths, one, seed=1), worsened(truths, other, seed=2)
     metric = chrf_metric() if measure == "chrf" else bleu_metric(lowercase=measure == "bleu_lc")
     monkeypatch.setenv("SACREBLEU_SEED", str(seed))
-    test = PairedTest([("basis", basis), ("system", outputs)], {"": metric}, [truths], method, n_samples=700)
+    test = SacrebleuPairedTest([("basis", basis), ("system", outputs)], {"": metric}, [truths], method, n_samples=700)
     expected = next(results for name, results in test()[1].items() if name != "System")
 
-    system, baseline = [counted(measure, outputs, alone(truths))], [counted(measure, basis, alone(truths))]
+    system, baseline = (
+        [sentence_statistics(measure, outputs, alone(truths))],
+        [sentence_statistics(measure, basis, alone(truths))],
+    )
     found = TESTS[method](system, baseline, draws=700, seed=seed)
     assert found.p == expected[1].p_value
     assert found.difference == expected[1].score - expected[0].score
     assert 1 / 701 < found.p < 1
 
 
-@pytest.mark.parametrize("test", [bootstrap, randomise])
+@pytest.mark.parametrize("test", [paired_bootstrap, approximate_randomization])
 @pytest.mark.parametrize("measure", MEASURES)
 def test_a_system_does_not_differ_from_itself(test, measure: str):
     truths = references(30)
     system = seeds_of(measure, truths, 0.1, seeds=[1, 2, 3])
-    found = test(system, [system[2], system[0], system[1]] if test is bootstrap else system, draws=300)
+    found = test(system, [system[2], system[0], system[1]] if test is paired_bootstrap else system, draws=300)
     assert found.p == 1
     assert found.difference == pytest.approx(0, abs=1e-12)
 
@@ -166,22 +178,25 @@ def test_a_system_does_not_differ_from_itself(test, measure: str):
 def test_turned_round_the_difference_has_the_other_sign(measure: str):
     truths = references(50)
     system, baseline = seeds_of(measure, truths, 0.1, [1, 2]), seeds_of(measure, truths, 0.2, [3, 4])
-    one, other = randomise(system, baseline, draws=500), randomise(baseline, system, draws=500)
+    one, other = (
+        approximate_randomization(system, baseline, draws=500),
+        approximate_randomization(baseline, system, draws=500),
+    )
     assert (one.difference, one.p) == (-other.difference, other.p)
-    one, other = bootstrap(system, baseline, draws=500), bootstrap(baseline, system, draws=500)
+    one, other = paired_bootstrap(system, baseline, draws=500), paired_bootstrap(baseline, system, draws=500)
     assert (one.difference, one.p) == (-other.difference, other.p)
     assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
 
 
 def test_what_is_said_of_a_clear_difference():
     system, baseline = matches([1] * 40, [1] * 40), matches([0] * 40, [1, *[0] * 39])
-    for test, draws in ((bootstrap, 1000), (randomise, 10_000)):
+    for test, draws in ((paired_bootstrap, 1000), (approximate_randomization, 10_000)):
         found = test(system, baseline)
         assert found.draws == draws
         assert found.p == 1 / (draws + 1)
         assert found.difference == pytest.approx(1 - 1 / 80)
-    assert bootstrap(system, baseline).high == 1
-    assert randomise(system, baseline).low is randomise(system, baseline).high is None
+    assert paired_bootstrap(system, baseline).high == 1
+    assert approximate_randomization(system, baseline).low is approximate_randomization(system, baseline).high is None
 
 
 @pytest.mark.parametrize(
@@ -197,13 +212,13 @@ def test_randomisation_is_near_to_trying_all_swaps(system: list[list[int]], base
     gains = np.array(system).sum(0) - np.array(baseline).sum(0)
     swapped = [abs(int(np.dot(signs, gains))) for signs in product([1, -1], repeat=len(gains))]
     exact = np.mean([difference >= gains.sum() for difference in swapped])
-    assert randomise(matches(*system), matches(*baseline)).p == pytest.approx(exact, abs=0.015)
+    assert approximate_randomization(matches(*system), matches(*baseline)).p == pytest.approx(exact, abs=0.015)
 
 
 def test_seeds_are_drawn_together():
     """One seed is right where the other is wrong: on any sentences, the mean over the seeds is a half."""
     halves = [1, 0] * 10
-    found = bootstrap(matches(halves, halves[::-1]), matches([0] * 20, [0] * 20), draws=200)
+    found = paired_bootstrap(matches(halves, halves[::-1]), matches([0] * 20, [0] * 20), draws=200)
     assert (found.low, found.difference, found.high) == pytest.approx((0.5, 0.5, 0.5))
 
 
@@ -213,42 +228,42 @@ def test_the_interval_is_that_of_drawing_one_by_one():
     random = np.random.default_rng(5)
     drawn = [random.choice(25, size=25) for _ in range(400)]
     differences = [np.mean([c.of(d) for c in system]) - np.mean([c.of(d) for c in baseline]) for d in drawn]
-    found = bootstrap(system, baseline, draws=400, seed=5)
+    found = paired_bootstrap(system, baseline, draws=400, seed=5)
     assert (found.low, found.high) == pytest.approx(np.quantile(differences, [0.025, 0.975]))
     assert found.low < found.difference < found.high
 
 
-@pytest.mark.parametrize("test", [bootstrap, randomise])
+@pytest.mark.parametrize("test", [paired_bootstrap, approximate_randomization])
 def test_the_size_of_a_block_changes_nothing(test, monkeypatch: pytest.MonkeyPatch):
     truths = references(33)
     system, baseline = seeds_of("chrf", truths, 0.2, [1]), seeds_of("chrf", truths, 0.22, [3])
-    results = set[Paired]()
+    results = set[PairedTest]()
     for size in (32, 96, 1024):
         monkeypatch.setattr(significance, "AT_ONCE", size)
         results.add(test(system, baseline, draws=300))
     assert len(results) == 1
 
 
-def alike(random: np.random.Generator) -> list[list[Counts]]:
+def alike(random: np.random.Generator) -> list[list[SentenceStatistics]]:
     """Two systems that differ by chance alone: errors in 80 sentences of 1 to 12 words. They never tie."""
     lengths = random.integers(1, 13, size=80)
-    score = counted("phoneme_error", ["A"], [("A",)]).score
-    return [[Counts(np.stack([random.gamma(lengths), lengths], axis=1), score)] for _ in range(2)]
+    score = sentence_statistics("phoneme_error", ["A"], [("A",)]).score
+    return [[SentenceStatistics(np.stack([random.gamma(lengths), lengths], axis=1), score)] for _ in range(2)]
 
 
 def test_under_chance_alone_p_is_uniform_for_randomisation_and_the_interval_has_0_in_it():
     """Out of 400 trials. sacreBLEU's bootstrap has one side: twice as many of its p-values are below 5 %."""
     random = np.random.default_rng(3)
     trials = [alike(random) for _ in range(400)]
-    swapped = [randomise(one, other, draws=99, seed=seed).p for seed, (one, other) in enumerate(trials)]
+    swapped = [approximate_randomization(one, other, draws=99, seed=seed).p for seed, (one, other) in enumerate(trials)]
     for level in (0.05, 0.25, 0.5, 0.75):
         assert np.mean(np.array(swapped) <= level) == pytest.approx(level, abs=0.06)
-    drawn = [bootstrap(one, other, draws=200, seed=seed) for seed, (one, other) in enumerate(trials)]
+    drawn = [paired_bootstrap(one, other, draws=200, seed=seed) for seed, (one, other) in enumerate(trials)]
     assert 0.92 < np.mean([found.low <= 0 <= found.high for found in drawn]) < 0.98
     assert 0.07 < np.mean([found.p <= 0.05 for found in drawn]) < 0.14
 
 
-@pytest.mark.parametrize("test", [bootstrap, randomise])
+@pytest.mark.parametrize("test", [paired_bootstrap, approximate_randomization])
 def test_what_cannot_be_paired_is_refused(test):
     one, two = matches([1, 0, 1]), matches([1, 0, 1], [1, 1, 1])
     with pytest.raises(ValueError, match="not 1 and 2"):

@@ -12,7 +12,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from regard.evaluation.statistics import Difference, Summary, holm, paired, student, student_quantile, summarise, welch
+from regard.evaluation.statistics import (
+    MeanDifference,
+    SampleSummary,
+    holm_correction,
+    paired_t_test,
+    student,
+    student_quantile,
+    summarize,
+    welch_test,
+)
 
 freedoms = st.floats(1, 1e6)
 scores = st.floats(-100, 100).map(lambda value: round(value, 3))
@@ -76,7 +85,7 @@ def test_a_share_that_nothing_reaches_is_refused(share: float):
 @settings(max_examples=50)
 @given(values=st.lists(scores, min_size=2, max_size=12))
 def test_a_summary_is_that_of_the_standard_library_and_scipy(values: list[float]):
-    summary = summarise(values)
+    summary = summarize(values)
     assert summary.count == len(values)
     assert summary.mean == pytest.approx(statistics.mean(values), rel=1e-12, abs=1e-12)
     assert summary.variance == pytest.approx(statistics.variance(values), rel=1e-12, abs=1e-12)
@@ -87,16 +96,16 @@ def test_a_summary_is_that_of_the_standard_library_and_scipy(values: list[float]
 
 
 def test_one_value_has_a_mean_alone():
-    assert summarise([3.5]) == Summary(1, 3.5, None, None, None, None)
+    assert summarize([3.5]) == SampleSummary(1, 3.5, None, None, None, None)
 
 
 @given(value=st.floats(-1e6, 1e6), count=st.integers(2, 9))
 def test_equal_values_have_no_spread_at_all(value: float, count: int):
-    assert summarise([value] * count) == Summary(count, value, 0.0, 0.0, value, value)
+    assert summarize([value] * count) == SampleSummary(count, value, 0.0, 0.0, value, value)
 
 
 def test_no_values_are_refused():
-    for call in (lambda: summarise([]), lambda: welch([], [1.0]), lambda: welch([1.0], [])):
+    for call in (lambda: summarize([]), lambda: welch_test([], [1.0]), lambda: welch_test([1.0], [])):
         with pytest.raises(ValueError, match="no values"):
             call()
 
@@ -106,7 +115,7 @@ def test_the_test_of_pairs_is_that_of_scipy(pairs: list[tuple[float, float]]):
     values, others = (list(side) for side in zip(*pairs, strict=True))
     differences = [value - other for value, other in pairs]
     assume(statistics.stdev(differences) > 1e-6 * max(map(abs, differences)))
-    found = paired(values, others)
+    found = paired_t_test(values, others)
     expected = stats.ttest_rel(values, others)
     assert found.p == pytest.approx(expected.pvalue, rel=1e-6, abs=1e-12)
     interval = expected.confidence_interval(0.95)
@@ -115,23 +124,23 @@ def test_the_test_of_pairs_is_that_of_scipy(pairs: list[tuple[float, float]]):
 
 def test_pairs_leave_out_what_differs_from_run_to_run():
     greedy, beam = [39.1, 39.8, 40.6], [39.6, 40.4, 41.15]
-    assert welch(beam, greedy).p == pytest.approx(0.43, abs=0.01)
-    assert paired(beam, greedy).p == pytest.approx(0.003, abs=0.001)
+    assert welch_test(beam, greedy).p == pytest.approx(0.43, abs=0.01)
+    assert paired_t_test(beam, greedy).p == pytest.approx(0.003, abs=0.001)
 
 
 def test_pairs_without_a_spread():
-    assert paired([2.0], [1.0]) == Difference(1.0, None, None, None)
-    assert paired([2.0, 3.0], [2.0, 3.0]) == Difference(0.0, 0.0, 0.0, 1.0)
-    assert paired([3.0, 4.0], [2.0, 3.0]) == Difference(1.0, 1.0, 1.0, 0.0)
+    assert paired_t_test([2.0], [1.0]) == MeanDifference(1.0, None, None, None)
+    assert paired_t_test([2.0, 3.0], [2.0, 3.0]) == MeanDifference(0.0, 0.0, 0.0, 1.0)
+    assert paired_t_test([3.0, 4.0], [2.0, 3.0]) == MeanDifference(1.0, 1.0, 1.0, 0.0)
     with pytest.raises(ValueError, match="zip"):
-        paired([1.0, 2.0], [1.0])
+        paired_t_test([1.0, 2.0], [1.0])
 
 
 @pytest.mark.filterwarnings("ignore:Precision loss")  # what scipy says where one side has no spread
 @settings(max_examples=50)
 @given(values=st.lists(scores, min_size=2, max_size=8), others=st.lists(scores, min_size=2, max_size=8))
 def test_welch_is_that_of_scipy(values: list[float], others: list[float]):
-    found = welch(values, others)
+    found = welch_test(values, others)
     if len(set(values)) == len(set(others)) == 1:
         return  # scipy has no answer
     expected = stats.ttest_ind(values, others, equal_var=False)
@@ -143,42 +152,44 @@ def test_welch_is_that_of_scipy(values: list[float], others: list[float]):
 
 @given(values=st.lists(scores, min_size=1, max_size=5), others=st.lists(scores, min_size=1, max_size=5))
 def test_turned_round_the_difference_has_the_other_sign(values: list[float], others: list[float]):
-    one, other = welch(values, others), welch(others, values)
+    one, other = welch_test(values, others), welch_test(others, values)
     assert one.mean == -other.mean
     assert one.p == (None if other.p is None else pytest.approx(other.p))
 
 
 def test_an_interval_without_0_is_a_p_below_5_percent():
     """s² = 1/3 + 4/3, t = 5 / √(5/3), ν = (5/3)² / (1/18 + 16/18) = 50/17."""
-    clear = welch([1, 2, 3], [5, 7, 9])
+    clear = welch_test([1, 2, 3], [5, 7, 9])
     assert clear.p == pytest.approx(2 * stats.t.sf(math.sqrt(15), 50 / 17))
     assert clear.p < 0.05
     assert clear.high < 0
-    unclear = welch([1, 2, 3], [2, 4, 6])
+    unclear = welch_test([1, 2, 3], [2, 4, 6])
     assert unclear.p > 0.05
     assert unclear.low < 0 < unclear.high
 
 
 @pytest.mark.parametrize(("values", "others"), [([1.0], [2.0, 3.0]), ([1.0, 2.0], [3.0]), ([1.0], [1.0])])
 def test_one_value_on_a_side_says_nothing_of_the_spread(values: list[float], others: list[float]):
-    assert welch(values, others) == Difference(statistics.mean(values) - statistics.mean(others), None, None, None)
+    assert welch_test(values, others) == MeanDifference(
+        statistics.mean(values) - statistics.mean(others), None, None, None
+    )
 
 
 def test_without_any_spread_means_are_equal_or_not():
-    assert welch([0.1] * 3, [0.1] * 3) == Difference(0.0, 0.0, 0.0, 1.0)
-    assert welch([3.0, 3.0], [1.0, 1.0, 1.0]) == Difference(2.0, 2.0, 2.0, 0.0)
+    assert welch_test([0.1] * 3, [0.1] * 3) == MeanDifference(0.0, 0.0, 0.0, 1.0)
+    assert welch_test([3.0, 3.0], [1.0, 1.0, 1.0]) == MeanDifference(2.0, 2.0, 2.0, 0.0)
 
 
 def test_the_smallest_of_spreads_is_not_lost():
-    assert welch([1e-100, 2e-100], [3e-100, 5e-100]).p == pytest.approx(welch([1, 2], [3, 5]).p)
+    assert welch_test([1e-100, 2e-100], [3e-100, 5e-100]).p == pytest.approx(welch_test([1, 2], [3, 5]).p)
 
 
 def test_holm_by_hand():
     """4 · 0.005, then 3 · 0.01, then 2 · 0.03, and 1 · 0.04, which may not be less than the one before it."""
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.5, 0.6]) == [1.0, 1.0]
-    assert holm([0.2]) == [0.2]
-    assert holm([]) == []
+    assert holm_correction([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm_correction([0.5, 0.6]) == [1.0, 1.0]
+    assert holm_correction([0.2]) == [0.2]
+    assert holm_correction([]) == []
 
 
 @given(p_values=p_values)
@@ -190,7 +201,7 @@ def test_holm_is_bonferroni_in_every_family_that_a_test_is_in(p_values: list[flo
         max(min(1.0, len(chosen) * min(p_values[other] for other in chosen)) for chosen in sets if place in chosen)
         for place in places
     ]
-    assert holm(p_values) == expected
+    assert holm_correction(p_values) == expected
 
 
 @given(p_values=p_values, level=st.floats(0.001, 1, exclude_max=True))
@@ -200,12 +211,12 @@ def test_holm_rejects_what_his_procedure_does(p_values: list[float], level: floa
         if (len(p_values) - before) * p_values[place] > level:
             break
         rejected[place] = True
-    assert [adjusted <= level for adjusted in holm(p_values)] == rejected
+    assert [adjusted <= level for adjusted in holm_correction(p_values)] == rejected
 
 
 @given(p_values=p_values)
 def test_holm_keeps_the_order_and_makes_nothing_smaller(p_values: list[float]):
-    adjusted = holm(p_values)
+    adjusted = holm_correction(p_values)
     assert all(p <= one <= 1 for p, one in zip(p_values, adjusted, strict=True))
     for (p, one), (q, other) in combinations(zip(p_values, adjusted, strict=True), 2):
         assert p == q or (p < q) == (one < other) or one == other
@@ -214,4 +225,4 @@ def test_holm_keeps_the_order_and_makes_nothing_smaller(p_values: list[float]):
 @pytest.mark.parametrize("wrong", [-0.1, 1.1, math.nan])
 def test_what_is_no_probability_is_refused(wrong: float):
     with pytest.raises(ValueError, match="between 0 and 1"):
-        holm([0.5, wrong])
+        holm_correction([0.5, wrong])

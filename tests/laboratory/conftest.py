@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.translator import Translator, load
+from regard.inference.translator import Translator, load
 
 KINDS = {
     "dot": (),

@@ -13,16 +13,16 @@ from torch import Tensor
 
 import regard as package
 from regard import nn
-from regard.assembly import build_model
-from regard.config import ModelSection
+from regard.config.schema import ModelSection
 from regard.data import Example, pad
 from regard.errors import UserError
+from regard.inference.translator import Translator
 from regard.laboratory import faithfulness, importance
 from regard.laboratory.embeddings import encode, precise, vectors_of
-from regard.laboratory.faithfulness import KEYS, Agreement, share_by_lot, share_of_first
+from regard.laboratory.faithfulness import KEYS, RankAgreement, share_by_lot, share_of_first
 from regard.laboratory.importance import Importance, importance_of
 from regard.nn import Encoder, Encoding, Seq2Seq
-from regard.translator import Translator
+from regard.nn.build import build_model
 
 TOKENS = 11
 SOURCE, TARGET = (5, 9, 4, 7, 6), (1, 4, 6, 9)  # of the source, the third, the fifth and the second are said
@@ -107,7 +107,8 @@ def test_the_sizes_are_those_of_the_formulas() -> None:
 
 def test_attention_that_looks_beside_is_found_out() -> None:
     honest, other = (
-        Agreement.of(importance_of(copying(looks), Example(SOURCE, TARGET)).maps) for looks in ((2, 4, 1), (2, 0, 3))
+        RankAgreement.of(importance_of(copying(looks), Example(SOURCE, TARGET)).maps)
+        for looks in ((2, 4, 1), (2, 0, 3))
     )
     assert [honest.mean(key, "same_first") for key in KEYS] == [1, 1, 1]
     assert [honest.mean(key, "spearman") for key in KEYS] == pytest.approx([1, 1, 1])
@@ -191,7 +192,7 @@ def test_rows_are_scaled_to_sum_to_one() -> None:
 
 def test_a_step_without_an_order_is_left_out() -> None:
     rows = torch.tensor([[0.2, 0.3, 0.5], [1 / 3, 1 / 3, 1 / 3]])
-    agreement = Agreement.of(
+    agreement = RankAgreement.of(
         torch.stack([rows, torch.tensor([[1.0, 2.0, 3.0]] * 2), torch.tensor([[3.0, 2.0, 1.0]] * 2)])
     )
     assert [agreement.count(key) for key in KEYS] == [1, 1, 2]
@@ -207,7 +208,7 @@ def translator(trained: Path) -> Translator:
 
 
 def test_a_report_on_a_text(translator: Translator) -> None:
-    report = faithfulness.report(translator, "abcd")
+    report = faithfulness.faithfulness_report(translator, "abcd")
     data = report.data
     assert data["output"] == "abcd"
     assert data["tokens"] == ("a", "b", "c", "d", "<end>")
@@ -227,21 +228,21 @@ def test_what_was_cut_off_is_explained_as_far_as_it_goes(trained_brief) -> None:
     """An output without an end has no end to explain."""
     translator = package.load(trained_brief("decoding.length_factor=0", "decoding.length_extra=1"))
     (translation,) = translator.translate(["abc"])
-    data = faithfulness.report(translator, "abc").data
+    data = faithfulness.faithfulness_report(translator, "abc").data
     assert data["tokens"] == translation.tokens
     assert len(data["occlusion"]) == 1
 
 
 def test_a_report_on_a_split(translator: Translator) -> None:
     done: list[int] = []
-    report = faithfulness.report_on_split(translator, "test", 23, done.append)
+    report = faithfulness.faithfulness_report_on_split(translator, "test", 23, done.append)
     assert sum(done) == len(report.data["sentences"]) == 23
     rows = [row["attention_occlusion"]["spearman"] for row in report.data["sentences"]]
     summary = report.data["agreement"]["attention_occlusion"]["spearman"]
     assert summary["mean"] == pytest.approx(sum(rows) / 23)
     assert summary["low"] < summary["mean"] < summary["high"]
     first = report.data["sentences"][0]
-    alone = faithfulness.report(translator, first["source"]).data["agreement"]
+    alone = faithfulness.faithfulness_report(translator, first["source"]).data["agreement"]
     assert first["attention_occlusion"] == pytest.approx(alone["attention_occlusion"])
     (axes,) = report.figure.axes
     assert [len(line.get_xdata()) for line in axes.lines] == [1, 23] * 3
@@ -249,7 +250,7 @@ def test_a_report_on_a_split(translator: Translator) -> None:
 
 
 def test_one_sentence_has_no_spread(translator: Translator) -> None:
-    report = faithfulness.report_on_split(translator, "test", 1)
+    report = faithfulness.faithfulness_report_on_split(translator, "test", 1)
     assert report.data["agreement"]["occlusion_gradient"]["kendall"]["deviation"] is None
     (table,) = [block for block in report.page.sections[0].blocks if hasattr(block, "rows")]
     assert [row[2] for row in table.rows] == ["–"] * 3
@@ -258,8 +259,8 @@ def test_one_sentence_has_no_spread(translator: Translator) -> None:
 def test_a_model_that_looks_nowhere_is_refused(trained_brief) -> None:
     translator = package.load(trained_brief("model.attention.kind=none"))
     for ask in (
-        lambda: faithfulness.report(translator, "abc"),
-        lambda: faithfulness.report_on_split(translator, "test", 3),
+        lambda: faithfulness.faithfulness_report(translator, "abc"),
+        lambda: faithfulness.faithfulness_report_on_split(translator, "test", 3),
     ):
         with pytest.raises(UserError, match=r"this model looks nowhere, .*: model\.attention\.kind is 'none'"):
             ask()
@@ -268,7 +269,10 @@ def test_a_model_that_looks_nowhere_is_refused(trained_brief) -> None:
 def test_a_model_that_looks_everywhere_alike_has_no_order(trained_brief, regard) -> None:
     path = trained_brief("model.attention.kind=mean")
     translator = package.load(path)
-    for report in (faithfulness.report(translator, "abc"), faithfulness.report_on_split(translator, "test", 3)):
+    for report in (
+        faithfulness.faithfulness_report(translator, "abc"),
+        faithfulness.faithfulness_report_on_split(translator, "test", 3),
+    ):
         assert "NaN" not in json.dumps(report.data)
         assert report.data["agreement"]["attention_occlusion"] in (
             {"spearman": None, "kendall": None, "same_first": None, "steps": 0},
@@ -281,7 +285,7 @@ def test_a_model_that_looks_everywhere_alike_has_no_order(trained_brief, regard)
 
 def test_an_empty_text_is_refused(translator: Translator) -> None:
     with pytest.raises(UserError, match="there is nothing in it to read"):
-        faithfulness.report(translator, "")
+        faithfulness.faithfulness_report(translator, "")
 
 
 def test_the_command_tells_draws_and_writes(regard, trained: Path, tmp_path: Path) -> None:

@@ -15,15 +15,15 @@ from torch.nn.functional import cross_entropy
 
 import regard as package
 from regard import nn
-from regard.assembly import DECODERS, build_model
-from regard.config import ModelSection
+from regard.config.schema import ModelSection
 from regard.data import Batch, Example, collate
 from regard.errors import UserError
+from regard.inference.translator import Translator
 from regard.laboratory import gradients
-from regard.laboratory.gradients import Gradients, Measured, gradients_of
-from regard.laboratory.report import Report
+from regard.laboratory.gradients import GradientProfile, Gradients, gradients_of
+from regard.laboratory.report import LabReport
 from regard.nn import Seq2Seq
-from regard.translator import Translator
+from regard.nn.build import DECODERS, build_model
 
 SOURCE_TOKENS, TARGET_TOKENS = 17, 19
 LENGTHS = ((5, 2), (2, 3), (3, 1))  # of sources and targets, without what the decoder reads first
@@ -148,10 +148,10 @@ def test_norms_are_of_the_whole_and_of_its_parts() -> None:
     assert norms.shape == (2, 3, 3)
 
 
-def measured(*norms: list[float]) -> Measured:
+def measured(*norms: list[float]) -> GradientProfile:
     """Sentences whose gradients come through the bottleneck for a quarter."""
     parts = [torch.tensor(row).double() * torch.tensor([[1], [0.25], [0.75]]) for row in norms]
-    return Measured("a", None, 1, [0.0] * len(norms), parts)  # type: ignore[arg-type]
+    return GradientProfile("a", None, 1, [0.0] * len(norms), parts)  # type: ignore[arg-type]
 
 
 def test_a_mean_is_over_the_sentences_that_have_the_position() -> None:
@@ -186,7 +186,7 @@ def translators(trained: Path, trained_brief) -> list[Translator]:
 
 def test_a_report_has_all_positions_of_all_runs(translators: list[Translator]) -> None:
     done: list[int] = []
-    report = gradients.report(translators, "test", 31, advance=done.append)
+    report = gradients.gradient_report(translators, "test", 31, advance=done.append)
     assert sum(done) == 2 * 31
     with_attention, without = report.data["runs"]
     assert (with_attention["attention"], without["attention"]) == ("dot", "none")
@@ -202,25 +202,27 @@ def test_the_loss_is_what_the_model_scores(translators: list[Translator]) -> Non
     translator = translators[0]
     pairs = list(translator.experiment.data.pairs("test"))[:23]
     scores = translator.score([(pair.source, pair.target) for pair in pairs])
-    (run,) = gradients.report([translator], "test", 23).data["runs"]
+    (run,) = gradients.gradient_report([translator], "test", 23).data["runs"]
     assert run["loss"] == pytest.approx(-sum(score.log_probability for score in scores) / 23, rel=1e-4)
     tokens = sum(len(score.log_probabilities) for score in scores)
     assert run["loss_per_token"] * tokens == pytest.approx(run["loss"] * 23)
 
 
 def test_counted_from_the_end_the_first_position_is_the_last(translators: list[Translator]) -> None:
-    (run,) = gradients.report(translators[:1], "test", 31, from_end=True).data["runs"]
+    (run,) = gradients.gradient_report(translators[:1], "test", 31, from_end=True).data["runs"]
     assert run["positions"][0]["whole"] == run["last"]["whole"] != run["first"]["whole"]
 
 
 def test_an_untrained_model_has_more_to_learn(translators: list[Translator]) -> None:
-    trained, untrained = (gradients.report(translators[:1], "test", 31, untrained=each) for each in (False, True))
+    trained, untrained = (
+        gradients.gradient_report(translators[:1], "test", 31, untrained=each) for each in (False, True)
+    )
     assert trained.data["weights"] == "trained"
     assert untrained.data["weights"] == "untrained"
     assert untrained.data["runs"][0]["loss"] > 5 > trained.data["runs"][0]["loss"]
 
 
-def panels(report: Report) -> dict[str, list[str]]:
+def panels(report: LabReport) -> dict[str, list[str]]:
     legend = [text.get_text() for text in report.figure.legends[0].get_texts()]
     assert legend == ["whole gradient", "through the bottleneck", "through attention"]
     assert {axes.get_yscale() for axes in report.figure.axes} == {"log"}
@@ -228,13 +230,13 @@ def panels(report: Report) -> dict[str, list[str]]:
 
 
 def test_the_picture_has_a_panel_for_each_run_and_a_line_for_each_part(translators: list[Translator]) -> None:
-    drawn = panels(gradients.report(translators, "test", 31))
+    drawn = panels(gradients.gradient_report(translators, "test", 31))
     assert drawn == {"dot attention": [6, 6, 6], "no attention": [6, 6]}, "what is 0 has no place on this scale"
 
 
 def test_runs_that_attend_alike_are_told_apart_by_name(trained: Path, trained_brief) -> None:
     other = trained_brief()
-    drawn = panels(gradients.report([package.load(trained), package.load(other)], "test", 5))
+    drawn = panels(gradients.gradient_report([package.load(trained), package.load(other)], "test", 5))
     assert list(drawn) == [trained.name, other.name]
 
 
@@ -246,7 +248,7 @@ def test_runs_of_the_same_name_are_told_apart_by_path(trained_brief) -> None:
 
 def test_a_source_that_is_never_read_has_no_gradient(trained_brief) -> None:
     translator = package.load(trained_brief("model.attention.kind=none", "model.decoder.start=zeros"))
-    report = gradients.report([translator], "test", 5)
+    report = gradients.gradient_report([translator], "test", 5)
     (run,) = report.data["runs"]
     assert run["shares"] == {"bottleneck": None, "attention": None}
     assert [text.get_text() for text in report.figure.texts] == ["no gradient reaches the source"]
@@ -254,7 +256,7 @@ def test_a_source_that_is_never_read_has_no_gradient(trained_brief) -> None:
 
 def test_a_run_named_twice_is_refused(trained: Path) -> None:
     with pytest.raises(UserError, match="this run is named twice; name each run once"):
-        gradients.report([package.load(trained)] * 2, "test", 5)
+        gradients.gradient_report([package.load(trained)] * 2, "test", 5)
 
 
 def test_the_command_tells_draws_and_writes(regard, trained: Path, trained_brief, tmp_path: Path) -> None:

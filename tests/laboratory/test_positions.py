@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from regard.errors import UserError
-from regard.laboratory.positions import report, similarities, unevenness, wavelengths
+from regard.laboratory.positions import position_report, similarities, unevenness, wavelengths
 
 Regard = Callable[..., Any]
 
@@ -24,7 +24,7 @@ def test_wavelengths_are_a_geometric_progression() -> None:
 
 def test_sines_are_alike_as_their_distance_says() -> None:
     """cos(PE(t), PE(t + n)) = (2/size) Σ_k cos(ω_k n)."""
-    data = report(14, 31).data
+    data = position_report(14, 31).data
     for row in data["similarity"]["sine"]:
         expected = sum(math.cos(row["distance"] / 10_000 ** (2 * k / 14)) for k in range(7)) / 7
         assert (row["least"], row["mean"], row["greatest"]) == pytest.approx((expected,) * 3, abs=1e-6)
@@ -51,11 +51,11 @@ def test_what_depends_on_the_place_is_noticed() -> None:
 )
 def test_what_is_refused(size: int, length: int, problem: str) -> None:
     with pytest.raises(UserError, match=problem):
-        report(size, length)
+        position_report(size, length)
 
 
 def test_the_smallest_is_drawn() -> None:
-    report(2, 2).figure.draw_without_rendering()
+    position_report(2, 2).figure.draw_without_rendering()
 
 
 def test_the_command_line(regard: Regard, tmp_path: Path) -> None:

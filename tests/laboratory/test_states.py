@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from regard.assembly import build_model
-from regard.config import ModelSection
+from regard.config.schema import ModelSection
 from regard.data import Example
 from regard.laboratory import states
 from regard.laboratory.states import gather
+from regard.nn.build import build_model
 
 MODELS = {
     "recurrent": {"encoder": {"cell": "lstm", "layers": 2, "size": 5}, "decoder": {"cell": "gru", "size": 10}},

@@ -15,8 +15,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard import assembly, nn
-from regard.config import ModelSection
+from regard import nn
+from regard.config.schema import ModelSection
+from regard.nn.build import DECODERS, ENCODERS, build_model
 
 SOURCE_TOKENS, TARGET_TOKENS = 17, 19
 BATCH, POSITIONS, STEPS = 3, 7, 5
@@ -30,14 +31,14 @@ def encoder_choices() -> list[Choice]:
     recurrent = [
         {"kind": "recurrent", "cell": cell, "bidirectional": both} for cell, both in product(nn.CELLS, (False, True))
     ]
-    return recurrent + [{"kind": kind} for kind in assembly.ENCODERS if kind != "recurrent"]
+    return recurrent + [{"kind": kind} for kind in ENCODERS if kind != "recurrent"]
 
 
 def decoder_choices() -> list[Choice]:
     recurrent = [
         {"kind": "recurrent", "cell": cell, "wiring": wiring} for cell, wiring in product(nn.CELLS, nn.WIRINGS)
     ]
-    return recurrent + [{"kind": kind} for kind in assembly.DECODERS if kind != "recurrent"]
+    return recurrent + [{"kind": kind} for kind in DECODERS if kind != "recurrent"]
 
 
 def attention_choices() -> list[Choice]:
@@ -128,7 +129,7 @@ class Built:
 def build(section: ModelSection) -> Built:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        return Built(section, assembly.build_model(section, SOURCE_TOKENS, TARGET_TOKENS).eval())
+        return Built(section, build_model(section, SOURCE_TOKENS, TARGET_TOKENS).eval())
 
 
 @pytest.fixture(scope="module", params=EVERY_MODEL.values(), ids=EVERY_MODEL.keys())

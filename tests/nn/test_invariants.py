@@ -12,18 +12,18 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from regard import nn
-from regard.config import ModelSection
+from regard.config.schema import ModelSection
 from regard.nn.transformer import TransformerState
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 
-def unroll(model: nn.Seq2Seq, source: Tensor, valid: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    return model.decoder.unroll(inputs, model.start(source, valid))
+def teacher_forced(model: nn.Seq2Seq, source: Tensor, valid: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    return model.decoder.teacher_forced(inputs, model.start(source, valid))
 
 
 def steps(model: nn.Seq2Seq, inputs: Tensor, state: nn.State) -> tuple[Tensor, Tensor]:
-    """Logits and weights, as `unroll` gives them, one step at a time."""
+    """Logits and weights, as `teacher_forced` gives them, one step at a time."""
     logits, weights = [], []
     for token in inputs.unbind(1):
         output, state = model.decoder.step(token, state)
@@ -48,13 +48,13 @@ def gradients(model: nn.Seq2Seq, value: Tensor) -> dict[str, Tensor | None]:
 @torch.inference_mode()
 def test_padding_changes_nothing(any_model, data) -> None:
     model = any_model.model
-    logits, weights = unroll(model, data.source, data.valid, data.inputs)
-    more_logits, more_weights = unroll(model, *data.padded(5), data.inputs)
+    logits, weights = teacher_forced(model, data.source, data.valid, data.inputs)
+    more_logits, more_weights = teacher_forced(model, *data.padded(5), data.inputs)
     torch.testing.assert_close(more_logits, logits, **CLOSE)
     torch.testing.assert_close(more_weights[..., : data.source.shape[1]], weights, **CLOSE)
     source, valid = data.row(2)
     assert 1 < source.shape[1] < data.source.shape[1]
-    alone_logits, alone_weights = unroll(model, source, valid, data.inputs[2:])
+    alone_logits, alone_weights = teacher_forced(model, source, valid, data.inputs[2:])
     torch.testing.assert_close(alone_logits[0], logits[2], **CLOSE)
     torch.testing.assert_close(alone_weights[0], weights[2, ..., : source.shape[1]], **CLOSE)
 
@@ -62,7 +62,7 @@ def test_padding_changes_nothing(any_model, data) -> None:
 @torch.inference_mode()
 def test_weights_are_a_distribution_over_real_positions(any_model, data) -> None:
     section, decoder = any_model.section, any_model.model.decoder
-    _, weights = unroll(any_model.model, data.source, data.valid, data.inputs)
+    _, weights = teacher_forced(any_model.model, data.source, data.valid, data.inputs)
     batch, positions = data.source.shape
     sizes = {"layer": section.decoder.layers, "head": section.attention.heads}
     assert weights.shape == (batch, *(sizes[axis] for axis in decoder.weight_axes), data.inputs.shape[1], positions)
@@ -79,7 +79,7 @@ def test_weights_are_a_distribution_over_real_positions(any_model, data) -> None
 def test_unroll_is_repeated_step(any_model, data) -> None:
     model = any_model.model
     state = model.start(data.source, data.valid)
-    logits, weights = model.decoder.unroll(data.inputs, state)
+    logits, weights = model.decoder.teacher_forced(data.inputs, state)
     step_logits, step_weights = steps(model, data.inputs, state)
     torch.testing.assert_close(step_logits, logits, **CLOSE)
     torch.testing.assert_close(step_weights, weights, **CLOSE)
@@ -113,8 +113,8 @@ def test_padding_changes_no_gradient(any_decoder, data) -> None:
 def test_unroll_with_valid_gives_the_real_steps_in_order(any_decoder, data) -> None:
     model = any_decoder.model
     state = model.start(data.source, data.valid)
-    logits, weights = model.decoder.unroll(data.inputs, state)
-    real_logits, same_weights = model.decoder.unroll(data.inputs, state, data.steps_valid)
+    logits, weights = model.decoder.teacher_forced(data.inputs, state)
+    real_logits, same_weights = model.decoder.teacher_forced(data.inputs, state, data.steps_valid)
     torch.testing.assert_close(real_logits, logits[data.steps_valid], **CLOSE)
     torch.testing.assert_close(same_weights, weights, **CLOSE)
     torch.testing.assert_close(model(data.source, data.valid, data.inputs, data.steps_valid), real_logits, **CLOSE)
@@ -149,23 +149,25 @@ def test_a_coin_that_always_gives_the_truth_is_unroll(any_decoder, data) -> None
     model = any_decoder.model
     given = torch.ones_like(data.steps_valid)
     state = model.start(data.source, data.valid)
-    expected, _ = model.decoder.unroll(data.inputs, state)
-    torch.testing.assert_close(model.decoder.unroll_by_coin(data.inputs, state, given), expected, **CLOSE)
+    expected, _ = model.decoder.teacher_forced(data.inputs, state)
+    torch.testing.assert_close(model.decoder.scheduled_sampling(data.inputs, state, given), expected, **CLOSE)
 
 
 @torch.inference_mode()
 def test_where_the_coin_says_no_the_model_reads_its_own_likeliest_token(any_decoder, data) -> None:
     model = any_decoder.model
-    coins = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 1, 0, 1], [1, 1, 0, 1, 0]]).bool()  # a coin for each token
+    teacher_forcing_mask = torch.tensor(
+        [[0, 0, 0, 0, 0], [0, 0, 1, 0, 1], [1, 1, 0, 1, 0]]
+    ).bool()  # a coin for each token
     state = model.start(data.source, data.valid)
     read = data.inputs.clone()
     for step in range(1, read.shape[1]):
-        said = model.decoder.unroll(read[:, :step], state)[0][:, -1].argmax(-1)
-        read[:, step] = torch.where(coins[:, step], read[:, step], said)
-    expected, _ = model.decoder.unroll(read, state)
-    actual = model.decoder.unroll_by_coin(data.inputs, state, coins)
+        said = model.decoder.teacher_forced(read[:, :step], state)[0][:, -1].argmax(-1)
+        read[:, step] = torch.where(teacher_forcing_mask[:, step], read[:, step], said)
+    expected, _ = model.decoder.teacher_forced(read, state)
+    actual = model.decoder.scheduled_sampling(data.inputs, state, teacher_forcing_mask)
     torch.testing.assert_close(actual, expected, **CLOSE)
-    flat = model(data.source, data.valid, data.inputs, data.steps_valid, coins)
+    flat = model(data.source, data.valid, data.inputs, data.steps_valid, teacher_forcing_mask)
     torch.testing.assert_close(flat, actual[data.steps_valid], **CLOSE)
 
 
@@ -265,11 +267,11 @@ def test_what_was_read_of_a_source_is_copied_only_when_sources_leave_or_change_p
 def test_a_step_depends_on_its_own_token_and_on_none_after_it(any_decoder, data) -> None:
     model = any_decoder.model
     state = model.start(data.source, data.valid)
-    logits, weights = model.decoder.unroll(data.inputs, state)
+    logits, weights = model.decoder.teacher_forced(data.inputs, state)
     for step in range(data.inputs.shape[1]):
         changed = data.inputs.clone()
         changed[:, step:] = (changed[:, step:] + 1) % logits.shape[-1]
-        other_logits, other_weights = model.decoder.unroll(changed, state)
+        other_logits, other_weights = model.decoder.teacher_forced(changed, state)
         torch.testing.assert_close(other_logits[:, :step], logits[:, :step], **CLOSE)
         torch.testing.assert_close(other_weights[..., :step, :], weights[..., :step, :], **CLOSE)
         assert not torch.allclose(other_logits[:, step], logits[:, step], **CLOSE)
@@ -303,8 +305,8 @@ def test_modules_keep_nothing_of_a_call(any_decoder, data) -> None:
     model = any_decoder.model
     before, numbers = kept(model), {name: value.clone() for name, value in model.state_dict().items()}
     state = model.start(data.source, data.valid)
-    model.decoder.unroll(data.inputs, state)
-    model.decoder.unroll_by_coin(data.inputs, state, data.steps_valid)
+    model.decoder.teacher_forced(data.inputs, state)
+    model.decoder.scheduled_sampling(data.inputs, state, data.steps_valid)
     model.decoder.step(data.inputs[:, 0], state)
     assert kept(model) == before
     after = model.state_dict()
@@ -378,7 +380,7 @@ def test_the_mechanisms_that_look_at_the_source_and_the_decoders_own_states_are_
     # A step at a time in one wiring, all at once in the others; either way, what they saw is what is reported.
     by_layer = [torch.cat(asked[layer :: len(mechanisms)], -2) for layer in range(len(mechanisms))]
     torch.testing.assert_close(torch.stack(by_layer, 1).reshape(weights.shape), weights)
-    own = decoder.own_states(features)
+    own = decoder.decoder_states(features)
     assert own.shape == (*data.inputs.shape, mechanisms[0].query_size)
     if isinstance(decoder, nn.RecurrentDecoder):
         torch.testing.assert_close(own[:, -1], state.hidden[0][-1])

@@ -179,7 +179,7 @@ def test_a_decoder_says_what_it_takes_and_refuses_more_at_once_and_step_by_step(
     state = module.start(nn.Encoding(states, torch.ones(1, 2, dtype=torch.bool), (states[:, :1],)))
     tokens = torch.zeros(1, LONGEST + 1, dtype=torch.long)
     with pytest.raises(UserError, match=rf"{LONGEST + 1} tokens .* {LONGEST} positions"):
-        module.unroll(tokens, state)
+        module.teacher_forced(tokens, state)
     for token in tokens.unbind(1)[:LONGEST]:
         _, state = module.step(token, state)
     with pytest.raises(UserError, match=rf"{LONGEST + 1} tokens .* {LONGEST} positions"):

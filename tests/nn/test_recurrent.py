@@ -219,7 +219,7 @@ def test_before_the_previous_state_asks_and_the_context_enters_the_recurrence(ki
     encoder, decoder = build("before", kind)
     encoding = encoder(TOKENS, VALID)
     state = decoder.start(encoding)
-    logits, all_weights = decoder.unroll(READ, state)
+    logits, all_weights = decoder.teacher_forced(READ, state)
     hidden, readout = state.hidden, decoder.readout.output_layer
     for step in range(READ.shape[1]):
         previous = hidden[0][-1]  # h_{t-1} of the top layer
@@ -239,7 +239,7 @@ def test_after_the_current_state_asks_and_the_context_goes_to_the_readout_only(k
     encoder, decoder = build("after", kind)
     encoding = encoder(TOKENS, VALID)
     state = decoder.start(encoding)
-    logits, all_weights = decoder.unroll(READ, state)
+    logits, all_weights = decoder.teacher_forced(READ, state)
     hidden, readout = state.hidden, decoder.readout.output_layer
     for step in range(READ.shape[1]):
         _, hidden = decoder.cell(decoder.embedding(READ[:, step : step + 1]), hidden)

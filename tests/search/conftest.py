@@ -18,16 +18,16 @@ import torch
 from torch import Tensor
 
 from regard import nn
-from regard.assembly import DECODERS, build_model
-from regard.config import ModelSection
+from regard.config.schema import ModelSection
 from regard.data import pad
-from regard.search import Beam, Chances, Chooser, Ensemble, Hypothesis, Question, Rules, Sampling, find
+from regard.nn.build import DECODERS, build_model
+from regard.search import Beam, Constraints, Ensemble, Hypothesis, LogProbs, Sampling, SearchBatch, Selector, search
 from regard.text import Vocabulary
 
 TOKENS = 7  # few, so that `<end>` is said now and then
 SAYABLE = (4, 5, 6)  # and `<end>`
 LONGEST = 6
-NEVER = Rules().never
+NEVER = Constraints().banned_tokens
 
 # Every kind of decoder with every mechanism
 
@@ -86,7 +86,7 @@ def say(model: nn.Seq2Seq, sources: list[list[int]], firsts: list[int]) -> Tenso
     """What it reads when it is left to itself: [sources, 1 + LONGEST]."""
     read, start = torch.tensor(firsts).unsqueeze(1), model.start(*pad(sources))
     for _ in range(LONGEST):
-        logits, _ = model.decoder.unroll(read, start)
+        logits, _ = model.decoder.teacher_forced(read, start)
         logits[..., NEVER] = -math.inf
         read = torch.cat([read, logits[:, -1:].argmax(-1)], 1)
     return read
@@ -98,7 +98,7 @@ def is_lively(model: nn.Seq2Seq) -> bool:
     outputs = list(product(SAYABLE, repeat=2))
     rows = torch.tensor([[first, *said, *said] for first in FIRSTS for said in outputs])
     sources = pad([source for source in draw_sources() for _ in outputs])
-    logits, _ = model.decoder.unroll(rows, model.start(*sources))
+    logits, _ = model.decoder.teacher_forced(rows, model.start(*sources))
     if logits[:, -1].unflatten(0, (-1, len(outputs))).std(1).mean() < 0.2:
         return False
     ended = (say(model, draw_sources(), FIRSTS)[:, 1:] == Vocabulary.end).cumsum(1) > 0
@@ -106,7 +106,7 @@ def is_lively(model: nn.Seq2Seq) -> bool:
     if len(lengths) < 3 or LONGEST + 1 not in lengths:
         return False
     exact = copy.deepcopy(model).double()
-    return bool((exact.decoder.unroll(rows, exact.start(*sources))[0] - logits).abs().max() < 5e-6)
+    return bool((exact.decoder.teacher_forced(rows, exact.start(*sources))[0] - logits).abs().max() < 5e-6)
 
 
 @cache
@@ -140,7 +140,7 @@ class Manner:
     width: int = 1
     n_best: int = 1
     length_penalty: float = 0.0
-    rules: Rules = field(default_factory=Rules)
+    rules: Constraints = field(default_factory=Constraints)
     voters: int = 1  # how many models
     temperature: float | None = None
     top_k: int | None = None
@@ -151,7 +151,7 @@ class Manner:
         """The random numbers of each row."""
         return DRAWS[:, : self.n_best]
 
-    def chooser(self, rows: list[int]) -> Chooser:
+    def chooser(self, rows: list[int]) -> Selector:
         if self.temperature is None:
             return Beam(self.width)
         return Sampling(self.draws[rows], self.temperature, self.top_k, self.top_p)
@@ -161,11 +161,11 @@ MANNERS = {
     "greedy": Manner(),
     "beam": Manner(width=3),
     "n-best": Manner(5, 3, 0.6),
-    "n-best-ruled": Manner(5, 3, 1.0, Rules(prefix=(5, 4), min_length=3)),
-    "n-best-unrepeated": Manner(3, 3, 0.6, Rules(block_ngrams=2, repetition_penalty=1.5)),
-    "n-best-voted": Manner(3, 3, 1.0, Rules(repetition_penalty=1.2), voters=2),
+    "n-best-ruled": Manner(5, 3, 1.0, Constraints(prefix=(5, 4), min_length=3)),
+    "n-best-unrepeated": Manner(3, 3, 0.6, Constraints(block_ngrams=2, repetition_penalty=1.5)),
+    "n-best-voted": Manner(3, 3, 1.0, Constraints(repetition_penalty=1.2), voters=2),
     "samples": Manner(n_best=SAMPLES, temperature=1.3),
-    "samples-ruled": Manner(1, 3, 0.6, Rules(NEVER, (6,), 2, 1, 1.5), temperature=0.7, top_k=3, top_p=0.9),
+    "samples-ruled": Manner(1, 3, 0.6, Constraints(NEVER, (6,), 2, 1, 1.5), temperature=0.7, top_k=3, top_p=0.9),
     "samples-voted": Manner(n_best=2, voters=2, temperature=1.0),
 }
 
@@ -204,10 +204,12 @@ class Bench:
     def ensemble(self, manner: Manner) -> Ensemble:
         return Ensemble(self.models[: manner.voters])
 
-    def ask(self, rows: list[int], manner: Manner, *, padding: int = 0, longest: list[int] | None = None) -> Question:
+    def ask(
+        self, rows: list[int], manner: Manner, *, padding: int = 0, longest: list[int] | None = None
+    ) -> SearchBatch:
         source, valid = pad([self.sources[row] for row in rows])
         source = torch.nn.functional.pad(source, (0, padding), value=SAYABLE[-1])  # padding, too, looks like something
-        return Question(
+        return SearchBatch(
             source=source,
             valid=torch.nn.functional.pad(valid, (0, padding)),
             first=torch.tensor([self.firsts[row] for row in rows]),
@@ -221,7 +223,7 @@ class Bench:
         self, rows: list[int], manner: Manner, *, padding: int = 0, longest: list[int] | None = None
     ) -> list[list[Hypothesis]]:
         question = self.ask(rows, manner, padding=padding, longest=longest)
-        return find(self.ensemble(manner), question, manner.chooser(rows)).hypotheses()
+        return search(self.ensemble(manner), question, manner.chooser(rows)).hypotheses()
 
     def found(self, manner: Manner) -> list[list[Hypothesis]]:
         """What all rows together give."""
@@ -241,7 +243,7 @@ class Bench:
         """
         source = pad([self.sources[row] for row in rows])
         target, _ = pad([[self.firsts[row], *output] for row, output in zip(rows, outputs, strict=True)])
-        unrolled = [model.decoder.unroll(target, model.start(*source)) for model in self.models[:voters]]
+        unrolled = [model.decoder.teacher_forced(target, model.start(*source)) for model in self.models[:voters]]
         chances = torch.stack([logits.log_softmax(-1) for logits, _ in unrolled]).mean(0)
         weights = [weights for _, weights in unrolled]
         if voters > 1:  # of layers and heads the mean, and then of the models that look anywhere
@@ -294,14 +296,14 @@ def repeats(tokens: tuple[int, ...], size: int) -> bool:
     return any(tokens[begin : begin + size] == tokens[-size:] for begin in range(len(tokens) - size))
 
 
-def extend(output: Output, after: After, rules: Rules) -> Iterator[Output]:
+def extend(output: Output, after: After, rules: Constraints) -> Iterator[Output]:
     """An output with each token that may come next."""
     said, chances = output.tokens, after(output.tokens)
     forced = len(said) < len(rules.prefix)
     if forced:
         tokens = [rules.prefix[len(said)]]
     else:
-        tokens = [token for token in range(len(chances)) if token not in rules.never]
+        tokens = [token for token in range(len(chances)) if token not in rules.banned_tokens]
         if len(said) < rules.min_length:
             tokens.remove(Vocabulary.end)
         if rules.block_ngrams:
@@ -433,12 +435,12 @@ class Table:
     def start(self, source: Tensor, valid: Tensor) -> TableState:
         return TableState(len(source), source[:, :1])
 
-    def step(self, token: Tensor, state: TableState) -> tuple[Chances, TableState]:
+    def step(self, token: Tensor, state: TableState) -> tuple[LogProbs, TableState]:
         self.rows.append(len(token))
         read = torch.cat([state.read, token.unsqueeze(1)], 1)
         looked = torch.tensor([[self.spell(row[2:])] for row in read.tolist()])
         logits = torch.tensor([self.logits(row[0], tuple(row[2:])) for row in read.tolist()])  # [1]: `<begin>`
-        return Chances.mean([logits]), TableState(state.sources, read, looked)
+        return LogProbs.mean([logits]), TableState(state.sources, read, looked)
 
     @staticmethod
     def spell(said: Sequence[int]) -> float:
@@ -454,10 +456,10 @@ class Table:
 
         return chances
 
-    def find(self, manner: Manner, longest: Sequence[int]) -> list[list[Hypothesis]]:
+    def search(self, manner: Manner, longest: Sequence[int]) -> list[list[Hypothesis]]:
         """For as many sources as there are limits."""
         source = torch.arange(len(longest)).unsqueeze(1)
-        question = Question(
+        question = SearchBatch(
             source=source,
             valid=torch.ones_like(source, dtype=torch.bool),
             first=torch.full((len(longest),), Vocabulary.begin),
@@ -466,7 +468,7 @@ class Table:
             n_best=manner.n_best,
             length_penalty=manner.length_penalty,
         )
-        return find(self, question, Beam(manner.width)).hypotheses()
+        return search(self, question, Beam(manner.width)).hypotheses()
 
     @classmethod
     def drawn(cls, seed: int, tokens: int = TOKENS, *, spread: float = 1.5, forgetful: bool = False) -> Table:

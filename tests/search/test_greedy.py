@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from regard.search import Rules
+from regard.search import Constraints
 from regard.text import Vocabulary
 
 LONGEST = 6
@@ -20,7 +20,7 @@ def test_it_always_says_the_likeliest_token_that_it_may_say(bench, found) -> Non
         said: list[int] = []
         while len(said) < LONGEST and Vocabulary.end not in said:
             chances, _ = bench.read([row], [said])
-            allowed = [token for token in range(chances.shape[-1]) if token not in Rules().never]
+            allowed = [token for token in range(chances.shape[-1]) if token not in Constraints().banned_tokens]
             said.append(max(allowed, key=chances[0, -1].tolist().__getitem__))
         assert hypothesis.tokens == said
         assert hypothesis.finished == (said[-1] == Vocabulary.end)

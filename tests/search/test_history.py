@@ -7,8 +7,8 @@ from itertools import chain
 import pytest
 import torch
 
-from regard.search import Rules
-from regard.search.history import Record, trace
+from regard.search import Constraints
+from regard.search.history import StepRecord, follow_backpointers
 
 
 def test_attention_is_where_a_decoder_looks_that_reads_the_output(bench, manner) -> None:
@@ -33,23 +33,23 @@ def test_attention_keeps_nothing_else_in_memory(bench, beam) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5])
-@pytest.mark.parametrize("rules", [Rules(), Rules(block_ngrams=2, prefix=(4,))], ids=["free", "ruled"])
-def test_every_token_is_traced_to_its_own_prefix(table, manner_of, width: int, rules: Rules) -> None:
+@pytest.mark.parametrize("rules", [Constraints(), Constraints(block_ngrams=2, prefix=(4,))], ids=["free", "ruled"])
+def test_every_token_is_traced_to_its_own_prefix(table, manner_of, width: int, rules: Constraints) -> None:
     """Sentences leave at different steps, and what is pruned leaves gaps."""
     drawn = table.drawn(seed=4)
-    found = drawn.find(manner_of(width, width, 0.6, rules), [7, 1, 7, 3, 5, 7, 2])
+    found = drawn.search(manner_of(width, width, 0.6, rules), [7, 1, 7, 3, 5, 7, 2])
     assert len(set(drawn.rows[1:])) > 2
     for each in chain.from_iterable(found):
         prefixes = [each.tokens[:length] for length in range(len(each.tokens))]
         assert each.attention.squeeze(1).tolist() == [table.spell(prefix) for prefix in prefixes]
 
 
-def numbered(tokens: list[int], origins: list[int], parents: list[int]) -> Record:
+def numbered(tokens: list[int], origins: list[int], parents: list[int]) -> StepRecord:
     """Its chances tell the places, and its weights the rows."""
     places, rows = torch.arange(len(tokens)), torch.arange(len(parents))
     chances = -places.float()
     weights = rows.float().unsqueeze(1)
-    return Record(torch.tensor(tokens), chances, chances, torch.tensor(origins), torch.tensor(parents), weights)
+    return StepRecord(torch.tensor(tokens), chances, chances, torch.tensor(origins), torch.tensor(parents), weights)
 
 
 def test_a_trace_goes_from_chosen_to_row_to_chosen() -> None:
@@ -60,7 +60,7 @@ def test_a_trace_goes_from_chosen_to_row_to_chosen() -> None:
         numbered([31, 32], origins=[1, 0], parents=[3, 2]),
     ]
     steps, places = torch.tensor([[1, 1], [2, 2], [0, 2]]), torch.tensor([[0, 1], [0, 1], [2, 1]])
-    traced = trace(history, steps, places)
+    traced = follow_backpointers(history, steps, places)
     said = [[traced.tokens[row, place, : steps[row, place] + 1].tolist() for place in (0, 1)] for row in (0, 1, 2)]
     assert said == [[[12, 21], [11, 22]], [[14, 23, 31], [14, 24, 32]], [[13], [14, 24, 32]]]
     assert traced.log_probabilities[1].tolist() == [[-3.0, -2.0, 0.0], [-3.0, -3.0, -1.0]]

@@ -11,7 +11,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from regard.search import Beam, Chances, Found, Node, Question, Rules, WatchedBeam, find, grow
+from regard.search import (
+    Beam,
+    BeamNode,
+    Constraints,
+    LogProbs,
+    RecordingBeam,
+    SearchBatch,
+    SearchResult,
+    build_tree,
+    search,
+)
 from regard.text import END, Vocabulary
 
 VOCABULARY = Vocabulary.build([list("abc")])
@@ -45,20 +55,20 @@ class Teller:
     def start(self, source: Tensor, valid: Tensor) -> Told:
         return Told(((),) * len(source))
 
-    def step(self, token: Tensor, state: Told) -> tuple[Chances, Told]:
+    def step(self, token: Tensor, state: Told) -> tuple[LogProbs, Told]:
         told = Told(tuple((*said, read) for said, read in zip(state.rows, token.tolist(), strict=True)))
         logits = torch.full((len(told.rows), len(VOCABULARY)), -math.inf)
         for row, said in enumerate(told.rows):
             for each, probability in self.probabilities(said[1:]).items():
                 logits[row, each] = math.log(probability)
-        return Chances.mean([logits]), told
+        return LogProbs.mean([logits]), told
 
 
-def search(teller: Teller, beam: WatchedBeam, longest: int, **wanted: Any) -> tuple[Found, list[Node]]:
+def grown(teller: Teller, beam: RecordingBeam, longest: int, **wanted: Any) -> tuple[SearchResult, list[BeamNode]]:
     one = torch.ones(1, 1)
-    question = Question(one.long(), one.bool(), torch.tensor([Vocabulary.begin]), torch.tensor([longest]), **wanted)
-    found = find(teller, question, beam)
-    return found, grow(found, beam, VOCABULARY)
+    question = SearchBatch(one.long(), one.bool(), torch.tensor([Vocabulary.begin]), torch.tensor([longest]), **wanted)
+    found = search(teller, question, beam)
+    return found, build_tree(found, beam, VOCABULARY)
 
 
 # By hand
@@ -77,7 +87,7 @@ class Table(Teller):
 
 
 def test_a_tree_written_out() -> None:
-    _, nodes = search(Table(), WatchedBeam(2, runners_up=2), 3, n_best=2)
+    _, nodes = grown(Table(), RecordingBeam(2, runners_up=2), 3, n_best=2)
     assert [(n.length, n.parent, n.token, round(math.exp(n.score), 4), n.fate, n.rank) for n in nodes] == [
         (1, None, "a", 0.5, "kept", None),
         (1, None, "b", 0.4, "kept", None),
@@ -93,7 +103,7 @@ def test_a_tree_written_out() -> None:
 
 
 def test_what_can_no_longer_win_is_not_looked_at() -> None:
-    _, nodes = search(Table(), WatchedBeam(2), 3)
+    _, nodes = grown(Table(), RecordingBeam(2), 3)
     assert max(node.length for node in nodes) == 2, "0.36 is more than anything that goes on"
     assert [(node.token, node.rank) for node in nodes if node.rank] == [(END, 1)]
 
@@ -108,7 +118,7 @@ class Leaf:
     node: int | None = None
 
 
-def allowed(rules: Rules, said: Said) -> list[int]:
+def allowed(rules: Constraints, said: Said) -> list[int]:
     """For rules with a prefix, and for `block_ngrams` of 1."""
     if len(said) < len(rules.prefix):
         return [rules.prefix[len(said)]]
@@ -117,7 +127,7 @@ def allowed(rules: Rules, said: Said) -> list[int]:
     return [token for token in fine if not (early and token == END_NUMBER)]
 
 
-def extensions(teller: Teller, leaf: Leaf, rules: Rules) -> list[Leaf]:
+def extensions(teller: Teller, leaf: Leaf, rules: Constraints) -> list[Leaf]:
     probabilities = teller.probabilities(leaf.said)
     whole = math.fsum(probabilities.values())
     return [
@@ -132,9 +142,9 @@ def extensions(teller: Teller, leaf: Leaf, rules: Rules) -> list[Leaf]:
     ]
 
 
-def naive(teller: Teller, width: int, runners_up: int, longest: int, n_best: int, rules: Rules) -> list[Node]:
+def naive(teller: Teller, width: int, runners_up: int, longest: int, n_best: int, rules: Constraints) -> list[BeamNode]:
     """Rank all extensions of all that goes on, at every step."""
-    nodes: list[Node] = []
+    nodes: list[BeamNode] = []
     results: list[Leaf] = []
     leaves = [Leaf((), 0.0)]
 
@@ -151,7 +161,7 @@ def naive(teller: Teller, width: int, runners_up: int, longest: int, n_best: int
             fate = "pruned" if place >= width else "finished" if ended else "cut off" if over else "kept"
             if place < width:
                 (results if over else leaves).append(Leaf(leaf.said, leaf.total, len(nodes)))
-            nodes.append(Node(length, leaf.node, VOCABULARY.tokens[leaf.said[-1]], leaf.total, fate, None))
+            nodes.append(BeamNode(length, leaf.node, VOCABULARY.tokens[leaf.said[-1]], leaf.total, fate, None))
         results = sorted(results, key=by_rank)[:n_best]
         if len(results) == n_best and all(results[-1].total >= leaf.total for leaf in leaves):
             break
@@ -161,12 +171,12 @@ def naive(teller: Teller, width: int, runners_up: int, longest: int, n_best: int
 
 
 EVERY_RULE = {
-    "none": Rules(),
-    "prefix": Rules(prefix=(B, A)),
-    "no-token-twice": Rules(block_ngrams=1),
-    "least-length": Rules(min_length=3),
-    "repetition": Rules(repetition_penalty=2.0),
-    "several": Rules(prefix=(C,), min_length=3, repetition_penalty=1.5),
+    "none": Constraints(),
+    "prefix": Constraints(prefix=(B, A)),
+    "no-token-twice": Constraints(block_ngrams=1),
+    "least-length": Constraints(min_length=3),
+    "repetition": Constraints(repetition_penalty=2.0),
+    "several": Constraints(prefix=(C,), min_length=3, repetition_penalty=1.5),
 }
 WIDTHS = [1, 2, 3, 5, 11]  # there are 4 tokens to say: at first no more than so many hypotheses
 
@@ -174,16 +184,16 @@ WIDTHS = [1, 2, 3, 5, 11]  # there are 4 tokens to say: at first no more than so
 @pytest.mark.parametrize("rules", EVERY_RULE.values(), ids=EVERY_RULE.keys())
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("longest", [1, 5])
-def test_a_tree_is_that_of_ranking_every_extension(longest: int, width: int, rules: Rules) -> None:
+def test_a_tree_is_that_of_ranking_every_extension(longest: int, width: int, rules: Constraints) -> None:
     for n_best, runners_up in {(1, 3), (width, 3), (width, 0), ((width + 1) // 2, 1)}:
-        found, nodes = search(Teller(), WatchedBeam(width, runners_up), longest, n_best=n_best, rules=rules)
+        found, nodes = grown(Teller(), RecordingBeam(width, runners_up), longest, n_best=n_best, rules=rules)
         expected = naive(Teller(), width, runners_up, longest, n_best, rules)
         assert [replace(node, score=0.0) for node in nodes] == [replace(node, score=0.0) for node in expected]
         assert [node.score for node in nodes] == pytest.approx([node.score for node in expected], abs=1e-5)
         agree(nodes, found, rules)
 
 
-def agree(nodes: list[Node], found: Found, rules: Rules) -> None:
+def agree(nodes: list[BeamNode], found: SearchResult, rules: Constraints) -> None:
     """Parents come first and lead back over the tokens of a result; ranks name the results in order."""
     assert all(node.parent is None if node.length == 1 else node.parent < place for place, node in enumerate(nodes))
     results = sorted((node for node in nodes if node.rank), key=lambda node: node.rank)
@@ -202,7 +212,7 @@ def agree(nodes: list[Node], found: Found, rules: Rules) -> None:
 
 
 def test_the_better_stand_before_the_worse_among_those_of_one_length() -> None:
-    _, nodes = search(Teller(), WatchedBeam(3), 5, n_best=3)
+    _, nodes = grown(Teller(), RecordingBeam(3), 5, n_best=3)
     for length in range(1, 6):
         scores = [node.score for node in nodes if node.length == length]
         assert len(scores) > 3
@@ -212,7 +222,7 @@ def test_the_better_stand_before_the_worse_among_those_of_one_length() -> None:
 @pytest.mark.parametrize("tokens", [5, 11, 101])
 @pytest.mark.parametrize("width", [1, 2, 3])
 def test_among_equals_too_a_watched_beam_keeps_what_a_beam_keeps_and_prunes_others(width: int, tokens: int) -> None:
-    beam = WatchedBeam(width, runners_up=2)
+    beam = RecordingBeam(width, runners_up=2)
     step = torch.zeros(1, 1, tokens), torch.zeros(1, 1), torch.tensor([0]), 0
     kept, (pruned,) = beam(*step), beam.pruned
     assert torch.equal(kept.tokens, Beam(width)(*step).tokens)

@@ -16,15 +16,15 @@ import pytest
 import torch
 from starlette.testclient import TestClient
 
-from regard.assembly import build_model
-from regard.config import Experiment
+from regard.config.schema import Experiment
 from regard.data import Codec
-from regard.runs import MODEL, Run, weights_of
-from regard.serving.api import build_app
+from regard.nn.build import build_model
+from regard.runs import MODEL, Run, named_weights
+from regard.serving.app import build_app
 from regard.serving.limits import Limits
-from regard.serving.served import ServedRun, open_runs
+from regard.serving.registry import ServedRun, open_runs
 from regard.serving.server import Server, listen
-from regard.tasks.learned import LearnedNotation
+from regard.tasks.learned import LearnedTokenization
 from regard.tasks.parallel import Files
 from regard.text import Vocabulary
 from regard.text.tokenizers import Spaced
@@ -100,9 +100,9 @@ def babble(tmp_path_factory: pytest.TempPathFactory) -> Path:
     limits = {"length_factor": 1, "length_extra": 2}
     experiment = Experiment.model_validate({"data": task, "model": small, "decoding": limits, "description": HOSTILE})
     vocabulary = Vocabulary.listed(WORDS)
-    codec = Codec(LearnedNotation(task.text, Spaced(), Spaced()), vocabulary, vocabulary, 20)
+    codec = Codec(LearnedTokenization(task.text, Spaced(), Spaced()), vocabulary, vocabulary, 20)
     torch.manual_seed(3)
-    weights = weights_of(build_model(experiment.model, *codec.sizes))
+    weights = named_weights(build_model(experiment.model, *codec.sizes))
     biases = weights["decoder.readout.output_layer.bias"]
     biases.zero_()
     biases[vocabulary.numbers([HOSTILE])] = 3.0
@@ -116,8 +116,10 @@ def babble(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(trained: Path, trained_brief: Callable[..., Path], babble: Path, babble_name: str) -> list[ServedRun]:
     """One that is sure of what it says, one with layers and heads, one without attention, and one that is strange."""
     runs = open_runs([trained, trained_brief(*HEADS), trained_brief("model.attention.kind=none"), babble])
-    notation = runs[-1].translator.codec.notation
-    notation.source = notation.target = Spaced()  # what stands between spaces is one token, whatever marks it has
+    tokenization = runs[-1].translator.codec.tokenization
+    tokenization.source = tokenization.target = (
+        Spaced()
+    )  # what stands between spaces is one token, whatever marks it has
     names = ("copies", "heads", "blind", babble_name)
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 

@@ -14,11 +14,11 @@ import pytest
 from starlette.testclient import TestClient
 
 import regard
-from regard.search import Ensemble, Search
-from regard.serving import messages
-from regard.serving.desk import Desk
-from regard.serving.work import Scoring, write_json
-from regard.translator import Translator
+from regard.inference.translator import Translator
+from regard.search import Ensemble, SearchOptions
+from regard.serving import schemas
+from regard.serving.batch_queue import BatchQueue
+from regard.serving.jobs import Scoring, write_json
 
 Ask = Callable[..., TestClient]
 
@@ -35,9 +35,9 @@ def heads(trained_brief: Callable[..., Path]) -> Path:
 def test_answers_are_those_of_the_translator(ask: Ask, heads: Path):
     client, translator = ask(heads), regard.load(heads)
     texts = ["abc", "", "edcba", "a"]
-    search = Search(beam=4, n_best=3, length_penalty=0.5)
+    search = SearchOptions(beam=4, n_best=3, length_penalty=0.5)
     answer = translate(client, *texts, beam=4, n_best=3, length_penalty=0.5, attention=True, alternatives=2, tree=True)
-    told = messages.TranslateAnswer.model_validate_json(answer.content)
+    told = schemas.TranslateAnswer.model_validate_json(answer.content)
     assert told.run == heads.name
     for text, one, other in zip(texts, told.translations, translator.translate(texts, search), strict=True):
         assert (one.text, tuple(one.source_tokens)) == (other.text, other.source_tokens)
@@ -76,7 +76,7 @@ def test_an_alternative_can_be_forced(ask: Ask):
 def test_scores_are_those_of_the_translator(ask: Ask, trained: Path):
     pairs = [("abc", "abc"), ("abc", "cba"), ("", "")]
     wanted = {"pairs": [{"source": source, "target": target} for source, target in pairs]}
-    told = messages.ScoreAnswer.model_validate_json(ask().post("/api/score", json=wanted).content)
+    told = schemas.ScoreAnswer.model_validate_json(ask().post("/api/score", json=wanted).content)
     for one, other in zip(told.scores, regard.load(trained).score(pairs), strict=True):
         assert one.log_probability == pytest.approx(other.log_probability, abs=1e-5)
         assert one.perplexity == pytest.approx(other.perplexity, rel=1e-4)
@@ -85,7 +85,7 @@ def test_scores_are_those_of_the_translator(ask: Ask, trained: Path):
 
 def test_runs_are_told_and_chosen_by_name(ask: Ask, trained: Path, heads: Path):
     client = ask(trained, heads)
-    told = messages.RunsAnswer.model_validate_json(client.get("/api/runs").content)
+    told = schemas.RunsAnswer.model_validate_json(client.get("/api/runs").content)
     assert [run.name for run in told.runs] == [trained.name, heads.name]
     assert [run.axes for run in told.runs] == [[], ["head"]]
     assert told.runs[0].description == "Copies a few letters, learned in two seconds."
@@ -138,7 +138,7 @@ def test_what_is_too_much_or_wrong_is_refused_with_a_reason(ask: Ask, wanted: An
     assert answer.status_code == status
     told = answer.json()["detail"]
     assert told == detail or re.fullmatch(detail, told), told
-    messages.Problem.model_validate(answer.json())
+    schemas.ErrorSchema.model_validate(answer.json())
 
 
 @pytest.mark.parametrize("name", ["source", "target"])
@@ -183,7 +183,7 @@ def test_a_wrong_item_among_many_is_told_alone_and_at_once(ask: Ask):
 def test_a_dead_desk_is_no_good_health(ask: Ask, monkeypatch: pytest.MonkeyPatch):
     client = ask()
     assert client.head("/healthz").status_code == 200
-    monkeypatch.setattr(Desk, "is_open", False)
+    monkeypatch.setattr(BatchQueue, "is_open", False)
     assert client.get("/healthz").status_code == 503
 
 
@@ -365,6 +365,6 @@ def test_the_description_names_every_answer(ask: Ask):
 
 
 def test_every_setting_of_a_search_can_be_sent():
-    wanted = messages.TranslateRequest(texts=[])
-    assert wanted.search() == Search()
-    assert messages.TranslateRequest(texts=[], prefix=["a", "<end>"]).search() == Search(prefix=("a", "<end>"))
+    wanted = schemas.TranslateRequest(texts=[])
+    assert wanted.search() == SearchOptions()
+    assert schemas.TranslateRequest(texts=[], prefix=["a", "<end>"]).search() == SearchOptions(prefix=("a", "<end>"))

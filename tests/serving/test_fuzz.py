@@ -23,9 +23,9 @@ from hypothesis import HealthCheck, given, note, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
-from regard.serving.api import build_app
+from regard.serving.app import build_app
 from regard.serving.limits import Limits
-from regard.serving.served import ServedRun, open_runs
+from regard.serving.registry import ServedRun, open_runs
 
 pytestmark = pytest.mark.slow
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from regard.data import pad
-from regard.search import Search
-from regard.serving.desk import Extent
+from regard.search import SearchOptions
+from regard.serving.batch_queue import RequestSize
+from regard.serving.jobs import Scoring, Translating
 from regard.serving.memory import Footprint
-from regard.serving.served import ServedRun, open_runs
-from regard.serving.work import Scoring, Translating
+from regard.serving.registry import ServedRun, open_runs
 
 KINDS = {
     "dot": (),
@@ -64,24 +64,24 @@ def test_pairs_are_counted_where_they_are_compared(trained_brief: Callable[..., 
 
 
 def test_more_of_anything_takes_more(run: ServedRun):
-    few = Extent(items=3, source=10, target=20)
-    for work in (Translating(run, Search(beam=2)), Scoring(run)):
+    few = RequestSize(items=3, source=10, target=20)
+    for work in (Translating(run, SearchOptions(beam=2)), Scoring(run)):
         least = work.megabytes(few)
         for more in ({"items": 4}, {"source": 11}, {"target": 21}):
             assert work.megabytes(replace(few, **more)) > least > 0, more
-    least = Translating(run, Search(beam=2)).megabytes(few)
+    least = Translating(run, SearchOptions(beam=2)).megabytes(few)
     for more in ({"attention": True}, {"alternatives": 1}, {"tree": True}):
-        assert Translating(run, Search(beam=2), **more).megabytes(few) > least, more
-    assert Translating(run, Search(beam=3)).megabytes(few) > least
-    assert Translating(run, Search(beam=2, n_best=2)).megabytes(few) > least
+        assert Translating(run, SearchOptions(beam=2), **more).megabytes(few) > least, more
+    assert Translating(run, SearchOptions(beam=3)).megabytes(few) > least
+    assert Translating(run, SearchOptions(beam=2, n_best=2)).megabytes(few) > least
 
 
 def test_what_is_searched_in_turns_does_not_add_up(run: ServedRun):
-    many = Extent(items=1_000, source=10, target=20)
+    many = RequestSize(items=1_000, source=10, target=20)
     at_once = run.translator.at_once(50)
     searched = run.memory.searching(at_once, 50, 10, 20)
     told = Footprint.telling(run.memory, 1_000, 10, 20, attention=False, alternatives=0)
-    assert Translating(run, Search(beam=50)).megabytes(many) == pytest.approx((searched + told) / 1e6)
+    assert Translating(run, SearchOptions(beam=50)).megabytes(many) == pytest.approx((searched + told) / 1e6)
 
 
 def test_what_must_be_held_is_counted(run: ServedRun):

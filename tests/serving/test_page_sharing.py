@@ -14,7 +14,7 @@ import pytest
 from matplotlib import image
 
 import regard
-from regard.serving.api import build_app
+from regard.serving.app import build_app
 from regard.serving.limits import Limits
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from regard.studies import reading
+from regard.studies import parsing
 from regard.studies.definition import Study
-from regard.studies.results import Cell, Findings, Result
+from regard.studies.results import ConditionResults, Result, StudyResults
 
 
 @pytest.fixture(scope="session")
@@ -19,27 +19,27 @@ def new_study(tiny_file: Path, brief_settings: tuple[str, ...]) -> Callable[...,
 
     def make(name: str = "brief", **given: Any) -> Study:
         given["set"] = [*brief_settings, *given.get("set", [])]
-        return reading.build(name, reading.from_options(experiment=str(tiny_file), **given))
+        return parsing.build_study(name, parsing.from_options(experiment=str(tiny_file), **given))
 
     return make
 
 
 @pytest.fixture(scope="session")
-def new_findings(new_study: Callable[..., Study]) -> Callable[..., Findings]:
+def new_findings(new_study: Callable[..., Study]) -> Callable[..., StudyResults]:
     """What a study would have found if a share of the sentences were right: `new_findings({"none": [0.1, 0.2]}, …)`.
 
     For each condition, by its label, the share of each seed. It is the first sentences that are right.
     """
 
-    def make(shares: Mapping[str, Sequence[float]], sentences: int = 100, **given: Any) -> Findings:
+    def make(shares: Mapping[str, Sequence[float]], sentences: int = 100, **given: Any) -> StudyResults:
         study = new_study(**given)
         cells = []
         for condition in study.conditions:
             own = shares.get(study.label(condition), [])
             results = [_made_up(seed, share, sentences) for seed, share in enumerate(own, start=1)]
-            cells.append(Cell(condition, study.label(condition), tuple(results)))
+            cells.append(ConditionResults(condition, study.label(condition), tuple(results)))
         done = sum(len(cell.results) for cell in cells)
-        return Findings(study, tuple(cells), len(study.conditions) * study.plan.seeds, done, ())
+        return StudyResults(study, tuple(cells), len(study.conditions) * study.plan.seeds, done, ())
 
     return make
 

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from regard import recipes
+from regard.config import recipes
 from regard.errors import UserError
-from regard.evaluation.catalogue import MEASURES
-from regard.studies import built_in, reading
+from regard.evaluation.metrics import METRICS
+from regard.studies import built_in, parsing
 from regard.studies.definition import Study
 from regard.tasks import Task
 from regard.tasks.generated import Generated
@@ -34,31 +34,31 @@ OWN = {"bleu": {"bleu", "bleu_lc", "chrf"}, "phonemes": {"phoneme_error", "word_
 
 @cache
 def build(name: str) -> Study:
-    return reading.build(name, reading.parse(built_in.read(name), f"study {name}"))
+    return parsing.build_study(name, parsing.parse_study(built_in.read_study(name), f"study {name}"))
 
 
 def measures_of(data: Task) -> set[str]:
     others = set().union(*OWN.values())
     aligned = {"aligned"} if isinstance(data, Generated) and data.generate(Random(1)).alignment else set()
-    return (MEASURES.keys() - others - {"aligned"}) | OWN[data.scored_by] | aligned
+    return (METRICS.keys() - others - {"aligned"}) | OWN[data.scored_by] | aligned
 
 
 def test_these_there_are():
-    assert built_in.names() == NAMES
+    assert built_in.study_names() == NAMES
 
 
 def test_an_unknown_one_brings_the_nearest():
     with pytest.raises(UserError, match="there is no study 'atention'; did you mean 'attention'"):
-        built_in.read("atention")
+        built_in.read_study("atention")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_study_asks_a_question_of_a_recipe_more_than_once(name: str):
     study = build(name)
-    assert study.plan.question == built_in.question(name)
+    assert study.plan.question == built_in.study_question(name)
     assert "?" in study.plan.question
     assert "\n" not in study.plan.question
-    assert study.plan.experiment in recipes.names()
+    assert study.plan.experiment in recipes.recipe_names()
     assert study.plan.seeds >= 2
     assert any(study.baseline_of(condition) for condition in study.conditions)
 
@@ -88,7 +88,7 @@ def test_every_expectation_is_about_some_pair(name: str):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_study_comes_back_from_its_dump(name: str):
     study = build(name)
-    again = reading.build(name, reading.parse(study.dump(), "a copy"))
+    again = parsing.build_study(name, parsing.parse_study(study.dump(), "a copy"))
     assert (again.plan, again.conditions) == (study.plan, study.conditions)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from regard.studies import reading
+from regard.studies import parsing
 from regard.studies.definition import Axis, Condition, Study
 
 GRID = """
@@ -18,7 +18,7 @@ test: {beam: [1, 5]}
 
 
 def build(text: str = "", name: str = "s", **options: Any) -> Study:
-    return reading.build(name, [*reading.parse(text, "s.yaml"), *reading.from_options(**options)])
+    return parsing.build_study(name, [*parsing.parse_study(text, "s.yaml"), *parsing.from_options(**options)])
 
 
 def only(*settings: str, experiment: str = "copy", **options: Any) -> Condition:

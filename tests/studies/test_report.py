@@ -10,29 +10,29 @@ from shutil import copytree
 import pytest
 from matplotlib.figure import Figure
 
-from regard.inspection.report_page import Picture
+from regard.reports.report_page import Picture
 from regard.studies import report
-from regard.studies.conducting import jobs_of
 from regard.studies.definition import Study
-from regard.studies.results import Cell, Findings, gather
+from regard.studies.results import ConditionResults, StudyResults, collect_results
+from regard.studies.runner import training_jobs
 from regard.studies.worker import Reporter, work
 
-NewFindings = Callable[..., Findings]
+NewFindings = Callable[..., StudyResults]
 SHARES = {"none": [0.1, 0.2], "dot": [0.9, 0.8]}
 VARY = ["model.attention.kind=none,dot"]
 
 
 @pytest.fixture(scope="module")
-def conducted(new_study: Callable[..., Study], tmp_path_factory: pytest.TempPathFactory) -> Findings:
+def conducted(new_study: Callable[..., Study], tmp_path_factory: pytest.TempPathFactory) -> StudyResults:
     """The findings of two real runs."""
     folder = tmp_path_factory.mktemp("runs")
     study = new_study("conducted", vary=VARY, seeds=1, expect=[{"order": ["none", "dot"], "says": "It looks."}])
-    for job in jobs_of(study, folder):
+    for job in training_jobs(study, folder):
         work(job.request, Reporter(BytesIO()))
-    return gather(study, jobs_of(study, folder))
+    return collect_results(study, training_jobs(study, folder))
 
 
-def test_all_files_of_a_report(conducted: Findings, tmp_path: Path):
+def test_all_files_of_a_report(conducted: StudyResults, tmp_path: Path):
     report.write_report(conducted, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
         *("index.html", "report.md", "runs.csv", "summary.csv", "results.json", "pictures")
@@ -55,7 +55,7 @@ def test_all_files_of_a_report(conducted: Findings, tmp_path: Path):
     assert json.loads((tmp_path / "results.json").read_text())["runs"] == {"wanted": 2, "finished": 2}
 
 
-def test_pictures_of_an_earlier_report_go_and_others_stay(conducted: Findings, tmp_path: Path):
+def test_pictures_of_an_earlier_report_go_and_others_stay(conducted: StudyResults, tmp_path: Path):
     (tmp_path / "pictures").mkdir()
     for name in ("99-older.png", "mine.png"):
         (tmp_path / "pictures" / name).write_bytes(b"")
@@ -65,21 +65,23 @@ def test_pictures_of_an_earlier_report_go_and_others_stay(conducted: Findings, t
     assert "mine.png" in names
 
 
-def test_a_model_that_is_damaged_does_not_spoil_the_report(conducted: Findings, tmp_path: Path):
+def test_a_model_that_is_damaged_does_not_spoil_the_report(conducted: StudyResults, tmp_path: Path):
     copied = tmp_path / "run"
     copytree(conducted.cells[1].results[0].run, copied)
     (copied / "model.safetensors").write_bytes(b"cut off")
     dot = replace(conducted.cells[1], results=(replace(conducted.cells[1].results[0], run=copied),))
-    findings = Findings(conducted.study, (conducted.cells[0], dot), 2, 2, ())
+    findings = StudyResults(conducted.study, (conducted.cells[0], dot), 2, 2, ())
     for sentence in report.sentences(findings):
         assert sentence.attempts[1].picture is None
         assert "this file is damaged" in sentence.attempts[1].note
 
 
-def test_a_map_belongs_to_what_was_said(conducted: Findings):
+def test_a_map_belongs_to_what_was_said(conducted: StudyResults):
     result = conducted.cells[1].results[0]
     other = replace(result, outputs=tuple(f"{output}!" for output in result.outputs))
-    findings = Findings(conducted.study, (conducted.cells[0], replace(conducted.cells[1], results=(other,))), 2, 2, ())
+    findings = StudyResults(
+        conducted.study, (conducted.cells[0], replace(conducted.cells[1], results=(other,))), 2, 2, ()
+    )
     for sentence in report.sentences(findings):
         assert sentence.attempts[1].picture is None
         assert sentence.attempts[1].note == "no map: this model now says something else"
@@ -89,7 +91,7 @@ def test_models_of_one_seed_stand_side_by_side(new_findings: NewFindings):
     findings = new_findings({"none": [0.1, 0.2, 0.3], "dot": [0.5, 0.6]}, vary=VARY)
     none, dot = findings.cells
     late = replace(dot, results=tuple(replace(result, seed=result.seed + 1) for result in dot.results))
-    shown = report.comparable(Findings(findings.study, (none, late), 6, 5, ()))
+    shown = report.comparable(StudyResults(findings.study, (none, late), 6, 5, ()))
     assert [(label, result.seed) for label, result in shown] == [("none", 2), ("dot", 2)]
 
 
@@ -100,7 +102,7 @@ def test_names_of_pictures_are_short_and_all_different(tmp_path: Path):
     assert names == [f"01-{'n' * 60}.png", f"02-{'n' * 60}.png", "03-.png", "04-.png", "05-x.png"]
 
 
-def test_the_same_findings_give_the_same_report(conducted: Findings, tmp_path: Path):
+def test_the_same_findings_give_the_same_report(conducted: StudyResults, tmp_path: Path):
     contents = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
@@ -109,7 +111,7 @@ def test_the_same_findings_give_the_same_report(conducted: Findings, tmp_path: P
     assert contents[0] == contents[1]
 
 
-def test_the_same_sentences_stand_side_by_side_with_their_maps(conducted: Findings):
+def test_the_same_sentences_stand_side_by_side_with_their_maps(conducted: StudyResults):
     shown = list(report.sentences(conducted))
     assert len(shown) == 3
     lengths = [len(sentence.source) for sentence in shown]
@@ -129,7 +131,7 @@ def test_a_sentence_is_chosen_because_the_models_differ(new_findings: NewFinding
     findings = new_findings({"none": [0.0], "dot": [0.0]}, vary=VARY, seeds=1, sentences=30)
     none, dot = findings.cells
     outputs = tuple(source if number == 17 else "?" for number, source in enumerate(dot.results[0].sources))
-    differing = Cell(dot.condition, dot.label, (replace(dot.results[0], outputs=outputs),))
+    differing = ConditionResults(dot.condition, dot.label, (replace(dot.results[0], outputs=outputs),))
     places = report.telling_places([none.results[0], differing.results[0]])
     assert 17 in places
     assert len(places) == 3
@@ -147,7 +149,7 @@ def test_a_report_of_a_part_says_so(new_findings: NewFindings):
     part = new_findings({"dot": [0.9]}, vary=VARY, seeds=2)
     assert report.facts(part)["runs"] == "1 of 4 finished: what follows is about these alone"
     assert "1 of 4 finished" in report.markdown(part)
-    assert b"1 of 4 finished" in report.render(report.page(part))
+    assert b"1 of 4 finished" in report.render_report(report.build_page(part))
 
 
 def test_nothing_from_outside_is_taken_for_html(new_findings: NewFindings):
@@ -155,7 +157,7 @@ def test_nothing_from_outside_is_taken_for_html(new_findings: NewFindings):
     result = findings.cells[1].results[0]
     hostile = replace(result, outputs=("<img src=x onerror=alert(1)>", "\ud800") * (len(result.outputs) // 2))
     cells = (findings.cells[0], replace(findings.cells[1], results=(hostile,)))
-    page = report.render(report.page(Findings(findings.study, cells, 4, 4, ()))).decode()
+    page = report.render_report(report.build_page(StudyResults(findings.study, cells, 4, 4, ()))).decode()
     assert "<script" not in page
     assert "<img src=x" not in page
     assert "&lt;script&gt;" in page

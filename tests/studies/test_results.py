@@ -11,14 +11,14 @@ import pytest
 from scipy import stats
 
 from regard.errors import UserError
-from regard.evaluation.significance import randomise
-from regard.evaluation.statistics import holm, paired, welch
-from regard.studies.conducting import jobs_of
+from regard.evaluation.significance import approximate_randomization
+from regard.evaluation.statistics import holm_correction, paired_t_test, welch_test
 from regard.studies.definition import Study
-from regard.studies.results import Findings, Result, gather
+from regard.studies.results import Result, StudyResults, collect_results
+from regard.studies.runner import training_jobs
 from regard.studies.worker import Reporter, work
 
-NewFindings = Callable[..., Findings]
+NewFindings = Callable[..., StudyResults]
 THREE = {"none": [0.1, 0.12, 0.09], "mean": [0.11, 0.13, 0.08], "dot": [0.9, 0.95, 0.92]}
 VARY = ["model.attention.kind=none,mean,dot"]
 
@@ -44,11 +44,11 @@ def test_each_is_compared_with_the_baseline_by_both_tests_corrected(new_findings
     none, mean, dot = findings.cells
     first, second = findings.comparisons
     assert [(c.cell, c.other) for c in findings.comparisons] == [(mean, none), (dot, none)]
-    by_seeds = [welch(cell.values("exact_match"), none.values("exact_match")).p for cell in (mean, dot)]
-    assert [first.p_seeds, second.p_seeds] == holm([p for p in by_seeds if p is not None])
+    by_seeds = [welch_test(cell.values("exact_match"), none.values("exact_match")).p for cell in (mean, dot)]
+    assert [first.p_seeds, second.p_seeds] == holm_correction([p for p in by_seeds if p is not None])
     counts = {cell.label: [r.counts("exact_match") for r in cell.results] for cell in findings.cells}
-    by_sentences = [randomise(counts[name], counts["none"]).p for name in ("mean", "dot")]
-    assert [first.p_sentences, second.p_sentences] == holm(by_sentences)
+    by_sentences = [approximate_randomization(counts[name], counts["none"]).p for name in ("mean", "dot")]
+    assert [first.p_sentences, second.p_sentences] == holm_correction(by_sentences)
     assert by_seeds[1] == pytest.approx(stats.ttest_ind(THREE["dot"], THREE["none"], equal_var=False).pvalue)
     assert (first.sure, second.sure) == (False, True)
 
@@ -95,7 +95,7 @@ def test_only_seeds_that_both_have_are_paired(new_findings: NewFindings):
 def test_other_sentences_cannot_be_paired(new_findings: NewFindings):
     findings = new_findings({"none": [0.1, 0.2], "dot": [0.9, 0.8]}, vary=["model.attention.kind=none,dot"], seeds=2)
     others = new_findings({"dot": [0.9, 0.8]}, sentences=90, vary=["model.attention.kind=none,dot"], seeds=2)
-    mixed = Findings(findings.study, (findings.cells[0], others.cells[1]), 4, 4, ())
+    mixed = StudyResults(findings.study, (findings.cells[0], others.cells[1]), 4, 4, ())
     mixed.cells[1].__dict__["condition"] = findings.study.conditions[1]
     (comparison,) = mixed.comparisons
     assert comparison.over_sentences is None
@@ -113,7 +113,7 @@ def test_two_tests_that_point_in_opposite_directions_are_not_sure(new_findings: 
     findings = new_findings(shares, vary=["model.attention.kind=none,dot"], seeds=9)
     none, dot = findings.cells
     apart = (dot.results[0], *(replace(result, seed=result.seed + 10) for result in dot.results[1:]))
-    (comparison,) = Findings(findings.study, (none, replace(dot, results=apart)), 18, 18, ()).comparisons
+    (comparison,) = StudyResults(findings.study, (none, replace(dot, results=apart)), 18, 18, ()).comparisons
     assert comparison.over_sentences
     assert comparison.over_seeds.mean > 0 > comparison.over_sentences.difference
     assert comparison.p_seeds is not None
@@ -126,7 +126,7 @@ def test_the_same_runs_tested_in_two_ways_are_pairs(new_findings: NewFindings):
     shares = {"dot · beam 1": [0.3, 0.5, 0.7], "dot · beam 4": [0.35, 0.56, 0.75]}
     findings = new_findings(shares, vary=["model.attention.kind=dot"], test=["beam=1,4"])
     (comparison,) = findings.comparisons
-    assert comparison.over_seeds == paired(*reversed([cell.values("exact_match") for cell in findings.cells]))
+    assert comparison.over_seeds == paired_t_test(*reversed([cell.values("exact_match") for cell in findings.cells]))
     assert comparison.sure
 
 
@@ -134,21 +134,21 @@ def test_runs_about_different_texts_are_not_pooled(
     new_findings: NewFindings, new_study: Callable[..., Study], tmp_path: Path
 ):
     study = new_study(seeds=2)
-    for job in jobs_of(study, tmp_path):
+    for job in training_jobs(study, tmp_path):
         work(job.request, Reporter(BytesIO()))
-    run = jobs_of(study, tmp_path)[1].path
+    run = training_jobs(study, tmp_path)[1].path
     about = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(about | {"texts": {"train": "other"}}))
     with pytest.raises(UserError, match="are about different texts; remove the older one"):
-        gather(study, jobs_of(study, tmp_path))
+        collect_results(study, training_jobs(study, tmp_path))
 
 
 def test_a_damaged_run_has_failed_and_the_others_count(new_study: Callable[..., Study], tmp_path: Path):
     study = new_study(seeds=2)
-    for job in jobs_of(study, tmp_path):
+    for job in training_jobs(study, tmp_path):
         work(job.request, Reporter(BytesIO()))
-    (jobs_of(study, tmp_path)[0].path / "run.json").unlink()
-    findings = gather(study, jobs_of(study, tmp_path))
+    (training_jobs(study, tmp_path)[0].path / "run.json").unlink()
+    findings = collect_results(study, training_jobs(study, tmp_path))
     assert [[result.seed for result in cell.results] for cell in findings.cells] == [[2]]
     assert [(job.seed, "it has no run.json" in job.error) for job in findings.failures] == [(1, True)]
 
@@ -181,10 +181,10 @@ def test_of_errors_less_is_better(new_findings: NewFindings):
 
 def test_what_runs_have_left_is_gathered(new_study: Callable[..., Study], tmp_path: Path):
     study = new_study(vary=["model.attention.kind=none,dot"], seeds=2, test=["beam=1,2"])
-    jobs = jobs_of(study, tmp_path)
+    jobs = training_jobs(study, tmp_path)
     for job in jobs[:3]:
         work(job.request, Reporter(BytesIO()))
-    findings = gather(study, jobs_of(study, tmp_path))
+    findings = collect_results(study, training_jobs(study, tmp_path))
     assert (findings.wanted, findings.finished) == (4, 3)
     assert [len(cell.results) for cell in findings.cells] == [2, 2, 1, 1]
     first = findings.cells[0].results[0]

@@ -7,12 +7,12 @@ from io import StringIO
 
 import pytest
 
-from regard.inspection.report_page import Table
+from regard.reports.report_page import Table
 from regard.studies import tables
-from regard.studies.conducting import Job
-from regard.studies.results import Findings
+from regard.studies.results import StudyResults
+from regard.studies.runner import TrainingJob
 
-NewFindings = Callable[..., Findings]
+NewFindings = Callable[..., StudyResults]
 SHARES = {"none": [0.1, 0.2], "dot": [0.9, 0.8]}
 VARY = ["model.attention.kind=none,dot"]
 
@@ -118,8 +118,10 @@ def test_json_tells_of_failures(new_findings: NewFindings, new_study: Callable[.
     from regard.studies.worker import Request
 
     condition = findings.study.conditions[0]
-    failed = Job("none", 3, Request(Path("runs/x-3"), condition.with_seed(3), []), state="failed", error="no memory")
-    with_failure = Findings(findings.study, findings.cells, 5, 4, (failed,))
-    assert tables.as_json(with_failure)["failures"] == [
+    failed = TrainingJob(
+        "none", 3, Request(Path("runs/x-3"), condition.with_seed(3), []), state="failed", error="no memory"
+    )
+    with_failure = StudyResults(findings.study, findings.cells, 5, 4, (failed,))
+    assert tables.results_to_dict(with_failure)["failures"] == [
         {"run": "x-3", "label": "none", "seed": 3, "error": "no memory"}
     ]

@@ -12,16 +12,16 @@ import pytest
 
 from regard import files
 from regard.errors import UserError
-from regard.evaluation.scores import Examination, as_json
+from regard.evaluation.evaluator import Evaluator, evaluation_to_dict
+from regard.inference.translator import Translator
 from regard.runs import MODEL, STATE, Run
-from regard.search import Search
-from regard.studies import reading, worker
-from regard.studies.conducting import COMMAND, jobs_of
+from regard.search import SearchOptions
+from regard.studies import parsing, worker
 from regard.studies.definition import Study
+from regard.studies.runner import COMMAND, training_jobs
 from regard.studies.worker import STOPPED, Reporter, Request, work
-from regard.training import Stopped
-from regard.training.progress import read_state
-from regard.translator import Translator
+from regard.training import TrainingStopped
+from regard.training.checkpoints import read_state
 
 CLOCKS = {"seconds", "sentences_per_second"}
 
@@ -36,7 +36,7 @@ def request_of(new_study: Callable[..., Study], tmp_path: Path) -> Callable[...,
     """What is asked of the only run of a study."""
 
     def make(**given: Any) -> Request:
-        (job,) = jobs_of(new_study(seeds=1, **given), tmp_path)
+        (job,) = training_jobs(new_study(seeds=1, **given), tmp_path)
         return job.request
 
     return make
@@ -59,11 +59,11 @@ def test_a_run_is_trained_and_sits_its_exams(request_of: Callable[..., Request],
     assert request.left() == []
     run = Run(request.path)
     assert run.experiment == request.experiment
-    examination = Examination(Translator(run), "test")
+    examination = Evaluator(Translator(run), "test")
     for number, beam in enumerate((1, 3)):
-        evaluation, translations = examination.translate(Search(beam=beam))
+        evaluation, translations = examination.translate(SearchOptions(beam=beam))
         found = result_of(request, number)
-        expected = {key: value for key, value in as_json(evaluation).items() if key not in CLOCKS}
+        expected = {key: value for key, value in evaluation_to_dict(evaluation).items() if key not in CLOCKS}
         assert {key: value for key, value in found["evaluation"].items() if key not in CLOCKS} == expected
         assert found["outputs"] == [translation.text for translation in translations]
         assert found["sources"] == [pair.source for pair in examination.pairs]
@@ -122,7 +122,7 @@ def test_who_is_asked_to_stop_saves_and_goes_on_later(request_of: Callable[..., 
             reporter.stop()
 
     reporter.stepped = stepped  # type: ignore[method-assign]
-    with pytest.raises(Stopped):
+    with pytest.raises(TrainingStopped):
         work(request, reporter)
     assert steps == 5
     assert request.left() == request.exams
@@ -140,7 +140,7 @@ def test_an_exam_can_be_broken_off(request_of: Callable[..., Request], reporter:
         reporter.stopping = reporter.stopping or (doing == "testing" and done >= 20)
 
     reporter.tell = interrupt  # type: ignore[method-assign]
-    with pytest.raises(Stopped):
+    with pytest.raises(TrainingStopped):
         work(request, reporter)
     assert request.left() == request.exams
     assert not list(request.path.glob("exams/*"))
@@ -166,7 +166,7 @@ def test_a_worker_to_whom_nobody_listens_saves_what_it_has_and_stops(
         deaf.channel = BrokenPipe()  # type: ignore[assignment]
 
     deaf.began = lose_the_reader  # type: ignore[method-assign]
-    with pytest.raises(Stopped):
+    with pytest.raises(TrainingStopped):
         work(request, deaf)
     _, progress = read_state(Run(request.path))
     assert progress.step == 1
@@ -178,7 +178,7 @@ def test_two_studies_that_want_the_same_run_take_turns(
     monkeypatch.setattr(worker, "TELL_EVERY", 0.01)
     request = request_of()
     told: list[str] = []
-    with files.held(request.path.with_name(f".{request.path.name}.lock")) as alone:
+    with files.lock_file(request.path.with_name(f".{request.path.name}.lock")) as alone:
         assert alone
 
         def wait(doing: str, *_: object, **__: object) -> None:
@@ -186,7 +186,7 @@ def test_two_studies_that_want_the_same_run_take_turns(
             reporter.stopping = len(told) == 3
 
         monkeypatch.setattr(reporter, "tell", wait)
-        with pytest.raises(Stopped):
+        with pytest.raises(TrainingStopped):
             work(request, reporter)
     assert told == ["waiting"] * 3
     reporter.stopping = False
@@ -248,7 +248,7 @@ def test_a_test_set_that_is_not_what_it_was_is_refused(
     ]
     settings += [f"data.{split}={tmp_path}/corpus/{split}" for split in ("validation", "test")]
     plan = {"experiment": "clauses", "set": [*settings, "training.epochs=1", "training.batch_tokens=4000"]}
-    (job,) = jobs_of(reading.build("s", reading.from_options(**plan, seeds=1)), tmp_path / "runs")
+    (job,) = training_jobs(parsing.build_study("s", parsing.from_options(**plan, seeds=1)), tmp_path / "runs")
     work(job.request, reporter)
     shutil.rmtree(job.path / "exams")
     lines = (tmp_path / "corpus/test.de").read_text().splitlines()

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from regard.errors import UserError
 from regard.tasks.case import Case
-from regard.tasks.texts import PRINTABLE
+from regard.tasks.random_text import PRINTABLE
 from regard.text import BEGIN
 
 PLACES = ["first", "last", "decoder"]

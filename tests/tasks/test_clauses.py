@@ -9,9 +9,17 @@ import pytest
 from pydantic import ValidationError
 
 from regard.tasks import clauses_lexicon as lexicon
-from regard.tasks.clauses import Clauses, draw_clause, draw_sentence, draw_verb
-from regard.tasks.clauses_grammar import Clause, NounPhrase, Phrase, Setting, main_clause, sentence, subordinate_clause
-from regard.tasks.task import Pair
+from regard.tasks.base import Pair
+from regard.tasks.clauses import Clauses, draw_clause, draw_clauses, draw_verb
+from regard.tasks.clauses_grammar import (
+    Circumstances,
+    Clause,
+    NounPhrase,
+    Phrase,
+    main_clause,
+    sentence,
+    subordinate_clause,
+)
 
 KINDS = ("person", "text", "food", "garment", "opening", "object", "place")
 NOUNS = {noun.singular: noun for noun in lexicon.nouns(*KINDS)}
@@ -122,7 +130,7 @@ GOLDEN = [
                     VERBS["suchen"],
                     MODALS["müssen"],
                     object=noun_phrase(A, "Bild", "alt"),
-                    setting=Setting(VERBS["suchen"].prepositions[0], noun_phrase(THE, "Garten")),
+                    setting=Circumstances(VERBS["suchen"].prepositions[0], noun_phrase(THE, "Garten")),
                     frequency=("oft", "often"),
                 )
             ],
@@ -275,5 +283,5 @@ def test_sizes(training: list[Pair]) -> None:
 def test_there_are_millions_of_sentences() -> None:
     """Of n things that are equally likely, 10,000 draws repeat about 50,000,000 / n."""
     random = Random(4)
-    sources = {draw_sentence(random, 2).pair().source for _ in range(10_000)}
+    sources = {draw_clauses(random, 2).pair().source for _ in range(10_000)}
     assert len(sources) > 10_000 - 10

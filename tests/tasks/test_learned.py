@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from regard.config import Experiment
+from regard.config.schema import Experiment
 from regard.data import Codec, Example
 from regard.errors import UserError
 from regard.tasks import Pair
-from regard.tasks.learned import LearnedNotation, RegularisationSection, TextSection
+from regard.tasks.learned import LearnedTokenization, SubwordRegularizationSection, TextSection
 from regard.tasks.parallel import Files
 from regard.text import Vocabulary
 from regard.text.subwords import Subwords
 from regard.text.vocabulary import SPECIAL
-from regard.training.loop import Trainer
+from regard.training.trainer import Trainer
 
 PAIRS = [
     Pair(f"{who[0]} {does[0]} {where[0]}.", f"{who[1]} {does[1]} {where[1]}.")
@@ -37,8 +37,8 @@ def section(**settings: Any) -> TextSection:
     return TextSection.model_validate(few | settings)
 
 
-def notation_of(**settings: Any) -> LearnedNotation:
-    return LearnedNotation.learn(section(**settings), PAIRS)
+def notation_of(**settings: Any) -> LearnedTokenization:
+    return LearnedTokenization.learn(section(**settings), PAIRS)
 
 
 def codec_of(pairs: list[Pair] = PAIRS, **settings: Any) -> Codec:
@@ -157,13 +157,16 @@ def test_a_vocabulary_of_targets_has_its_size_as_well(joint: bool):
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
 def test_all_pieces_are_numbered_so_that_any_way_to_split_has_numbers(algorithm: str, joint: bool):
     codec = codec_of(algorithm=algorithm, joint=joint)
-    notation = codec.notation
-    assert isinstance(notation, LearnedNotation)
-    for side, vocabulary in ((notation.source, codec.source_vocabulary), (notation.target, codec.target_vocabulary)):
+    tokenization = codec.tokenization
+    assert isinstance(tokenization, LearnedTokenization)
+    for side, vocabulary in (
+        (tokenization.source, codec.source_vocabulary),
+        (tokenization.target, codec.target_vocabulary),
+    ):
         assert isinstance(side, Subwords)
         assert vocabulary.tokens[4:] == tuple(side.pieces)
         assert len(side.pieces) == SIZE - 1  # SentencePiece counts its own sign for what is unknown
-    assert (notation.source is notation.target) == joint
+    assert (tokenization.source is tokenization.target) == joint
 
 
 def test_both_algorithms_learn_pieces_of_their_own():
@@ -204,15 +207,15 @@ def test_a_size_that_the_texts_do_not_allow_is_told(joint: bool):
 
 @pytest.mark.parametrize("unit", ["characters", "words"])
 def test_each_character_or_word_begins_one(unit: str):
-    notation = notation_of(unit=unit)
-    assert notation.source_starts(["a", "b"]) == notation.target_starts(["a", "b"]) == [True, True]
+    tokenization = notation_of(unit=unit)
+    assert tokenization.source_starts(["a", "b"]) == tokenization.target_starts(["a", "b"]) == [True, True]
 
 
 def test_pieces_begin_a_word_where_a_space_was():
-    notation = notation_of(joint=False)
+    tokenization = notation_of(joint=False)
     for tokens, starts in (
-        (notation.source_tokens("Ein Weinberg"), notation.source_starts),
-        (notation.prefix_tokens("A vineyard"), notation.target_starts),
+        (tokenization.source_tokens("Ein Weinberg"), tokenization.source_starts),
+        (tokenization.prefix_tokens("A vineyard"), tokenization.target_starts),
     ):
         assert len(tokens) > 2
         assert starts(tokens) == [token.startswith("▁") for token in tokens]
@@ -226,26 +229,28 @@ def test_pieces_begin_a_word_where_a_space_was():
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_notation_comes_back_from_its_files(unit: str, joint: bool, algorithm: str):
-    notation = notation_of(unit=unit, joint=joint, algorithm=algorithm)
-    files = notation.files()
+    tokenization = notation_of(unit=unit, joint=joint, algorithm=algorithm)
+    files = tokenization.files()
     names = {"subwords.model"} if joint else {"source.model", "target.model"}
     assert files.keys() == (names if unit == "subwords" else set())
-    restored = LearnedNotation.restored(notation.settings, lambda name, parse: parse(files[name]))
+    restored = LearnedTokenization.restored(tokenization.settings, lambda name, parse: parse(files[name]))
     for pair in PAIRS:
-        source, target = notation.source_tokens(pair.source), notation.target_tokens(pair)
+        source, target = tokenization.source_tokens(pair.source), tokenization.target_tokens(pair)
         assert restored.source_tokens(pair.source) == source
         assert restored.target_tokens(pair) == target
         assert restored.target_text(target) == pair.target
-        assert restored.source_starts(source) == notation.source_starts(source)
+        assert restored.source_starts(source) == tokenization.source_starts(source)
     assert restored.files() == files
 
 
 def test_each_side_reads_with_its_own_model_after_coming_back():
-    notation = notation_of(joint=False)
-    restored = LearnedNotation.restored(notation.settings, lambda name, parse: parse(notation.files()[name]))
+    tokenization = notation_of(joint=False)
+    restored = LearnedTokenization.restored(
+        tokenization.settings, lambda name, parse: parse(tokenization.files()[name])
+    )
     text = "Ein Weinberg schläft."
-    assert restored.source_tokens(text) == notation.source_tokens(text)
-    assert restored.prefix_tokens(text) == notation.prefix_tokens(text) != notation.source_tokens(text)
+    assert restored.source_tokens(text) == tokenization.source_tokens(text)
+    assert restored.prefix_tokens(text) == tokenization.prefix_tokens(text) != tokenization.source_tokens(text)
 
 
 # --- Subword regularisation ------------------------------------------------------------------------------
@@ -256,7 +261,7 @@ VARIED = {"size": 60, "regularisation": {"best": 16, "alpha": 0.1}}
 
 def test_the_same_text_is_split_in_other_ways_and_stays_the_same_text():
     codec = codec_of(**VARIED)
-    assert codec.notation.varies
+    assert codec.tokenization.varies
     example = codec.example(PAIRS[4])
     random = Random(1)
     ways = {codec.vary(example, random) for _ in range(30)}
@@ -282,7 +287,7 @@ def test_how_a_text_is_read_is_always_its_likeliest_way(best: int):
 @pytest.mark.parametrize("settings", [{}, {"unit": "words"}, {"unit": "characters"}])
 def test_with_one_way_nothing_varies(settings: dict[str, Any]):
     codec = codec_of(**settings)
-    assert not codec.notation.varies
+    assert not codec.tokenization.varies
     assert [codec.vary(codec.example(pair), Random(1)) for pair in PAIRS] == codec.examples(PAIRS)
 
 
@@ -327,4 +332,4 @@ def test_ways_to_split_need_unigram_subwords():
         with pytest.raises(ValueError, match="4 ways to split a text are known to unigram subwords only"):
             TextSection.model_validate(settings | {"regularisation": {"best": 4}})
         assert TextSection.model_validate(settings | {"regularisation": {"best": 1}}).regularisation.best == 1
-    assert TextSection(regularisation=RegularisationSection(best=4)).regularisation.best == 4
+    assert TextSection(regularisation=SubwordRegularizationSection(best=4)).regularisation.best == 4

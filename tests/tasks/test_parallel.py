@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from regard import experiments
-from regard.corpora import catalogue
+from regard.config import loading
+from regard.corpora import datasets
 from regard.errors import UserError
 from regard.tasks import Pair
 from regard.tasks.parallel import Files, Multi30k, Parallel
@@ -197,7 +197,7 @@ def multi30k(data_folder: Path) -> Path:
     """Files of the right names and sizes."""
     folder = data_folder / "multi30k"
     folder.mkdir()
-    for file in catalogue.named("multi30k").files:
+    for file in datasets.find_dataset("multi30k").files:
         first = f"This is {file.name}\n"
         (folder / file.name).write_text(first + "x" * (file.size - len(first)))
     return folder
@@ -214,7 +214,7 @@ def test_without_its_data_both_ways_to_get_it_are_told(data_folder: Path):
         assert "REGARD_DATA" in str(error.value)
 
 
-@pytest.mark.parametrize("name", [file.name for file in catalogue.named("multi30k").files])
+@pytest.mark.parametrize("name", [file.name for file in datasets.find_dataset("multi30k").files])
 @pytest.mark.parametrize("change", [-1, 1])
 def test_a_file_of_another_size_is_not_the_data(multi30k: Path, name: str, change: int):
     path = multi30k / name
@@ -235,7 +235,7 @@ def test_each_split_is_read_from_its_files(multi30k: Path, split: Any, name: str
 
 def test_other_languages_are_not_in_it():
     with pytest.raises(UserError, match=r"data\.source: 'fr' is none of them"):
-        experiments.load("multi30k", ["data.source=fr"])
+        loading.load_experiment("multi30k", ["data.source=fr"])
 
 
 def test_texts_are_scored_by_bleu():
@@ -245,4 +245,4 @@ def test_texts_are_scored_by_bleu():
 @pytest.mark.parametrize("recipe", [["multi30k", "data.source=en"], ["multi30k", "data.target=de"]])
 def test_source_and_target_are_not_the_same(recipe: list[str]):
     with pytest.raises(UserError, match=r"data\.target: '(de|en)' is the source as well"):
-        experiments.load(recipe[0], recipe[1:])
+        loading.load_experiment(recipe[0], recipe[1:])

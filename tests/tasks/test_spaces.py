@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import UserError
+from regard.tasks.base import Pair
 from regard.tasks.case import Case
 from regard.tasks.spaces import BLANK, Spaces
-from regard.tasks.task import Pair
 
 PAIR = Pair("a  b ", "ab")
 seeds = st.integers(0, 2**32)

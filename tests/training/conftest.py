@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from regard.config import Experiment
+from regard.config.schema import Experiment
 from regard.training import train
 
 FILES = {

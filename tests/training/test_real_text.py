@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from regard.cli.progress import PlainObserver
-from regard.inspection import examples
+from regard.reports import examples
 from regard.runs import Run
-from regard.training.progress import Progress
+from regard.training.checkpoints import TrainingProgress
 
 pytestmark = pytest.mark.slow
 
@@ -134,7 +134,7 @@ def test_tables_serve_as_well_as_pairs_of_files(regard: Regard, place: Path):
 def test_an_interrupted_training_goes_on(regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch):
     stepped = PlainObserver.stepped
 
-    def interrupted(self: PlainObserver, progress: Progress, loss: float) -> None:
+    def interrupted(self: PlainObserver, progress: TrainingProgress, loss: float) -> None:
         stepped(self, progress, loss)
         if progress.step == 2:
             self.interruptions.signal = signal.SIGINT
@@ -193,7 +193,7 @@ def test_an_interruption_while_texts_are_read_leaves_no_run(
         self.interruptions.signal = signal.SIGINT
 
     monkeypatch.setattr(PlainObserver, "reading", interrupted)
-    monkeypatch.setattr("regard.training.material.TELL_EVERY", 100)
+    monkeypatch.setattr("regard.training.encoded_splits.TELL_EVERY", 100)
     answer = regard("train", "my.yaml")
     assert answer.code == 130
     assert answer.err.endswith("runs/my: stopped while reading; the same command goes on\n")

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from regard import files
-from regard.config import Experiment
+from regard.config.schema import Experiment
 from regard.runs import Run
 
 Make = Callable[..., Experiment]
@@ -88,7 +88,7 @@ class Crashes:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, *, written: bool) -> None:
         self.at, self.written, self.count = at, written, 0
-        self.replacing, self.append = files.replacing, Run.append_metrics
+        self.replacing, self.append = files.atomic_writer, Run.append_metrics
         monkeypatch.setattr(files, "replacing", self.crashing_replacing)
         monkeypatch.setattr(Run, "append_metrics", lambda run, row: self.crashing_append(run, row))
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.config import RateSection, TeacherForcingSection
-from regard.training.schedules import FALLS, RATES, learning_rate, teacher_forcing
+from regard.config.schema import RateSection, TeacherForcingSection
+from regard.training.schedules import LEARNING_RATES, TEACHER_FORCING_DECAYS, learning_rate, teacher_forcing
 
 
 def rates(steps: int, losses: tuple[float, ...] = (), **settings: Any) -> list[float]:
@@ -59,7 +59,7 @@ def test_plateau_follows_from_the_validation_losses_alone(losses: tuple[float, .
     assert values == [1.0 * 0.5**cuts, *[2.0 * 0.5**cuts] * 9]
 
 
-@given(kind=st.sampled_from(list(RATES)), warmup=st.floats(0, 1), steps=st.integers(1, 200))
+@given(kind=st.sampled_from(list(LEARNING_RATES)), warmup=st.floats(0, 1), steps=st.integers(1, 200))
 def test_every_rate_is_positive_and_reaches_at_most_its_peak(kind: str, warmup: float, steps: int):
     values = rates(steps, kind=kind, peak=0.5, warmup=warmup)
     assert all(0 < value <= 0.5 for value in values)
@@ -105,7 +105,7 @@ def test_inverse_sigmoid():
 
 
 @given(
-    kind=st.sampled_from(list(FALLS)),
+    kind=st.sampled_from(list(TEACHER_FORCING_DECAYS)),
     bounds=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted),
     epochs=st.integers(1, 50),
     decay=st.floats(0.01, 0.99),

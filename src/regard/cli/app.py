@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import lab, looking, options, serving
+from regard.cli import inspect_commands, lab, options, serve
 from regard.errors import UserError
 
 app = typer.Typer(
@@ -68,13 +68,13 @@ def regard(
 @app.command()
 def recipes() -> None:
     """List the built-in experiments."""
-    from regard import experiments
-    from regard import recipes as built_in
+    from regard.config import loading
+    from regard.config import recipes as built_in
 
-    names = built_in.names()
+    names = built_in.recipe_names()
     width = max(len(name) for name in names)
     for name in names:
-        print(f"{name:{width}}  {experiments.load(name).description}")
+        print(f"{name:{width}}  {loading.load_experiment(name).description}")
 
 
 @app.command()
@@ -84,19 +84,19 @@ def train(
     set_: options.Set = None,
 ) -> None:
     """Train a model, or go on where training stopped."""
-    from regard import experiments
     from regard.cli.progress import Interruptions, observer
+    from regard.config import loading
 
-    settings = experiments.load(experiment, set_ or [])
+    settings = loading.load_experiment(experiment, set_ or [])
     path = out or Path("runs") / Path(experiment).stem
     with Interruptions() as interruptions:
-        from regard.training import Stopped
+        from regard.training import TrainingStopped
         from regard.training import train as run_training
 
         with observer(interruptions) as watching:
             try:
                 progress = run_training(settings, path, watching)
-            except Stopped:
+            except TrainingStopped:
                 print(f"{path}: stopped while reading; the same command goes on", file=sys.stderr)
                 sys.exit(interruptions.exit_code)
     if not progress.finished:
@@ -106,11 +106,11 @@ def train(
         f"{path}: done ({progress.finished}), {progress.step:,} steps in {progress.seconds:.0f} s; "
         f"best validation loss {progress.best_loss:.4f}, after step {progress.best_step:,}"
     )
-    from regard.cli.evaluating import print_conclusion
-    from regard.conclusion import is_due
+    from regard.cli.evaluate import print_conclusion
+    from regard.evaluation.final import needs_final_evaluation
     from regard.runs import Run
 
-    if not is_due(Run(path)):
+    if not needs_final_evaluation(Run(path)):
         return
     if interruptions.signal:
         print(f"{path}: stopped before the test; the same command goes on with that", file=sys.stderr)
@@ -145,13 +145,13 @@ def compare(
     as_json: options.WholeJson = False,
 ) -> None:
     """Train a grid of settings times seeds, and tell which is better, and how sure that is."""
-    from regard.cli.comparing import DEFINITION, definition_in, run_study
-    from regard.studies import reading
+    from regard.cli.study import DEFINITION, definition_in, run_study
+    from regard.studies import parsing
 
     if (experiment is None) == (config is None):
         raise UserError("say what to compare: an experiment with --vary, or --config FILE")
-    leaves = reading.on_top(
-        reading.parse_file(config) if config else [],
+    leaves = parsing.override_leaves(
+        parsing.parse_study_file(config) if config else [],
         experiment=experiment,
         vary=vary,
         test=test,
@@ -164,7 +164,7 @@ def compare(
     if out is None:
         goes_on = config is not None and config.name == DEFINITION and definition_in(config.parent) is not None
         out = config.parent if config and goes_on else Path("studies") / Path(str(config or experiment)).stem
-    study = reading.build(out.resolve().name, leaves, config.parent if config else Path())
+    study = parsing.build_study(out.resolve().name, leaves, config.parent if config else Path())
     run_study(study, out, runs or out.parent / "runs", jobs or cores(), report_only=report, as_json=as_json)
 
 
@@ -181,19 +181,19 @@ def study(
     as_json: options.WholeJson = False,
 ) -> None:
     """Conduct one of the built-in studies: each answers a question about attention."""
-    from regard.studies import built_in, reading
+    from regard.studies import built_in, parsing
 
     if name == "list":
-        width = max(map(len, built_in.names()))
-        for each in built_in.names():
-            print(f"{each:{width}}  {built_in.question(each)}")
+        width = max(map(len, built_in.study_names()))
+        for each in built_in.study_names():
+            print(f"{each:{width}}  {built_in.study_question(each)}")
         return
-    known = reading.parse(built_in.read(name), f"study {name}")
-    leaves = reading.on_top(known, set=set_, seeds=seeds, method=method and method.value)
-    from regard.cli.comparing import run_study
+    known = parsing.parse_study(built_in.read_study(name), f"study {name}")
+    leaves = parsing.override_leaves(known, set=set_, seeds=seeds, method=method and method.value)
+    from regard.cli.study import run_study
 
     out = out or Path("studies") / name
-    built = reading.build(name, leaves)
+    built = parsing.build_study(name, leaves)
     run_study(built, out, runs or out.parent / "runs", jobs or cores(), report_only=report, as_json=as_json)
 
 
@@ -210,7 +210,7 @@ def data_get(
     ] = None,
 ) -> None:
     """Get a known data set, and check that it is what it should be."""
-    from regard.cli.getting import print_get
+    from regard.cli.data_get import print_get
 
     print_get(name, origin)
 
@@ -226,7 +226,7 @@ def data_check(
     as_json: options.Json = False,
 ) -> None:
     """Report on parallel text before training: lengths, words, repetitions, all that is wrong."""
-    from regard.cli.checking import print_check
+    from regard.cli.data_check import print_check
 
     if test_target and not test_source:
         raise UserError("--test-target: give its sources as well, with --test-source")
@@ -257,13 +257,13 @@ def translate(
     as_json: options.Json = False,
 ) -> None:
     """Translate texts, or lines from standard input: one answer a line, in order."""
-    from regard.cli import translating
+    from regard.cli import translate
     from regard.cli.loading import split_runs
-    from regard.search import Search
+    from regard.search import SearchOptions
 
     if as_json and alignments:
         raise UserError("--json has the alignments already; leave out one of --json and --alignments")
-    search = Search(
+    search = SearchOptions(
         beam=beam,
         n_best=n_best,
         length_penalty=length_penalty,
@@ -278,8 +278,8 @@ def translate(
         repetition_penalty=repetition_penalty,
     )
     aligned = alignments is not None
-    form = translating.as_json if as_json else translating.text_form(listed=n_best > 1, aligned=aligned)
-    translating.print_translations(*split_runs(runs_and_texts), search, form, aligned=aligned)
+    form = translate.translation_json if as_json else translate.text_form(listed=n_best > 1, aligned=aligned)
+    translate.print_translations(*split_runs(runs_and_texts), search, form, aligned=aligned)
 
 
 @app.command()
@@ -290,7 +290,7 @@ def score(
     as_json: options.Json = False,
 ) -> None:
     """Log-probability and perplexity of given translations, a line each."""
-    from regard.cli.translating import print_scores
+    from regard.cli.translate import print_scores
 
     print_scores(runs, source, target, as_json)
 
@@ -304,10 +304,10 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Score a run, or several side by side, with one beam or several."""
-    from regard.cli.evaluating import print_evaluations, widths
-    from regard.search import Search
+    from regard.cli.evaluate import print_evaluations, widths
+    from regard.search import SearchOptions
 
-    searches = [Search(beam=width, length_penalty=length_penalty) for width in widths(beam)]
+    searches = [SearchOptions(beam=width, length_penalty=length_penalty) for width in widths(beam)]
     print_evaluations(runs, split.value, searches, as_json)
 
 
@@ -327,8 +327,8 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="For programs: what is drawn of the text, as JSON.")] = False,
 ) -> None:
     """Draw where the model looked, how its beam went, or how it learned."""
-    from regard.cli import pictures
-    from regard.inspection.figures import check_suffix
+    from regard.cli import show
+    from regard.plotting.figures import check_suffix
 
     if out is None and curves is None and tree is None and not as_json:
         raise UserError("nothing to draw: give --out FILE or --tree FILE with a text, or --curves FILE")
@@ -345,15 +345,15 @@ def show(
         if paths.count(path) > 1:
             raise UserError(f"{path}: only one picture can be drawn to one file")
     if text is not None:
-        from regard.search import Search
+        from regard.search import SearchOptions
 
         if not 1 <= rank <= max(beam, 1):
             raise UserError(f"--rank {rank}: a beam of width {beam} has hypotheses of rank 1 to {beam}")
-        search = Search(beam=beam, n_best=rank, length_penalty=length_penalty, prefix=prefix)
-        pictures.draw_text(run, text, search, numbers, out=out, tree=tree, as_json=as_json)
+        search = SearchOptions(beam=beam, n_best=rank, length_penalty=length_penalty, prefix=prefix)
+        show.draw_text(run, text, search, numbers, out=out, tree=tree, as_json=as_json)
     if curves is not None:
-        pictures.draw_curves(run, curves)
+        show.save_learning_curves(run, curves)
 
 
-for command in (*looking.COMMANDS, serving.serve):
+for command in (*inspect_commands.COMMANDS, serve.serve):
     app.command()(command)

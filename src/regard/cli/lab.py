@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import options
-from regard.cli.reporting import check, tell
+from regard.cli.report_output import check_output_path, print_report
 
 lab = typer.Typer(help="Worked examples, and what attention can compute; alone, it lists them.")
 
@@ -42,22 +42,22 @@ def qkv(
     as_json: options.WholeJson = False,
 ) -> None:
     """Queries, keys and values: self-attention by hand, with the numbers of the discussion sheet or your own."""
-    paths = check(out)
-    from regard.laboratory import matrices, worked
+    paths = check_output_path(out)
+    from regard.laboratory import matrix_parsing, worked_examples
 
-    given = matrices.parse(
+    given = matrix_parsing.parse_matrices(
         states=states, query_weights=query_weights, key_weights=key_weights, value_weights=value_weights
     )
-    tell(worked.qkv(**given, scaled=scaled, hard=hard), paths, as_json)
+    print_report(worked_examples.qkv_report(**given, scaled=scaled, hard=hard), paths, as_json)
 
 
 @lab.command("softmax")
 def softmax(scores: Matrix = None, out: options.Out = None, as_json: options.WholeJson = False) -> None:
     """From scores to weights, with the numbers of the slides or your own."""
-    paths = check(out)
-    from regard.laboratory import matrices, worked
+    paths = check_output_path(out)
+    from regard.laboratory import matrix_parsing, worked_examples
 
-    tell(worked.softmax(**matrices.parse(scores=scores)), paths, as_json)
+    print_report(worked_examples.softmax_report(**matrix_parsing.parse_matrices(scores=scores)), paths, as_json)
 
 
 @lab.command("context")
@@ -68,10 +68,12 @@ def context(
     as_json: options.WholeJson = False,
 ) -> None:
     """From weights to a context, with the numbers of the slides or your own."""
-    paths = check(out)
-    from regard.laboratory import matrices, worked
+    paths = check_output_path(out)
+    from regard.laboratory import matrix_parsing, worked_examples
 
-    tell(worked.context(**matrices.parse(weights=weights, values=values)), paths, as_json)
+    print_report(
+        worked_examples.context_report(**matrix_parsing.parse_matrices(weights=weights, values=values)), paths, as_json
+    )
 
 
 @lab.command("bleu")
@@ -86,14 +88,14 @@ def bleu(
     as_json: options.WholeJson = False,
 ) -> None:
     """BLEU of one sentence, n-gram by n-gram, with the slides' sentences or your own."""
-    paths = check(out)
+    paths = check_output_path(out)
     from regard.laboratory import worked_bleu
 
-    tell(worked_bleu.report(hypothesis, reference, longest=longest, floor=floor), paths, as_json)
+    print_report(worked_bleu.bleu_report(hypothesis, reference, longest=longest, floor=floor), paths, as_json)
 
 
 def add_experiment(name: str, about: str) -> None:
-    """A command for one of `regard.laboratory.heads.EXPERIMENTS`."""
+    """A command for one of `regard.laboratory.head_experiments.EXPERIMENTS`."""
 
     def experiment(
         beta: Annotated[float | None, typer.Option(help="β, how much longer a query is than a key.")] = None,
@@ -104,12 +106,12 @@ def add_experiment(name: str, about: str) -> None:
         out: options.Out = None,
         as_json: options.WholeJson = False,
     ) -> None:
-        paths = check(out)
-        from regard.laboratory.heads import EXPERIMENTS
-        from regard.laboratory.heads_report import report
+        paths = check_output_path(out)
+        from regard.laboratory.head_experiments import EXPERIMENTS
+        from regard.laboratory.head_report import head_report
 
         chosen = EXPERIMENTS[name]
-        tell(report(chosen, beta=beta, sigma=sigma, keys=keys, draws=draws, seed=seed), paths, as_json)
+        print_report(head_report(chosen, beta=beta, sigma=sigma, keys=keys, draws=draws, seed=seed), paths, as_json)
 
     experiment.__doc__ = about
     lab.command(name)(experiment)
@@ -129,7 +131,7 @@ def positions(
     as_json: options.WholeJson = False,
 ) -> None:
     """How vectors tell positions: sines and one-hot, as pictures, and how alike near and far ones are."""
-    paths = check(out)
+    paths = check_output_path(out)
     from regard.laboratory import positions as encodings
 
-    tell(encodings.report(size, length), paths, as_json)
+    print_report(encodings.position_report(size, length), paths, as_json)

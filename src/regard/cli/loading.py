@@ -8,23 +8,22 @@ from pathlib import Path
 
 import torch
 
-from regard.cli.lines import Line, check
+from regard.cli.input_lines import InputLine, check_input
+from regard.inference.translator import Translator, load
 from regard.runs import Run
-from regard.translator import Translator
-from regard.translator import load as load_translator
 
 
-def load(*runs: Path) -> Translator:
+def load_translator(*runs: Path) -> Translator:
     """The model in a run directory, or those of several that vote, ready for work."""
-    translator = load_translator(*runs)
+    translator = load(*runs)
     use_threads_of(translator.runs[0])
     return translator
 
 
 def load_for(run: Path, text: str) -> Translator:
     """The model in a run directory, for a text that it can read."""
-    translator = load(run)
-    check([Line(text, "this text")], translator)
+    translator = load_translator(run)
+    check_input([InputLine(text, "this text")], translator)
     return translator
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from regard.tasks import Split
-    from regard.training import Observer, Progress
+    from regard.training import TrainingObserver, TrainingProgress
 
 PLAIN_EVERY = 15.0  # seconds between two plain lines
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -64,13 +64,13 @@ class PlainObserver:
     def learning(self) -> None:
         self.tell("learning from the training split what its texts are made of")
 
-    def began(self, progress: Progress, steps: int, parameters: int) -> None:
+    def began(self, progress: TrainingProgress, steps: int, parameters: int) -> None:
         self.steps, self.first_step = steps, progress.step
         self.began_at = self.told_at = time.monotonic()
         going_on = f", going on after step {progress.step:,}" if progress.step else ""
         self.tell(f"{parameters:,} weights, {steps:,} steps{going_on}")
 
-    def stepped(self, progress: Progress, loss: float) -> None:
+    def stepped(self, progress: TrainingProgress, loss: float) -> None:
         if time.monotonic() - self.told_at >= PLAIN_EVERY:
             self.tell(f"{self.place(progress.step)}  loss {loss:.4f}")
 
@@ -104,12 +104,12 @@ class BarObserver(PlainObserver):
         self.bar = new_bar("training")
         self.task = self.bar.add_task("", total=None, rate="")
 
-    def began(self, progress: Progress, steps: int, parameters: int) -> None:
+    def began(self, progress: TrainingProgress, steps: int, parameters: int) -> None:
         super().began(progress, steps, parameters)
         self.bar.start()
         self.bar.update(self.task, total=steps, completed=progress.step)
 
-    def stepped(self, progress: Progress, loss: float) -> None:
+    def stepped(self, progress: TrainingProgress, loss: float) -> None:
         rate = (progress.step - self.first_step) / (time.monotonic() - self.began_at)
         self.bar.update(self.task, completed=progress.step, rate=f"{rate:.1f} steps/s  loss {loss:.4f}")
 
@@ -182,7 +182,7 @@ class Counter:
 
 
 @contextmanager
-def observer(interruptions: Interruptions) -> Iterator[Observer]:
+def observer(interruptions: Interruptions) -> Iterator[TrainingObserver]:
     if not sys.stderr.isatty():
         yield PlainObserver(interruptions)
         return

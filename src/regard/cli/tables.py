@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from regard.evaluation.catalogue import MEASURES
+from regard.evaluation.metrics import METRICS
 
 Result = Mapping[str, object]
 # What the width of a beam changes.
@@ -23,18 +23,18 @@ OF_A_SEARCH = (
 
 def side_by_side(results: Sequence[Result]) -> str:
     """A column for each run, a row for each measure."""
-    known = [key for key in MEASURES if any(key in result for result in results)]
+    known = [key for key in METRICS if any(key in result for result in results)]
     return aligned(
         [["", *(str(result["run"]) for result in results)]]
         + [["sentences", *(f"{result['sentences']:,}" for result in results)]]
-        + [[MEASURES[key].title, *(_cell(result, key) for result in results)] for key in known]
+        + [[METRICS[key].title, *(_cell(result, key) for result in results)] for key in known]
     )
 
 
 def by_width(results: Sequence[Result]) -> str:
     """A row for each width of each run, a column for each measure."""
     known = [key for key in OF_A_SEARCH if any(key in result for result in results)]
-    table = [["beam", *(MEASURES[key].title for key in known)]]
+    table = [["beam", *(METRICS[key].title for key in known)]]
     table += [[str(result["beam"]), *(_cell(result, key) for key in known)] for result in results]
     if len({result["run"] for result in results}) > 1:
         names = ["run", *(str(result["run"]) for result in results)]
@@ -43,7 +43,7 @@ def by_width(results: Sequence[Result]) -> str:
 
 
 def _cell(result: Result, key: str) -> str:
-    return MEASURES[key].form.format(result[key]) if key in result else "–"
+    return METRICS[key].form.format(result[key]) if key in result else "–"
 
 
 def aligned(table: Sequence[Sequence[str]], to_the_right: Sequence[bool] = ()) -> str:

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.corpora.reading import read_lines
+from regard.corpora.parallel_text import read_lines
 from regard.errors import UserError
 
 LINK = re.compile("([0-9]{1,6})([-p?])([0-9]{1,6})")
@@ -21,7 +21,7 @@ Link = tuple[int, int]  # (output, source), counted from 0
 
 
 @dataclass(frozen=True)
-class Truth:
+class GoldAlignment:
     """What belongs together in a pair of texts."""
 
     sure: frozenset[Link]
@@ -33,13 +33,15 @@ class Truth:
         return self.sure | self.unsure
 
 
-def read_truths(path: Path, words: Sequence[tuple[int, int]], *, more: bool = False) -> tuple[list[Truth], int]:
+def read_gold_alignments(
+    path: Path, words: Sequence[tuple[int, int]], *, more: bool = False
+) -> tuple[list[GoldAlignment], int]:
     """A truth for each pair of texts, and how many lines the file has.
 
     `words` has the number of words in source and target. With `more`, these are the first pairs of several, and the
     file may go on.
     """
-    truths: list[Truth] = []
+    truths: list[GoldAlignment] = []
     count = 0
     with closing(read_lines(path)) as lines:
         for line in lines:
@@ -47,7 +49,7 @@ def read_truths(path: Path, words: Sequence[tuple[int, int]], *, more: bool = Fa
             if count <= len(words):
                 for problem in line.problems:
                     raise UserError(str(problem))
-                truths.append(parse(line.text, *words[count - 1], origin=f"{path}, line {count}"))
+                truths.append(parse_alignment(line.text, *words[count - 1], origin=f"{path}, line {count}"))
     if count < len(words) or (count > len(words) and not more):
         raise UserError(
             f"{path}: has {count:,} lines, and there are {len(words):,} pairs of texts; each needs a line, which may "
@@ -56,7 +58,7 @@ def read_truths(path: Path, words: Sequence[tuple[int, int]], *, more: bool = Fa
     return truths, count
 
 
-def parse(text: str, source_words: int, target_words: int, origin: str) -> Truth:
+def parse_alignment(text: str, source_words: int, target_words: int, origin: str) -> GoldAlignment:
     """The links of one line; `origin` is where it stands."""
     links: dict[str, set[Link]] = {"-": set(), "p": set(), "?": set()}
     for entry in text.split():
@@ -74,4 +76,4 @@ def parse(text: str, source_words: int, target_words: int, origin: str) -> Truth
                     f"0 to {count - 1}; a link is SOURCE-TARGET"
                 )
         links[match[2]].add((target, source))
-    return Truth(frozenset(links["-"]), frozenset((links["p"] | links["?"]) - links["-"]))
+    return GoldAlignment(frozenset(links["-"]), frozenset((links["p"] | links["?"]) - links["-"]))

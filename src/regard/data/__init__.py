@@ -2,6 +2,16 @@
 
 from regard.data.batches import Batch, Batches, collate, pad
 from regard.data.codec import Codec, Example
-from regard.data.corpus import Corpus, digest_of, lengths_of
+from regard.data.memory_mapped import MemoryMappedExamples, digest_examples, example_lengths
 
-__all__ = ["Batch", "Batches", "Codec", "Corpus", "Example", "collate", "digest_of", "lengths_of", "pad"]
+__all__ = [
+    "Batch",
+    "Batches",
+    "Codec",
+    "Example",
+    "MemoryMappedExamples",
+    "collate",
+    "digest_examples",
+    "example_lengths",
+    "pad",
+]

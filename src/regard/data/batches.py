@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from regard.data.codec import Example
-from regard.data.corpus import lengths_of
-from regard.randomness import seed_for
+from regard.data.memory_mapped import example_lengths
+from regard.seeding import seed_for
 from regard.text import Vocabulary
 
 # Lengths are compared in steps of so many tokens: sentences meet others of almost, not of exactly, their length.
@@ -53,7 +53,9 @@ class Batches:
     def __init__(self, examples: Sequence[Example], *, batch_tokens: int, seed: int) -> None:
         self.examples = examples
         self.seed = seed
-        self._buckets = torch.from_numpy(-(-lengths_of(examples)[:, ::-1] // BUCKET))  # [examples, target and source]
+        self._buckets = torch.from_numpy(
+            -(-example_lengths(examples)[:, ::-1] // BUCKET)
+        )  # [examples, target and source]
         self._keys = self._buckets[:, 0] * (self._buckets.max() + 1) + self._buckets[:, 1]
         self._cuts = self._cut(batch_tokens)
         self._epoch, self._order = -1, torch.empty(0)

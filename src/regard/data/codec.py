@@ -9,7 +9,7 @@ from random import Random
 from typing import Self
 
 from regard.errors import UserError
-from regard.tasks import Notation, Pair, Task
+from regard.tasks import Pair, Task, Tokenization
 from regard.text import END, SPECIAL, UNKNOWN, Vocabulary
 
 
@@ -25,7 +25,7 @@ class Example:
 class Codec:
     """A notation and what was learned of its texts: the vocabularies of both sides, and how long a source may be."""
 
-    notation: Notation
+    tokenization: Tokenization
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
     longest_source: int  # tokens in the longest training source, its end included
@@ -33,16 +33,16 @@ class Codec:
     @classmethod
     def build(cls, task: Task, pairs: Iterable[Pair]) -> Self:
         """Notation and vocabularies are those of `pairs`, the training split."""
-        notation = task.learn(pairs)
+        tokenization = task.learn(pairs)
         sources: Counter[str] = Counter()
         targets: Counter[str] = Counter()
         longest = 0
         for pair in pairs:
-            source = notation.source_tokens(pair.source)
+            source = tokenization.source_tokens(pair.source)
             sources.update(source)
-            targets.update([notation.start_token(pair.source), *notation.target_tokens(pair)])
+            targets.update([tokenization.start_token(pair.source), *tokenization.target_tokens(pair)])
             longest = max(longest, len(source) + 1)
-        return cls(notation, *notation.vocabularies(sources, targets), longest)
+        return cls(tokenization, *tokenization.vocabularies(sources, targets), longest)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -50,7 +50,7 @@ class Codec:
         return len(self.source_vocabulary), len(self.target_vocabulary)
 
     def source(self, text: str) -> tuple[int, ...]:
-        tokens = self.notation.source_tokens(text)
+        tokens = self.tokenization.source_tokens(text)
         return (*self._numbers(tokens, self.source_vocabulary), Vocabulary.end)
 
     def source_tokens(self, text: str) -> list[str]:
@@ -59,7 +59,7 @@ class Codec:
 
     def start(self, text: str) -> int:
         """What the decoder reads first."""
-        token = self.notation.start_token(text)
+        token = self.tokenization.start_token(text)
         return self.target_vocabulary.numbers([token])[0] if token in self.target_vocabulary else Vocabulary.begin
 
     def prefix(self, said: str | tuple[str, ...]) -> tuple[int, ...]:
@@ -68,7 +68,7 @@ class Codec:
         Such tokens may be `<unknown>`, and the last of them `<end>`. A text could be written in other tokens.
         """
         if isinstance(said, str):
-            tokens = self.notation.prefix_tokens(said)
+            tokens = self.tokenization.prefix_tokens(said)
             _check_known(tokens, self.target_vocabulary)
             return tuple(self.target_vocabulary.numbers(tokens))
         ends = said[-1:] == (END,)
@@ -77,7 +77,7 @@ class Codec:
         return (*self.target_vocabulary.numbers(tokens), *[Vocabulary.end] * ends)
 
     def example(self, pair: Pair) -> Example:
-        said = self._numbers(self.notation.target_tokens(pair), self.target_vocabulary)
+        said = self._numbers(self.tokenization.target_tokens(pair), self.target_vocabulary)
         return Example(self.source(pair.source), (self.start(pair.source), *said, Vocabulary.end))
 
     def examples(self, pairs: Iterable[Pair]) -> list[Example]:
@@ -88,14 +88,14 @@ class Codec:
         silent = range(len(SPECIAL))
         said = [place for place, number in enumerate(numbers) if number not in silent]
         words = {place: self.target_vocabulary.tokens[numbers[place]] for place in said} | dict(instead or {})
-        return self.notation.target_text([words[place] for place in sorted(words)])
+        return self.tokenization.target_text([words[place] for place in sorted(words)])
 
     def vary(self, example: Example, random: Random) -> Example:
         """The same pair in other tokens, where the notation knows several ways to write it."""
         source, target = example.source[:-1], example.target[1:-1]
         if Vocabulary.unknown in (*source, *target):
             return example  # how it was spelled is forgotten
-        tokens = self.notation.resplit(
+        tokens = self.tokenization.resplit(
             self.source_vocabulary.spell(source), self.target_vocabulary.spell(target), random
         )
         return Example(
@@ -104,7 +104,7 @@ class Codec:
         )
 
     def _numbers(self, tokens: Sequence[str], vocabulary: Vocabulary) -> list[int]:
-        if not self.notation.is_open:
+        if not self.tokenization.is_open:
             _check_known(tokens, vocabulary)
         return vocabulary.numbers(tokens)
 

@@ -15,20 +15,20 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
-from regard.corpora.alignments import Link, Truth
+from regard.corpora.alignments import GoldAlignment, Link
 from regard.data import Example, collate
+from regard.inference.translation import mean_attention
 from regard.nn import Seq2Seq
-from regard.tasks import Notation, Pair
+from regard.tasks import Pair, Tokenization
 from regard.text import JOINER, SPACE
 from regard.text.tokenizers import SIMILAR
-from regard.translation import mean_map
 
 AT_ONCE = 128  # sentences
 ALIKE = 1e-6  # weights that differ by less differ by rounding
 
 
 @torch.no_grad()
-def forced_maps(model: Seq2Seq, examples: Sequence[Example]) -> Iterator[Tensor]:
+def teacher_forced_attention(model: Seq2Seq, examples: Sequence[Example]) -> Iterator[Tensor]:
     """For each example [..., output, source]: where each layer and head looks while the model reads the true target.
 
     Both ends have their row and column.
@@ -37,7 +37,7 @@ def forced_maps(model: Seq2Seq, examples: Sequence[Example]) -> Iterator[Tensor]
     for begin in range(0, len(examples), AT_ONCE):
         some = examples[begin : begin + AT_ONCE]
         batch = collate(some)
-        # Not `unroll`, whose output layer would be most of the arithmetic.
+        # Not `teacher_forced`, whose output layer would be most of the arithmetic.
         _, weights, _ = model.decoder.run(batch.inputs, model.start(batch.source, batch.source_valid))
         for row, example in zip(weights, some, strict=True):
             yield row[..., : len(example.target) - 1, : len(example.source)]
@@ -45,13 +45,13 @@ def forced_maps(model: Seq2Seq, examples: Sequence[Example]) -> Iterator[Tensor]
 
 def forced_attention(model: Seq2Seq, examples: Sequence[Example]) -> list[Tensor]:
     """The same with layers and heads averaged: for each example [output, source]."""
-    return [mean_map(weights) for weights in forced_maps(model, examples)]
+    return [mean_attention(weights) for weights in teacher_forced_attention(model, examples)]
 
 
 # --- Links, and how many of them are true ----------------------------------------------------------------
 
 
-def pointing(weights: Tensor) -> Tensor:
+def attention_peaks(weights: Tensor) -> Tensor:
     """The map without the rows that look at all places alike, and so at none: zeros in their place.
 
     `mean` attention has no others. Which place has the largest weight is a matter of rounding there, or, where the
@@ -61,7 +61,7 @@ def pointing(weights: Tensor) -> Tensor:
     return weights.masked_fill(even, 0.0)
 
 
-def links(weights: Tensor) -> frozenset[Link]:
+def attention_links(weights: Tensor) -> frozenset[Link]:
     """Each output and the place of the source that it looks at most, argmax_i α_ti; of equal ones, the first.
 
     The last column is the source's end: what looks there most is linked to nothing, as is a row of zeros.
@@ -82,14 +82,14 @@ def diagonal_links(outputs: int, sources: int) -> frozenset[Link]:
     return frozenset((output, (2 * output + 1) * sources // (2 * outputs)) for output in range(outputs) if sources)
 
 
-def best_links(truth: Truth) -> frozenset[Link]:
+def best_links(truth: GoldAlignment) -> frozenset[Link]:
     """One true link for each output that has any, a sure one where there is: nothing with one link each does better."""
     one_each = dict(sorted(truth.unsure)) | dict(sorted(truth.sure))
     return frozenset(one_each.items())
 
 
 @dataclass(frozen=True)
-class Agreement:
+class AlignmentCounts:
     """Counts of links, of one sentence or, added up, of many: so each link counts alike, and not each sentence."""
 
     found: int = 0  # |A|
@@ -98,12 +98,12 @@ class Agreement:
     found_possible: int = 0  # |A ∩ P|
 
     @classmethod
-    def between(cls, found: Collection[Link], truth: Truth) -> Agreement:
+    def between(cls, found: Collection[Link], truth: GoldAlignment) -> AlignmentCounts:
         found = frozenset(found)
         return cls(len(found), len(truth.sure), len(found & truth.sure), len(found & truth.possible))
 
-    def __add__(self, other: Agreement) -> Agreement:
-        return Agreement(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
+    def __add__(self, other: AlignmentCounts) -> AlignmentCounts:
+        return AlignmentCounts(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def precision(self) -> float:
@@ -185,8 +185,8 @@ def white_space_starts(text: str, tokens: Sequence[str]) -> list[bool] | None:
 # --- One number, for tables of results -------------------------------------------------------------------
 
 
-def share_aligned(
-    model: Seq2Seq, notation: Notation, pairs: Sequence[Pair], examples: Sequence[Example]
+def alignment_accuracy(
+    model: Seq2Seq, tokenization: Tokenization, pairs: Sequence[Pair], examples: Sequence[Example]
 ) -> float | None:
     """The share of content words whose most attended source token is truly aligned; None where no truth is known."""
     hits: list[bool] = []
@@ -197,7 +197,7 @@ def share_aligned(
             return None  # a model without attention looks nowhere
         looked_at = weights.argmax(-1).tolist()
         known = {target for target, _ in pair.alignment}
-        for place, token in enumerate(notation.target_tokens(pair)):
-            if place in known and token not in notation.function_words:
+        for place, token in enumerate(tokenization.target_tokens(pair)):
+            if place in known and token not in tokenization.function_words:
                 hits.append((place, looked_at[place]) in pair.alignment)
     return sum(hits) / len(hits) if hits else None

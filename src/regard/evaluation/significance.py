@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from regard.evaluation.bleu import bleu_metric, chrf_metric
-from regard.evaluation.phonemes import phoneme_edits
+from regard.evaluation.error_rates import phoneme_edits
 
 Numbers = NDArray[np.float64]
 
@@ -20,7 +20,7 @@ ROUNDING = 1e-9  # two differences that are not further apart are equal
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class SentenceStatistics:
     """A system's outputs as counts for each sentence: a corpus score is a function of their sums."""
 
     rows: Numbers  # [sentences, counts]
@@ -37,10 +37,10 @@ class Counts:
 
     def of(self, sentences: Iterable[int]) -> float:
         """The score of some sentences, by their places."""
-        return Counts(self.rows[list(sentences)], self.score).total
+        return SentenceStatistics(self.rows[list(sentences)], self.score).total
 
 
-def counted(measure: str, outputs: Sequence[str], truths: Sequence[Sequence[str]]) -> Counts:
+def sentence_statistics(measure: str, outputs: Sequence[str], truths: Sequence[Sequence[str]]) -> SentenceStatistics:
     """What a measure counts in each sentence. The first truth is the reference; any of them is an exact match."""
     if len(outputs) != len(truths):
         raise ValueError(f"{len(outputs)} outputs cannot be held against the truths of {len(truths)} sentences")
@@ -51,14 +51,16 @@ def counted(measure: str, outputs: Sequence[str], truths: Sequence[Sequence[str]
             return _by_sacrebleu(chrf_metric(), outputs, truths)
         case "exact_match" | "word_error":
             hits = [(text in known, 1) for text, known in zip(outputs, truths, strict=True)]
-            return Counts(np.array(hits, dtype=float), _quotient if measure == "exact_match" else _remainder)
+            return SentenceStatistics(
+                np.array(hits, dtype=float), _quotient if measure == "exact_match" else _remainder
+            )
         case "phoneme_error":
             edits = [phoneme_edits(text, known) for text, known in zip(outputs, truths, strict=True)]
-            return Counts(np.array(edits, dtype=float), _quotient)
+            return SentenceStatistics(np.array(edits, dtype=float), _quotient)
     raise ValueError(f"nothing is known of a measure {measure!r}")
 
 
-def _by_sacrebleu(metric: Any, outputs: Sequence[str], truths: Sequence[Sequence[str]]) -> Counts:
+def _by_sacrebleu(metric: Any, outputs: Sequence[str], truths: Sequence[Sequence[str]]) -> SentenceStatistics:
     """The counts of a metric of sacreBLEU, with its own score of their sums."""
 
     def score(sums: Numbers) -> Numbers:
@@ -66,7 +68,7 @@ def _by_sacrebleu(metric: Any, outputs: Sequence[str], truths: Sequence[Sequence
         return np.array([metric._compute_score_from_stats(row).score for row in each]).reshape(sums.shape[:-1])
 
     references = [known[0] for known in truths]
-    return Counts(np.array(metric._extract_corpus_statistics(outputs, [references]), dtype=float), score)
+    return SentenceStatistics(np.array(metric._extract_corpus_statistics(outputs, [references]), dtype=float), score)
 
 
 def _quotient(sums: Numbers) -> Numbers:
@@ -79,7 +81,7 @@ def _remainder(sums: Numbers) -> Numbers:
 
 
 @dataclass(frozen=True)
-class Paired:
+class PairedTest:
     """What a test over sentences says of a system and a baseline. Of errors, a negative difference is good."""
 
     method: str
@@ -90,7 +92,9 @@ class Paired:
     draws: int
 
 
-def bootstrap(system: Sequence[Counts], baseline: Sequence[Counts], draws: int = 1000, seed: int = 12345) -> Paired:
+def paired_bootstrap(
+    system: Sequence[SentenceStatistics], baseline: Sequence[SentenceStatistics], draws: int = 1000, seed: int = 12345
+) -> PairedTest:
     """Paired bootstrap resampling (Koehn 2004): test sets of the same size, drawn from this one with repetition.
 
     D_b = score of the system − score of the baseline, on the b-th of B test sets        D: on the real one
@@ -107,10 +111,12 @@ def bootstrap(system: Sequence[Counts], baseline: Sequence[Counts], draws: int =
     low, high = np.quantile(found, [0.025, 0.975])
     real = _real_difference(system, baseline)
     p = _p_value(np.abs(found) - np.abs(found).mean(), real)
-    return Paired("paired bootstrap", real, p, float(low), float(high), draws)
+    return PairedTest("paired bootstrap", real, p, float(low), float(high), draws)
 
 
-def randomise(system: Sequence[Counts], baseline: Sequence[Counts], draws: int = 10_000, seed: int = 12345) -> Paired:
+def approximate_randomization(
+    system: Sequence[SentenceStatistics], baseline: Sequence[SentenceStatistics], draws: int = 10_000, seed: int = 12345
+) -> PairedTest:
     """Approximate randomisation (Noreen 1989): if the systems are alike, it does not matter which of them said what.
 
     D_r = difference after the outputs of each sentence have changed sides or not, by a coin        D: the real one
@@ -119,13 +125,15 @@ def randomise(system: Sequence[Counts], baseline: Sequence[Counts], draws: int =
     sentences = _paired_sentences(system, baseline)
     random = np.random.default_rng(seed)
     sizes = _blocks(draws, sentences)
-    coins = (random.integers(2, size=(size, sentences), dtype=bool).astype(float) for size in sizes)
-    found = np.concatenate([_mixed(system, baseline, swap) - _mixed(baseline, system, swap) for swap in coins])
+    teacher_forcing_mask = (random.integers(2, size=(size, sentences), dtype=bool).astype(float) for size in sizes)
+    found = np.concatenate(
+        [_mixed(system, baseline, swap) - _mixed(baseline, system, swap) for swap in teacher_forcing_mask]
+    )
     real = _real_difference(system, baseline)
-    return Paired("approximate randomisation", real, _p_value(np.abs(found), real), None, None, draws)
+    return PairedTest("approximate randomisation", real, _p_value(np.abs(found), real), None, None, draws)
 
 
-def _paired_sentences(system: Sequence[Counts], baseline: Sequence[Counts]) -> int:
+def _paired_sentences(system: Sequence[SentenceStatistics], baseline: Sequence[SentenceStatistics]) -> int:
     """How many sentences all of them have, which must be the same ones."""
     if not system or len(system) != len(baseline):
         raise ValueError(f"as many seeds are needed on both sides, not {len(system)} and {len(baseline)}")
@@ -150,18 +158,18 @@ def _how_often(drawn: NDArray[np.int64]) -> Numbers:
     return np.bincount(cells.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(float)
 
 
-def _mean_score(seeds: Sequence[Counts], often: Numbers) -> Numbers:
+def _mean_score(seeds: Sequence[SentenceStatistics], often: Numbers) -> Numbers:
     """Mean over seeds of the score [draws], each sentence counted so often [draws, sentences]."""
     return np.mean([counts.score(often @ counts.rows) for counts in seeds], axis=0)
 
 
-def _mixed(ones: Sequence[Counts], others: Sequence[Counts], swap: Numbers) -> Numbers:
+def _mixed(ones: Sequence[SentenceStatistics], others: Sequence[SentenceStatistics], swap: Numbers) -> Numbers:
     """Mean over seeds of the score [draws] of `ones`, with the sentences of the `others` where `swap` is 1."""
     pairs = zip(ones, others, strict=True)
     return np.mean([one.score(one.rows.sum(0) + swap @ (other.rows - one.rows)) for one, other in pairs], axis=0)
 
 
-def _real_difference(system: Sequence[Counts], baseline: Sequence[Counts]) -> float:
+def _real_difference(system: Sequence[SentenceStatistics], baseline: Sequence[SentenceStatistics]) -> float:
     return float(np.mean([counts.total for counts in system]) - np.mean([counts.total for counts in baseline]))
 
 

@@ -14,7 +14,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)  # Gauss-Legendre quadratu
 
 
 @dataclass(frozen=True)
-class Summary:
+class SampleSummary:
     """Some values in short. One value alone has a mean, and says nothing about the others that might have been."""
 
     count: int
@@ -26,14 +26,14 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Difference:
+class MeanDifference:
     mean: float  # of the values minus that of the others
     low: float | None  # of its 95 % interval
     high: float | None
     p: float | None
 
 
-def summarise(values: Sequence[float]) -> Summary:
+def summarize(values: Sequence[float]) -> SampleSummary:
     """Mean, variance, standard deviation, and where the mean of ever more values would probably lie.
 
     mean = Σ x / n        variance = Σ (x − mean)² / (n − 1)        interval = mean ± t(95 %, n − 1) · √(variance / n)
@@ -43,13 +43,13 @@ def summarise(values: Sequence[float]) -> Summary:
     count, first = len(values), float(values[0])
     mean = first + math.fsum(value - first for value in values) / count  # so that equal values have exactly that mean
     if count == 1:
-        return Summary(count, mean, None, None, None, None)
+        return SampleSummary(count, mean, None, None, None, None)
     variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
     margin = student_quantile(CONFIDENCE, count - 1) * math.sqrt(variance / count)
-    return Summary(count, mean, variance, math.sqrt(variance), mean - margin, mean + margin)
+    return SampleSummary(count, mean, variance, math.sqrt(variance), mean - margin, mean + margin)
 
 
-def welch(values: Sequence[float], others: Sequence[float]) -> Difference:
+def welch_test(values: Sequence[float], others: Sequence[float]) -> MeanDifference:
     """Welch's t-test: do two means differ by more than the spread of their values explains? Variances may differ.
 
     s² = variance / n + variance' / n'        t = (mean − mean') / s        interval = mean − mean' ± t(95 %, ν) · s
@@ -59,32 +59,32 @@ def welch(values: Sequence[float], others: Sequence[float]) -> Difference:
     its side's mean, the spread is taken to be 0, however few they are: p is 1 if the means are equal and otherwise 0,
     which is the limit of ever smaller spreads, and the interval is the difference alone.
     """
-    one, other = summarise(values), summarise(others)
+    one, other = summarize(values), summarize(others)
     mean = one.mean - other.mean
     if one.variance is None or other.variance is None:
-        return Difference(mean, None, None, None)
+        return MeanDifference(mean, None, None, None)
     own, total = one.variance / one.count, one.variance / one.count + other.variance / other.count
     if total == 0:
-        return Difference(mean, mean, mean, 1.0 if mean == 0 else 0.0)
+        return MeanDifference(mean, mean, mean, 1.0 if mean == 0 else 0.0)
     share = own / total
     freedom = 1 / (share**2 / (one.count - 1) + (1 - share) ** 2 / (other.count - 1))
     freedom = max(1.0, freedom)  # as it is but for rounding
     margin = student_quantile(CONFIDENCE, freedom) * math.sqrt(total)
-    return Difference(mean, mean - margin, mean + margin, student(abs(mean) / math.sqrt(total), freedom))
+    return MeanDifference(mean, mean - margin, mean + margin, student(abs(mean) / math.sqrt(total), freedom))
 
 
-def paired(values: Sequence[float], others: Sequence[float]) -> Difference:
+def paired_t_test(values: Sequence[float], others: Sequence[float]) -> MeanDifference:
     """Student's test of pairs: the same runs in two ways. What differs from run to run is left out of account.
 
     d = value − other        t = mean of d / √(variance of d / n)        interval = that of the mean of d
     """
-    found = summarise([value - other for value, other in zip(values, others, strict=True)])
+    found = summarize([value - other for value, other in zip(values, others, strict=True)])
     if found.variance is None:
-        return Difference(found.mean, None, None, None)
+        return MeanDifference(found.mean, None, None, None)
     if found.variance == 0:
-        return Difference(found.mean, found.mean, found.mean, 1.0 if found.mean == 0 else 0.0)
+        return MeanDifference(found.mean, found.mean, found.mean, 1.0 if found.mean == 0 else 0.0)
     t = abs(found.mean) / math.sqrt(found.variance / found.count)
-    return Difference(found.mean, found.low, found.high, student(t, found.count - 1))
+    return MeanDifference(found.mean, found.low, found.high, student(t, found.count - 1))
 
 
 def student(t: float, freedom: float) -> float:
@@ -127,7 +127,7 @@ def student_quantile(share: float, freedom: float) -> float:
     return low
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def holm_correction(p_values: Sequence[float]) -> list[float]:
     """p-values of m tests adjusted for their number by Holm and Bonferroni, in the order given.
 
     From the smallest on, the i-th counts m − i + 1 times, and none becomes smaller than one before it:

@@ -14,26 +14,26 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.evaluation.ranks import kendall, same_first, spearman
-from regard.evaluation.statistics import summarise
-from regard.inspection import attention_map
-from regard.inspection.comparison import Dots, draw_dots
-from regard.inspection.figures import say
-from regard.inspection.report_page import Page, Picture, Section, Table
+from regard.evaluation.correlation import kendall, same_top_position, spearman
+from regard.evaluation.statistics import summarize
+from regard.inference.translation import Translation
+from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.laboratory import sentences
 from regard.laboratory.embeddings import precise
 from regard.laboratory.importance import MEASURES, Importance, importance_of
-from regard.laboratory.report import Report, number, percent
-from regard.laboratory.walking import Journey
+from regard.laboratory.report import LabReport, format_number, format_percent
+from regard.laboratory.translation_trace import TracedTranslation
+from regard.plotting import attention_map
+from regard.plotting.comparison import DotRow, draw_dots
+from regard.plotting.figures import say
+from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.search import GREEDY
 from regard.tasks import Split
-from regard.translation import Translation
-from regard.translator import Advance, Translator, ignore
 
 PAIRS = tuple(combinations(range(len(MEASURES)), 2))
 NAMES = tuple(f"{MEASURES[one]} – {MEASURES[other]}" for one, other in PAIRS)
 KEYS = ("attention_occlusion", "attention_gradient", "occlusion_gradient")  # of the same pairs, for programs
-COEFFICIENTS = {"spearman": spearman, "kendall": kendall, "same_first": same_first}
+COEFFICIENTS = {"spearman": spearman, "kendall": kendall, "same_first": same_top_position}
 QUESTION = "Do they put source positions in the same order?"
 NO_ORDER = "There is no order to compare"
 LEAD = (
@@ -43,14 +43,14 @@ LEAD = (
 
 
 @dataclass(frozen=True)
-class Agreement:
+class RankAgreement:
     """How far the measures agree on one output; None at a step at which a measure is the same everywhere."""
 
     steps: dict[str, list[dict[str, float | None]]]  # for each pair of measures, each step's coefficients
     places: int  # in the source
 
     @classmethod
-    def of(cls, maps: Tensor) -> Agreement:
+    def of(cls, maps: Tensor) -> RankAgreement:
         rows = maps.transpose(0, 1).numpy()  # [output, measures, source]
         steps = {
             key: [{name: f(row[one], row[other]) for name, f in COEFFICIENTS.items()} for row in rows]
@@ -76,12 +76,12 @@ class Agreement:
         return {"steps": self.length, **told, "by_chance": 1 / self.places}
 
 
-def share_of_first(agreements: Sequence[Agreement], key: str) -> float | None:
+def share_of_first(agreements: Sequence[RankAgreement], key: str) -> float | None:
     """How often two measures are highest at the same place, of all steps of all outputs."""
     return _mean([step["same_first"] for each in agreements for step in each.steps[key]])
 
 
-def share_by_lot(agreements: Sequence[Agreement]) -> float:
+def share_by_lot(agreements: Sequence[RankAgreement]) -> float:
     """The same for a place that is drawn by lot."""
     return sum(each.length / each.places for each in agreements) / sum(each.length for each in agreements)
 
@@ -93,17 +93,19 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _check_looks(translator: Translator, translations: Sequence[Translation]) -> None:
     if not any(translation.attention.any() for translation in translations):
-        raise sentences.looks_nowhere(translator)
+        raise sentences.has_no_attention(translator)
 
 
-def report(translator: Translator, text: str, expect: Advance = ignore, advance: Advance = ignore) -> Report:
+def faithfulness_report(
+    translator: Translator, text: str, expect: ProgressCallback = no_progress, advance: ProgressCallback = no_progress
+) -> LabReport:
     """All three measures for one text, of which the model makes a translation, greedily."""
-    journey = Journey.plan(translator, text, GREEDY)
+    journey = TracedTranslation.plan(translator, text, GREEDY)
     translation = journey.translation
     _check_looks(translator, [translation])
     expect(len(journey.source) + len(journey.read))
     importance = importance_of(precise(translator.model), journey.example, advance)
-    agreement = Agreement.of(importance.maps)
+    agreement = RankAgreement.of(importance.maps)
     facts = {**_facts(translator), "source": text, "output": translation.text}
     sections = (_agreement(agreement), _steps(translation, importance, agreement))
     data = {
@@ -119,35 +121,35 @@ def report(translator: Translator, text: str, expect: Advance = ignore, advance:
         "occlusion": importance.maps[1].tolist(),
         "gradient_times_input": importance.maps[2].tolist(),
     }
-    return Report(Page("Is attention faithful?", LEAD, facts, sections), data)
+    return LabReport(ReportPage("Is attention faithful?", LEAD, facts, sections), data)
 
 
 def _facts(translator: Translator) -> dict[str, str]:
     return {"run": str(translator.runs[0].path), "attention": translator.experiment.model.attention.kind}
 
 
-def _agreement(agreement: Agreement) -> Section:
+def _agreement(agreement: RankAgreement) -> ReportSection:
     rows = tuple(
         (
             name,
             *(_cell(agreement.mean(key, each)) for each in ("spearman", "kendall")),
-            percent(agreement.mean(key, "same_first")),
+            format_percent(agreement.mean(key, "same_first")),
             f"{agreement.count(key)}",
         )
         for key, name in zip(KEYS, NAMES, strict=True)
     )
     head = ("", "Spearman's ρ", "Kendall's τ-b", "same first", "steps")
     table = Table(head, rows, f"Means over {agreement.length} output steps")
-    return Section(QUESTION, tuple(_findings([agreement])), (table,))
+    return ReportSection(QUESTION, tuple(_findings([agreement])), (table,))
 
 
-def _findings(agreements: Sequence[Agreement]) -> Iterator[str]:
+def _findings(agreements: Sequence[RankAgreement]) -> Iterator[str]:
     """In words: how often the maxima agree, and why some steps have no correlation."""
     rate = share_of_first(agreements, KEYS[0])
     if rate is not None:
         yield (
-            f"The most attended position is the one whose occlusion changes log p most at {percent(rate)} of the "
-            f"steps; one drawn by lot would be at {percent(share_by_lot(agreements))}."
+            f"The most attended position is the one whose occlusion changes log p most at {format_percent(rate)} of "
+            f"the steps; one drawn by lot would be at {format_percent(share_by_lot(agreements))}."
         )
     steps = sum(each.length for each in agreements)
     attended, others = (sum(each.count(key) for each in agreements) for key in (KEYS[0], KEYS[2]))
@@ -161,7 +163,7 @@ def _cell(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def _steps(translation: Translation, importance: Importance, agreement: Agreement) -> Section:
+def _steps(translation: Translation, importance: Importance, agreement: RankAgreement) -> ReportSection:
     """The three maps, and where each of them is highest."""
     source = attention_map.piece_labels(translation.source_tokens, translation.source_starts)
     output = attention_map.piece_labels(translation.tokens, translation.starts)
@@ -169,14 +171,14 @@ def _steps(translation: Translation, importance: Importance, agreement: Agreemen
     rows = tuple(
         (
             output[step],
-            number(float(importance.log_probabilities[step])),
+            format_number(float(importance.log_probabilities[step])),
             *(f"{source[int(row.argmax())]} {100 * float(row.max()):.0f} %" for row in shares[:, step]),
             _cell(agreement.steps[KEYS[0]][step]["spearman"]),
         )
         for step in range(len(output))
     )
     table = Table(("output", "log p", *MEASURES, "ρ"), rows, "Where each is highest, and its share of the row there")
-    figure = attention_map.draw(
+    figure = attention_map.draw_attention_map(
         shares,
         translation.source_tokens,
         translation.tokens,
@@ -187,12 +189,16 @@ def _steps(translation: Translation, importance: Importance, agreement: Agreemen
     )
     alt = f"Three maps of output against source tokens, side by side: {', '.join(MEASURES)}."
     text = "In the picture and in this table, each row of a map is divided by its sum; ρ is of attention and occlusion."
-    return Section("Step by step", (text,), (Picture(figure, alt), table))
+    return ReportSection("Step by step", (text,), (Picture(figure, alt), table))
 
 
-def report_on_split(
-    translator: Translator, split: Split, limit: int | None = None, expect: Advance = ignore, advance: Advance = ignore
-) -> Report:
+def faithfulness_report_on_split(
+    translator: Translator,
+    split: Split,
+    limit: int | None = None,
+    expect: ProgressCallback = no_progress,
+    advance: ProgressCallback = no_progress,
+) -> LabReport:
     """The agreement of the measures on what a model makes of the first `limit` sentences of a split."""
     pairs, _ = sentences.read(translator, split, limit)
     texts = [pair.source for pair in pairs]
@@ -203,27 +209,27 @@ def report_on_split(
     for place, translation in enumerate(translations):
         if translation.tokens:  # of an empty text, there is nothing to explain
             importance = importance_of(model, translator.example(texts[place], translation))
-            found[place] = Agreement.of(importance.maps)
+            found[place] = RankAgreement.of(importance.maps)
         advance(1)
     facts = {**_facts(translator), "sentences": f"{len(found):,} of the {split} split, as the model translates them"}
-    page = Page("Is attention faithful?", LEAD, facts, (_over_sentences(list(found.values())),))
+    page = ReportPage("Is attention faithful?", LEAD, facts, (_over_sentences(list(found.values())),))
     rows = [{"source": texts[place], **agreement.data()} for place, agreement in found.items()]
-    return Report(page, _summary_data(translator, split, list(found.values())) | {"sentences": rows})
+    return LabReport(page, _summary_data(translator, split, list(found.values())) | {"sentences": rows})
 
 
-def _means(agreements: Sequence[Agreement], key: str, coefficient: str) -> list[float]:
+def _means(agreements: Sequence[RankAgreement], key: str, coefficient: str) -> list[float]:
     """Those of the sentences that have one."""
     return [mean for each in agreements if (mean := each.mean(key, coefficient)) is not None]
 
 
-def _over_sentences(agreements: Sequence[Agreement]) -> Section:
+def _over_sentences(agreements: Sequence[RankAgreement]) -> ReportSection:
     """Mean and spread of what the sentences have, and each of them as a dot."""
     rows, dots = [], []
     for key, name in zip(KEYS, NAMES, strict=True):
         cells = [cell for each in ("spearman", "kendall") for cell in _summary_cells(_means(agreements, key, each))]
         values = _means(agreements, key, "spearman")
-        rows.append((name, *cells, percent(share_of_first(agreements, key)), f"{len(values):,}"))
-        dots.append(Dots(name, tuple(values), _interval(values)))
+        rows.append((name, *cells, format_percent(share_of_first(agreements, key)), f"{len(values):,}"))
+        dots.append(DotRow(name, tuple(values), _interval(values)))
     head = ("", "Spearman's ρ", "spread", "Kendall's τ-b", "spread", "same first", "sentences")
     caption = (
         "Correlations: means over the steps of a sentence, their mean and standard deviation over sentences; "
@@ -233,24 +239,24 @@ def _over_sentences(agreements: Sequence[Agreement]) -> Section:
     nothing = not any(row.values for row in dots)
     figure = say(NO_ORDER, None) if nothing else draw_dots(dots, "Spearman's ρ", each="one sentence")
     blocks = (Table(head, tuple(rows), caption), Picture(figure, alt))
-    return Section(QUESTION, tuple(_findings(agreements)), blocks)
+    return ReportSection(QUESTION, tuple(_findings(agreements)), blocks)
 
 
 def _interval(values: Sequence[float]) -> tuple[float, float] | None:
     """Where the mean of ever more sentences would probably lie."""
-    summary = summarise(values) if values else None
+    summary = summarize(values) if values else None
     return (summary.low, summary.high) if summary and summary.low is not None and summary.high is not None else None
 
 
 def _summary_cells(values: Sequence[float]) -> tuple[str, str]:
-    summary = summarise(values) if values else None
+    summary = summarize(values) if values else None
     return (_cell(summary.mean), _cell(summary.deviation)) if summary else ("–", "–")
 
 
-def _summary_data(translator: Translator, split: Split, agreements: Sequence[Agreement]) -> dict[str, Any]:
+def _summary_data(translator: Translator, split: Split, agreements: Sequence[RankAgreement]) -> dict[str, Any]:
     def summary(key: str, coefficient: str) -> dict[str, Any] | None:
         values = _means(agreements, key, coefficient)
-        return asdict(summarise(values)) if values else None
+        return asdict(summarize(values)) if values else None
 
     return {
         "run": str(translator.runs[0].path),

@@ -25,18 +25,18 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from regard.assembly import initial_model
 from regard.data import Batch, Example, collate
 from regard.errors import UserError
-from regard.inspection.comparison import Band, draw_bands
-from regard.inspection.figures import say
-from regard.inspection.report_page import Page, Picture, Section, Table
+from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.laboratory import sentences
 from regard.laboratory.embeddings import encode, precise, vectors_of
-from regard.laboratory.report import Report, number, percent
+from regard.laboratory.report import LabReport, format_number, format_percent
 from regard.nn import Encoding, Seq2Seq
+from regard.nn.build import initial_model
+from regard.plotting.comparison import Band, draw_bands
+from regard.plotting.figures import say
+from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.tasks import Split
-from regard.translator import Advance, Translator, ignore
 
 Part = Literal["whole", "bottleneck", "attention"]
 PARTS: tuple[Part, ...] = ("whole", "bottleneck", "attention")
@@ -77,13 +77,13 @@ def gradients_of(model: Seq2Seq, batch: Batch) -> Gradients:
 
 def forced_losses(model: Seq2Seq, batch: Batch, encoding: Encoding) -> Tensor:
     """−Σ_t log p(y_t | y_<t, x) of each sentence, reading the true target: [batch]."""
-    logits, _ = model.decoder.unroll(batch.inputs, model.decoder.start(encoding), batch.valid)
+    logits, _ = model.decoder.teacher_forced(batch.inputs, model.decoder.start(encoding), batch.valid)
     surprise = cross_entropy(logits, batch.outputs[batch.valid], reduction="none")
     return torch.stack([row.sum() for row in surprise.split(batch.valid.sum(1).tolist())])
 
 
 @dataclass(frozen=True)
-class Measured:
+class GradientProfile:
     """What was measured of one run."""
 
     name: str
@@ -133,7 +133,9 @@ class Measured:
         return dict(zip(PARTS, norms.tolist(), strict=True))
 
 
-def measure(model: Seq2Seq, examples: Sequence[Example], advance: Advance) -> tuple[list[float], list[Tensor]]:
+def gradient_profile(
+    model: Seq2Seq, examples: Sequence[Example], advance: ProgressCallback
+) -> tuple[list[float], list[Tensor]]:
     """The loss and the norms [parts, positions] of each example, the shortest first."""
     model = precise(model)
     losses: list[float] = []
@@ -148,16 +150,16 @@ def measure(model: Seq2Seq, examples: Sequence[Example], advance: Advance) -> tu
     return losses, norms
 
 
-def report(
+def gradient_report(
     translators: Sequence[Translator],
     split: Split,
     limit: int | None,
     *,
     from_end: bool = False,
     untrained: bool = False,
-    expect: Advance = ignore,
-    advance: Advance = ignore,
-) -> Report:
+    expect: ProgressCallback = no_progress,
+    advance: ProgressCallback = no_progress,
+) -> LabReport:
     """The gradient at each source position, averaged over the first `limit` sentences of each run's own split."""
     names, runs = names_of(translators), []
     read = [sentences.read(translator, split, limit)[1] for translator in translators]
@@ -165,7 +167,7 @@ def report(
     for name, translator, examples in zip(names, translators, read, strict=True):
         model = initial_model(translator.experiment, *translator.codec.sizes) if untrained else translator.model
         tokens = sum(len(example.target) - 1 for example in examples)
-        runs.append(Measured(name, translator, tokens, *measure(model, examples, advance)))
+        runs.append(GradientProfile(name, translator, tokens, *gradient_profile(model, examples, advance)))
     counted = "from the source's end" if from_end else "from the source's start"
     facts = {
         "sentences": f"of the {split} split, the true target given to the decoder",
@@ -173,9 +175,9 @@ def report(
         "positions": f"counted {counted}, its <end> included; where a tenth of the sentences have one",
     }
     sections = (_summary(runs), _by_position(runs, from_end, counted))
-    page = Page("Gradients at the source", LEAD, facts, sections)
+    page = ReportPage("Gradients at the source", LEAD, facts, sections)
     about = {"split": split, "weights": "untrained" if untrained else "trained", "from_end": from_end}
-    return Report(page, about | {"runs": [_data(run, from_end) for run in runs]})
+    return LabReport(page, about | {"runs": [_data(run, from_end) for run in runs]})
 
 
 LEAD = (
@@ -195,13 +197,13 @@ def names_of(translators: Sequence[Translator]) -> list[str]:
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
 
-def titles_of(runs: Sequence[Measured]) -> dict[str, str]:
+def titles_of(runs: Sequence[GradientProfile]) -> dict[str, str]:
     """What stands above each run's panel: what it attends by, where that tells the runs apart, else its name."""
     kinds = {run.name: "no attention" if run.kind == "none" else f"{run.kind} attention" for run in runs}
     return kinds if len(set(kinds.values())) == len(runs) else {run.name: run.name for run in runs}
 
 
-def _summary(runs: Sequence[Measured]) -> Section:
+def _summary(runs: Sequence[GradientProfile]) -> ReportSection:
     head = ("", "attention", "sentences", "loss", "a token", "first", "middle", "last", "first : last")
     rows = []
     for run in runs:
@@ -212,17 +214,17 @@ def _summary(runs: Sequence[Measured]) -> Section:
                 run.name,
                 run.kind,
                 f"{len(run.losses):,}",
-                number(loss / len(run.losses)),
-                number(loss / run.tokens),
-                *map(number, wholes),
-                "–" if ratio is None else number(ratio),
+                format_number(loss / len(run.losses)),
+                format_number(loss / run.tokens),
+                *map(format_number, wholes),
+                "–" if ratio is None else format_number(ratio),
             )
         )
     caption = (
         "The loss of a sentence and of a token; ‖g_i‖ at a source's first, middle and last token (its <end>), and how "
         "many times as large it is at the first as at the last, in the median sentence"
     )
-    parts = tuple((run.name, *(percent(run.share(part)) for part in PARTS[1:])) for run in runs)
+    parts = tuple((run.name, *(format_percent(run.share(part)) for part in PARTS[1:])) for run in runs)
     text = (
         "The surer a model, the smaller its loss and with it all gradients: compare positions and doors, and losses "
         "before sizes.",
@@ -230,25 +232,30 @@ def _summary(runs: Sequence[Measured]) -> Section:
         "up to 100 %.",
     )
     shares = Table(("", "through the bottleneck", "through attention"), parts, "Shares of the gradient by door")
-    return Section("Summary", text, (Table(head, tuple(rows), caption), shares))
+    return ReportSection("Summary", text, (Table(head, tuple(rows), caption), shares))
 
 
-def _by_position(runs: Sequence[Measured], from_end: bool, counted: str) -> Section:
+def _by_position(runs: Sequence[GradientProfile], from_end: bool, counted: str) -> ReportSection:
     ends = "; ".join(
-        f"{run.name}: {number(run.at(0)['whole'])} at the first token, {number(run.at(-1)['whole'])} at the last"
+        f"{run.name}: {format_number(run.at(0)['whole'])} at the first token, "
+        f"{format_number(run.at(-1)['whole'])} at the last"
         for run in runs
     )
     alt = f"The norm of the gradient at each source position. {ends}."
     caption = "; ".join(f"{title}: {name}" for name, title in titles_of(runs).items() if title != name)
     picture = Picture(_draw(runs, from_end, counted), alt, caption)
-    return Section("Position by position", (), (picture, *(_table(run, from_end, counted) for run in runs)))
+    return ReportSection("Position by position", (), (picture, *(_table(run, from_end, counted) for run in runs)))
 
 
-def _table(run: Measured, from_end: bool, counted: str) -> Table:
+def _table(run: GradientProfile, from_end: bool, counted: str) -> Table:
     shown = run.common_places
     each = ceil(len(shown) / MOST_ROWS)
     rows = tuple(
-        (str(place + 1), f"{run.having(place):,}", *(number(norm) for norm in run.at(_index(place, from_end)).values()))
+        (
+            str(place + 1),
+            f"{run.having(place):,}",
+            *(format_number(norm) for norm in run.at(_index(place, from_end)).values()),
+        )
         for place in shown[::each]
     )
     return Table(("position", "sentences", "‖g‖", "bottleneck", "attention"), rows, f"{run.name}, {counted}")
@@ -258,7 +265,7 @@ def _index(place: int, from_end: bool) -> int:
     return -1 - place if from_end else place
 
 
-def _draw(runs: Sequence[Measured], from_end: bool, counted: str) -> Figure:
+def _draw(runs: Sequence[GradientProfile], from_end: bool, counted: str) -> Figure:
     bands, titles = [], titles_of(runs)
     for run in runs:
         norms = [run.at(_index(place, from_end)) for place in run.common_places]
@@ -277,7 +284,7 @@ LABELS: Mapping[Part, str] = {
 }
 
 
-def _data(run: Measured, from_end: bool) -> dict[str, Any]:
+def _data(run: GradientProfile, from_end: bool) -> dict[str, Any]:
     """All positions, those that few sentences have as well."""
     return {
         "run": str(run.translator.runs[0].path),

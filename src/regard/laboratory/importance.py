@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from regard.data import Example, pad
+from regard.inference.translation import mean_attention
+from regard.inference.translator import ProgressCallback, no_progress
 from regard.laboratory.embeddings import encode, vectors_of
 from regard.nn import Seq2Seq
-from regard.translation import mean_map
-from regard.translator import Advance, ignore
 
 MEASURES = ("attention", "occlusion", "gradient × input")
 AT_ONCE = 100_000  # rows times output steps times source positions
@@ -39,7 +39,7 @@ class Importance:
         return self.maps / torch.where(total > 0, total, 1.0)
 
 
-def importance_of(model: Seq2Seq, example: Example, advance: Advance = ignore) -> Importance:
+def importance_of(model: Seq2Seq, example: Example, advance: ProgressCallback = no_progress) -> Importance:
     """All three measures for one source and the output that was given for it, the model reading that output.
 
     `advance` is told of each source position that was occluded, and of each output step that was led back.
@@ -52,7 +52,7 @@ def importance_of(model: Seq2Seq, example: Example, advance: Advance = ignore) -
         without = _without(model, example, kept.unsqueeze(-1) * vectors, advance)
     occlusion = (log_p - without).abs().T
     gradient = (_slopes(model, example, vectors, advance) * vectors).sum(-1).abs()
-    return Importance(log_p, torch.stack([mean_map(weights[0]), occlusion, gradient]))
+    return Importance(log_p, torch.stack([mean_attention(weights[0]), occlusion, gradient]))
 
 
 def _forced(model: Seq2Seq, example: Example, vectors: Tensor, steps: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -66,12 +66,12 @@ def _forced(model: Seq2Seq, example: Example, vectors: Tensor, steps: Tensor | N
     if steps is None:
         steps = torch.ones(rows, len(example.target) - 1, dtype=torch.bool)
     state = model.decoder.start(encode(model.encoder, source, valid, vectors))
-    logits, weights = model.decoder.unroll(target[:, :-1], state, steps)  # [steps in all rows, vocabulary]
+    logits, weights = model.decoder.teacher_forced(target[:, :-1], state, steps)  # [steps in all rows, vocabulary]
     said = target[:, 1:][steps].unsqueeze(-1)
     return torch.log_softmax(logits, -1).gather(-1, said).squeeze(-1), weights
 
 
-def _without(model: Seq2Seq, example: Example, vectors: Tensor, advance: Advance) -> Tensor:
+def _without(model: Seq2Seq, example: Example, vectors: Tensor, advance: ProgressCallback) -> Tensor:
     """log p of each step for each row of `vectors`: [rows, output]."""
     parts = []
     for some in vectors.split(_rows_at_once(example)):
@@ -80,7 +80,7 @@ def _without(model: Seq2Seq, example: Example, vectors: Tensor, advance: Advance
     return torch.cat(parts).unflatten(0, (len(vectors), -1))
 
 
-def _slopes(model: Seq2Seq, example: Example, vectors: Tensor, advance: Advance) -> Tensor:
+def _slopes(model: Seq2Seq, example: Example, vectors: Tensor, advance: ProgressCallback) -> Tensor:
     """∂ log p(y_t) / ∂z_i: [output, source, size]. Each t has a row of its own, so one way back serves many."""
     slopes: list[Tensor] = []
     own_step = torch.eye(len(example.target) - 1, dtype=torch.bool)  # row t is asked for step t alone

@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from regard.errors import UserError
-from regard.inspection import encodings
-from regard.inspection.report_page import Page, Picture, Section, Table
-from regard.laboratory.report import Report, number
+from regard.laboratory.report import LabReport, format_number
 from regard.nn import OneHotPositions, sines
+from regard.plotting import position_encodings
+from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 
 MOST = 1000
 DISTANCES = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500)
@@ -36,7 +36,7 @@ class Alike:
     greatest: float
 
 
-def report(size: int, length: int) -> Report:
+def position_report(size: int, length: int) -> LabReport:
     """Both encodings of `length` positions; `size` is that of sines, as one-hot vectors are as long as the text."""
     check(size, length)
     sine = sines(0, length, size).double()
@@ -47,13 +47,15 @@ def report(size: int, length: int) -> Report:
     uneven = unevenness(sine)
 
     picture = Picture(
-        encodings.draw(vectors, {name: [each.mean for each in known] for name, known in alike.items()}),
+        position_encodings.draw_position_encodings(
+            vectors, {name: [each.mean for each in known] for name, known in alike.items()}
+        ),
         alt="the vectors of all positions as rows of cells, and the cosine between vectors over their distance",
         caption="Above, each row is the vector of a position. Below, how alike vectors are, over their distance.",
     )
     sections = (
-        Section("How alike positions are", told(alike, uneven, size), (picture, distances_table(alike))),
-        Section("Wavelengths", (WAVES,), (wavelengths_table(waves),)),
+        ReportSection("How alike positions are", told(alike, uneven, size), (picture, distances_table(alike))),
+        ReportSection("Wavelengths", (WAVES,), (wavelengths_table(waves),)),
     )
     facts = {"size of sines": str(size), "size of one-hot vectors, one number a position": str(length)}
     lead = (
@@ -67,7 +69,7 @@ def report(size: int, length: int) -> Report:
         "similarity": {name: [asdict(each) for each in known] for name, known in alike.items()},
         "sine": sine.tolist(),
     }
-    return Report(Page("How vectors tell positions", lead, facts, sections), data)
+    return LabReport(ReportPage("How vectors tell positions", lead, facts, sections), data)
 
 
 WAVES = (
@@ -110,17 +112,22 @@ def wavelengths(size: int) -> list[float]:
 def told(alike: dict[str, list[Alike]], uneven: float, size: int) -> tuple[str, ...]:
     near, far = alike["sine"][1].mean, min(alike["sine"], key=lambda each: each.mean)
     return (
-        f"Sines: neighbours have a cosine of {number(near)}, and the least alike, {far.distance} apart, one of "
-        f"{number(far.mean)}. One-hot: any two different positions have 0, neighbours too.",
+        f"Sines: neighbours have a cosine of {format_number(near)}, and the least alike, {far.distance} apart, one of "
+        f"{format_number(far.mean)}. One-hot: any two different positions have 0, neighbours too.",
         f"The product PE(t) · PE(t + n) of sines depends on the distance n alone: over all places t it differs by no "
-        f"more than {number(uneven)}, where PE(t) · PE(t) is {size // 2}.",
+        f"more than {format_number(uneven)}, where PE(t) · PE(t) is {size // 2}.",
     )
 
 
 def distances_table(alike: dict[str, list[Alike]]) -> Table:
     sine, one_hot = (alike[name] for name in NAMES)
     rows = [
-        (str(n), number(sine[n].mean), number(sine[n].greatest - sine[n].least), number(one_hot[n].mean))
+        (
+            str(n),
+            format_number(sine[n].mean),
+            format_number(sine[n].greatest - sine[n].least),
+            format_number(one_hot[n].mean),
+        )
         for n in DISTANCES
         if n < len(sine)
     ]
@@ -131,5 +138,7 @@ def wavelengths_table(waves: list[float]) -> Table:
     """Some of the pairs, evenly spread from the first to the last."""
     last = len(waves) - 1
     shown = sorted({round(last * part / (WAVELENGTHS - 1)) for part in range(WAVELENGTHS)})
-    rows = [(str(k), f"{2 * k}, {2 * k + 1}", number(waves[k]), number(waves[k] / (2 * pi))) for k in shown]
+    rows = [
+        (str(k), f"{2 * k}, {2 * k + 1}", format_number(waves[k]), format_number(waves[k] / (2 * pi))) for k in shown
+    ]
     return Table(("pair k", "numbers", "wavelength", "times 2π"), tuple(rows))

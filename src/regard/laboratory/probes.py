@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, linear
 
 from regard.laboratory.states import States
-from regard.randomness import seed_for
+from regard.seeding import seed_for
 
 MOST_LABELS = 100  # that have a class of their own; all others are one class together
 NO_CLASS = -1  # of a label that was never seen in fitting: no probe can say it
@@ -119,7 +119,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ProbeResult:
     """What can be read of a label: how a probe did, with that to hold it against."""
 
     classes: int
@@ -132,14 +132,14 @@ class Reading:
     majority_right: Tensor  # [judged states]
 
 
-def read(fitting: Labelled, judging: Labelled, seed: int) -> Reading:
+def read(fitting: Labelled, judging: Labelled, seed: int) -> ProbeResult:
     """Fit a probe and, just so, another on shuffled labels, and judge both."""
     classes_of = number_classes(fitting.labels)
     fitting = Labelled(fitting.states, classes_of(fitting.labels))
     judging = Labelled(judging.states, classes_of(judging.labels))
     frequencies, penalty = fitting.labels.bincount(), choose_penalty(fitting.states, fitting.labels)
     shuffled = fitting.shuffled(seed_for(seed, "fitting")), judging.shuffled(seed_for(seed, "judging"))
-    return Reading(
+    return ProbeResult(
         classes=len(frequencies),
         has_others=len(frequencies) > MOST_LABELS,
         fitted=len(fitting.labels),
@@ -160,7 +160,7 @@ def _try(fitting: Labelled, judging: Labelled, penalty: float) -> Trial:
 
 
 @dataclass(frozen=True)
-class Sentence:
+class ProbedSentence:
     """What there is to know of a source."""
 
     tokens: Sequence[str]  # as the encoder reads them, the end included
@@ -169,20 +169,20 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Material:
+class ProbeData:
     """Sentences, and the states that a model has while it reads them."""
 
-    sentences: Sequence[Sentence]
+    sentences: Sequence[ProbedSentence]
     states: Mapping[str, States]
 
 
 @dataclass(frozen=True)
-class Question:
+class ProbeTarget:
     """What is to be read from states of a kind: a label for each, given its sentence and its place there, or None."""
 
     kind: str
     what: str
-    label: Callable[[Sentence, int], Hashable]
+    label: Callable[[ProbedSentence, int], Hashable]
     k: int | None = None  # it is about the k-th token of the content
 
 
@@ -190,8 +190,8 @@ class Question:
 class Finding:
     """How well a question can be answered."""
 
-    question: Question
-    reading: Reading
+    question: ProbeTarget
+    reading: ProbeResult
     lengths: Tensor  # [judged]: of the content of each judged state's sentence
 
     @property
@@ -200,7 +200,7 @@ class Finding:
         return torch.stack([self.reading.probe.right, self.reading.majority_right, self.reading.control.right], 1)
 
 
-def ask(question: Question, fitting: Material, judging: Material, seed: int) -> Finding | str:
+def run_probe(question: ProbeTarget, fitting: ProbeData, judging: ProbeData, seed: int) -> Finding | str:
     """Fit a probe and judge it; where there is no sense in that, say why not."""
     numbers: dict[Hashable, int] = {}
     to_fit, _ = _label(question, fitting, numbers)
@@ -213,7 +213,7 @@ def ask(question: Question, fitting: Material, judging: Material, seed: int) -> 
     return Finding(question, read(to_fit, to_judge, seed), lengths)
 
 
-def _label(question: Question, material: Material, numbers: dict[Hashable, int]) -> tuple[Labelled, Tensor]:
+def _label(question: ProbeTarget, material: ProbeData, numbers: dict[Hashable, int]) -> tuple[Labelled, Tensor]:
     """The states that have a label, which is numbered as it comes up, and how long the sentence of each is."""
     states = material.states[question.kind]
     rows, labels, lengths = [], [], []

@@ -8,12 +8,12 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from regard.inspection.report_page import Page, Picture
+from regard.reports.report_page import Picture, ReportPage
 
 
 @dataclass(frozen=True)
-class Report:
-    page: Page  # holds one picture, which is what `--out` draws
+class LabReport:
+    page: ReportPage  # holds one picture, which is what `--out` draws
     data: Mapping[str, Any]  # the same and more, in what JSON knows
 
     @property
@@ -23,7 +23,7 @@ class Report:
         return figures[0]
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """A number as people read it: four digits that count, without an exponent where it can be helped."""
     if value == 0:
         return "0"  # not "-0"
@@ -32,6 +32,6 @@ def number(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
-def percent(share: float | None) -> str:
+def format_percent(share: float | None) -> str:
     """A part of one as people read it; "–" where there is none."""
     return "–" if share is None else f"{100 * share:.1f} %"

@@ -6,11 +6,11 @@ from itertools import islice
 
 from regard.data import Example
 from regard.errors import UserError
+from regard.inference.translator import Translator
 from regard.tasks import Pair, Split
-from regard.translator import Translator
 
 
-def looks_nowhere(translator: Translator) -> UserError:
+def has_no_attention(translator: Translator) -> UserError:
     """What to say where attention is asked about that a model does not have."""
     kind = translator.experiment.model.attention.kind
     return UserError(

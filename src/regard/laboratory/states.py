@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.config import ModelSection
+from regard.config.schema import ModelSection
 from regard.data import Batch, Example, collate
 from regard.nn import Seq2Seq
-from regard.randomness import seed_for
+from regard.seeding import seed_for
 
 AT_ONCE = 128  # sentences
 
@@ -75,7 +75,7 @@ def states_of(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
         ENCODER: encoding.states,
         BOTTLENECK: torch.cat(ends, -1).unsqueeze(1),
         DECODER_INPUT: model.decoder.embedding(batch.inputs),
-        DECODER: model.decoder.own_states(features),
+        DECODER: model.decoder.decoder_states(features),
     }
 
 

@@ -9,9 +9,9 @@ from math import isfinite
 
 from regard.errors import UserError
 from regard.evaluation.bleu import Bleu, bleu, ngrams
-from regard.inspection.number_grids import Grid
-from regard.laboratory.report import Report, number
-from regard.laboratory.steps import count, tell
+from regard.laboratory.report import LabReport, format_number
+from regard.laboratory.worked_steps import count, tell
+from regard.plotting.matrix_steps import Grid
 
 # Of the slides. They put P_3 = 0/2 at 0.01; sacreBLEU puts a floor under the count, and 0.02/2 is 0.01.
 HYPOTHESIS, REFERENCE = "Le chat sur tapis", "Le chat est sur le tapis"
@@ -24,7 +24,9 @@ MOST_CHARACTERS = 500
 MOST_WORDS = 9  # of an n-gram
 
 
-def report(hypothesis: str | None, reference: str | None, *, longest: int | None, floor: float | None) -> Report:
+def bleu_report(
+    hypothesis: str | None, reference: str | None, *, longest: int | None, floor: float | None
+) -> LabReport:
     """BLEU = BP · (Π P_n)^(1/N), of the slides' sentences or of two others, which sacreBLEU judges in its own way."""
     slides = hypothesis is None and reference is None
     if slides:
@@ -83,7 +85,7 @@ def compare(hypothesis: str, reference: str, longest: int) -> list[Grid]:
 
 def score_steps(result: Bleu, floor: float | None) -> list[Grid]:
     """Precisions, brevity penalty and score. The numbers of a row are of different kinds, so they have no tints."""
-    remedy = "1/2, then 1/4, …" if floor is None else number(floor)
+    remedy = "1/2, then 1/4, …" if floor is None else format_number(floor)
     zero = f", 0 is put at {remedy}" if 0 in result.counts and any(result.counts) else ""
     precisions = [precision / 100 for precision in result.precisions]
     score, penalty = result.score / 100, result.brevity_penalty

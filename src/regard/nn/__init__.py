@@ -14,17 +14,8 @@ from regard.nn.attention import (
     ScaledDotAttention,
     attend,
 )
-from regard.nn.coder import (
-    READOUTS,
-    Decoder,
-    DirectReadout,
-    Encoder,
-    Encoding,
-    Readout,
-    State,
-    TiedReadout,
-)
 from regard.nn.dropout import Dropout
+from regard.nn.encoder_decoder import READOUTS, Decoder, DirectReadout, Encoder, Encoding, Readout, State, TiedReadout
 from regard.nn.positions import (
     POSITIONS,
     AddedSinePositions,

@@ -18,7 +18,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.errors import UserError
 from regard.nn.attention import Attention, Memory
-from regard.nn.coder import Decoder, Encoder, Encoding, Readout, split_index
+from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, Readout, split_index
 from regard.nn.positions import Embedding
 
 CellState = tuple[Tensor, ...]
@@ -256,7 +256,7 @@ class AttendAfterDecoder(RecurrentDecoder):
     def feature_size(self) -> int:
         return self.attention.context_size + self.attention.query_size
 
-    def own_states(self, features: Tensor) -> Tensor:
+    def decoder_states(self, features: Tensor) -> Tensor:
         return features[..., self.attention.context_size :]  # behind the context
 
     def run(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.nn.coder import Decoder, Encoder, State
+from regard.nn.encoder_decoder import Decoder, Encoder, State
 
 
 class Seq2Seq(nn.Module):
@@ -32,6 +32,6 @@ class Seq2Seq(nn.Module):
         """
         state = self.start(source, source_valid)
         if given is None:
-            logits, _ = self.decoder.unroll(inputs, state, valid)
+            logits, _ = self.decoder.teacher_forced(inputs, state, valid)
             return logits
-        return self.decoder.unroll_by_coin(inputs, state, given)[valid]
+        return self.decoder.scheduled_sampling(inputs, state, given)[valid]

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from regard.nn.attention import Attention, Memory, MultiHeadAttention
-from regard.nn.coder import Decoder, Encoder, Encoding, Readout, split_index
 from regard.nn.dropout import Dropout
+from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, Readout, split_index
 from regard.nn.positions import Embedding
 
 

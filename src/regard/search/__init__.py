@@ -1,28 +1,31 @@
 """Search drives any decoder through `start`, `step` and `select`, and knows nothing of its kind."""
 
-from regard.search.chances import Chances, Ensemble
-from regard.search.choosing import Beam, Choice, Chooser, Sampling
-from regard.search.finding import Found, Question, find
+from regard.search.beam import SearchBatch, SearchResult, search
+from regard.search.constraints import Constraints
 from regard.search.hypothesis import Hypothesis
-from regard.search.rules import Rules
-from regard.search.settings import GREEDY, Search
-from regard.search.tree import Node, WatchedBeam, grow
+from regard.search.log_probs import Ensemble, LogProbs
+from regard.search.options import GREEDY, SearchOptions
+from regard.search.selection import Beam, Sampling, Selection, Selector
+from regard.search.tree import BeamNode, RecordingBeam, build_tree
+
+Search = SearchOptions  # the public name, `regard.Search`
 
 __all__ = [
     "GREEDY",
     "Beam",
-    "Chances",
-    "Choice",
-    "Chooser",
+    "BeamNode",
+    "Constraints",
     "Ensemble",
-    "Found",
     "Hypothesis",
-    "Node",
-    "Question",
-    "Rules",
+    "LogProbs",
+    "RecordingBeam",
     "Sampling",
     "Search",
-    "WatchedBeam",
-    "find",
-    "grow",
+    "SearchBatch",
+    "SearchOptions",
+    "SearchResult",
+    "Selection",
+    "Selector",
+    "build_tree",
+    "search",
 ]

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.search.chances import Chances, EnsembleState
-from regard.search.choosing import Choice
+from regard.search.log_probs import EnsembleState, LogProbs
+from regard.search.selection import Selection
 
 
 @dataclass(frozen=True)
-class Record:
+class StepRecord:
     tokens: Tensor  # [chosen]
     log_probabilities: Tensor  # [chosen]: log p of these tokens
     totals: Tensor  # [chosen]: by what hypotheses are compared
@@ -25,10 +25,10 @@ class Record:
     weights: Tensor  # [rows, …, positions]: where the decoder looked
 
 
-def record(choice: Choice, chances: Chances, parents: Tensor, state: EnsembleState) -> Record:
+def record_step(choice: Selection, chances: LogProbs, parents: Tensor, state: EnsembleState) -> StepRecord:
     weights = state.weights
     assert weights is not None, "a decoder knows where it looked once it has taken a step"
-    return Record(
+    return StepRecord(
         tokens=choice.tokens.flatten(),
         log_probabilities=chances.of(choice.tokens, choice.rows).flatten(),
         totals=choice.totals.flatten(),
@@ -39,7 +39,7 @@ def record(choice: Choice, chances: Chances, parents: Tensor, state: EnsembleSta
 
 
 @dataclass(frozen=True)
-class Traced:
+class Backtrace:
     """Whole hypotheses, [hypotheses, steps, …] each; behind the end of a hypothesis they mean nothing."""
 
     tokens: Tensor
@@ -47,7 +47,7 @@ class Traced:
     weights: Tensor  # [hypotheses, …, steps, positions]
 
 
-def trace(history: list[Record], steps: Tensor, places: Tensor) -> Traced:
+def follow_backpointers(history: list[StepRecord], steps: Tensor, places: Tensor) -> Backtrace:
     """Follow the back-pointers of hypotheses that end at the records numbered `steps`, at `places` in them."""
     place = torch.zeros_like(places)
     tokens, log_probabilities, weights = [], [], []
@@ -59,7 +59,7 @@ def trace(history: list[Record], steps: Tensor, places: Tensor) -> Traced:
         log_probabilities.append(own.log_probabilities[place])
         weights.append(own.weights[origin])
         place = own.parents[origin]
-    return Traced(
+    return Backtrace(
         tokens=torch.stack(tokens[::-1], -1),
         log_probabilities=torch.stack(log_probabilities[::-1], -1),
         weights=torch.stack(weights[::-1], -2),

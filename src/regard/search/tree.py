@@ -11,15 +11,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from regard.search.choosing import Beam, Choice, highest
-from regard.search.finding import Found
+from regard.search.beam import SearchResult
+from regard.search.selection import Beam, Selection, highest
 from regard.text import Vocabulary
 
 Fate = Literal["kept", "pruned", "finished", "cut off"]
 
 
 @dataclass(frozen=True)
-class Node:
+class BeamNode:
     """A hypothesis, named by its latest token."""
 
     length: int  # in tokens: the step at which it was looked at, from 1
@@ -31,25 +31,25 @@ class Node:
 
 
 @dataclass(frozen=True)
-class WatchedBeam(Beam):
+class RecordingBeam(Beam):
     """A beam that remembers the `runners_up`, those that came right after the ones that it kept."""
 
     runners_up: int = 3
-    pruned: list[Choice] = field(default_factory=list)  # at each step
+    pruned: list[Selection] = field(default_factory=list)  # at each step
 
-    def __call__(self, logits: Tensor, totals: Tensor, sentences: Tensor, step: int) -> Choice:
+    def __call__(self, logits: Tensor, totals: Tensor, sentences: Tensor, step: int) -> Selection:
         kept = super().__call__(logits, totals, sentences, step)
         wider = Beam(self.width + self.runners_up)(logits, totals, sentences, step)
         pairs = [torch.stack([choice.rows, choice.tokens], -1) for choice in (wider, kept)]
         known = (pairs[0].unsqueeze(2) == pairs[1].unsqueeze(1)).all(-1).any(-1)  # [sentences, wider]
         others, places = highest(wider.totals.masked_fill(known, -math.inf), self.runners_up)
-        self.pruned.append(Choice(wider.rows.gather(1, places), wider.tokens.gather(1, places), others))
+        self.pruned.append(Selection(wider.rows.gather(1, places), wider.tokens.gather(1, places), others))
         return kept
 
 
-def grow(
-    found: Found, beam: WatchedBeam, vocabulary: Vocabulary, ranks: Sequence[int | None] | None = None
-) -> list[Node]:
+def build_tree(
+    found: SearchResult, beam: RecordingBeam, vocabulary: Vocabulary, ranks: Sequence[int | None] | None = None
+) -> list[BeamNode]:
     """The tree of a search for one sentence: parents before their children, and the better before the worse.
 
     `ranks` are those of its hypotheses, where they are not simply counted.
@@ -58,7 +58,7 @@ def grow(
     ends = list(zip(found.best.steps[0].tolist(), found.best.places[0].tolist(), strict=True))[:count]
     rank_of = dict(zip(ends, range(1, count + 1) if ranks is None else ranks, strict=True))
     longest = int(found.question.longest[0])
-    nodes: list[Node] = []
+    nodes: list[BeamNode] = []
     before: dict[int, int] = {}  # from places in the record before to nodes
     for step, (record, pruned) in enumerate(zip(found.history, beam.pruned, strict=True)):
         parents = [before.get(place) for place in record.parents.tolist()]  # of each row
@@ -67,9 +67,9 @@ def grow(
             fate: Fate = "finished" if token == Vocabulary.end else "cut off" if step + 1 == longest else "kept"
             rank = rank_of.get((step, place))
             nodes_of[place] = len(nodes)
-            nodes.append(Node(step + 1, parents[row], vocabulary.tokens[token], score, fate, rank))
+            nodes.append(BeamNode(step + 1, parents[row], vocabulary.tokens[token], score, fate, rank))
         for row, token, score in _entries(pruned.rows[0], pruned.tokens[0], pruned.totals[0]):
-            nodes.append(Node(step + 1, parents[row], vocabulary.tokens[token], score, "pruned", None))
+            nodes.append(BeamNode(step + 1, parents[row], vocabulary.tokens[token], score, "pruned", None))
         before = nodes_of
     return nodes
 

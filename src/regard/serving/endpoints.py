@@ -14,13 +14,13 @@ from starlette.responses import JSONResponse
 
 from regard import __version__
 from regard.errors import UserError, suggest
-from regard.serving import messages
-from regard.serving.desk import Desk
+from regard.serving import schemas
+from regard.serving.batch_queue import BatchQueue
+from regard.serving.errors import described, problem
+from regard.serving.jobs import Scoring, Translating
 from regard.serving.limits import NOT_NOW, TOO_LARGE, Limits, RefusedError
 from regard.serving.metrics import Metrics
-from regard.serving.problems import described, problem
-from regard.serving.served import ServedRun
-from regard.serving.work import Scoring, Translating
+from regard.serving.registry import ServedRun
 
 PLAIN: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 CLIENT_GONE = 499  # nobody will see it, but for the metrics
@@ -30,7 +30,7 @@ class Endpoints:
     """Of these runs. `guarded`: a token is needed, which the description then says."""
 
     def __init__(
-        self, runs: Sequence[ServedRun], limits: Limits, desk: Desk, metrics: Metrics, guarded: bool = False
+        self, runs: Sequence[ServedRun], limits: Limits, desk: BatchQueue, metrics: Metrics, guarded: bool = False
     ) -> None:
         self.runs = {run.name: run for run in runs}
         self.limits, self.desk, self.counted = limits, desk, metrics
@@ -39,18 +39,18 @@ class Endpoints:
     def router(self) -> APIRouter:
         all_problems, of_access = described(), described(401, 403)
         health = APIRouter()
-        health.get("/healthz", response_model=messages.Health, responses=described(403, NOT_NOW))(self.healthz)
+        health.get("/healthz", response_model=schemas.Health, responses=described(403, NOT_NOW))(self.healthz)
         health.head("/healthz", include_in_schema=False)(self.healthz)
         router = APIRouter(dependencies=self.needs)
-        router.post("/api/translate", response_model=messages.TranslateAnswer, responses=all_problems)(self.translate)
-        router.post("/api/score", response_model=messages.ScoreAnswer, responses=all_problems)(self.score)
-        router.get("/api/runs", response_model=messages.RunsAnswer, responses=of_access)(self.list_runs)
+        router.post("/api/translate", response_model=schemas.TranslateAnswer, responses=all_problems)(self.translate)
+        router.post("/api/score", response_model=schemas.ScoreAnswer, responses=all_problems)(self.score)
+        router.get("/api/runs", response_model=schemas.RunsAnswer, responses=of_access)(self.list_runs)
         # Of the class Response: for another one, problems would be described as being of its type, too.
         router.get("/metrics", response_class=Response, responses=PLAIN | of_access)(self.metrics)
         health.include_router(router)
         return health
 
-    async def translate(self, request: Request, wanted: messages.TranslateRequest) -> Response:
+    async def translate(self, request: Request, wanted: schemas.TranslateRequest) -> Response:
         """Translate texts: one answer for each, in order."""
         run, search = self._run(wanted.run), wanted.search()
         self._check_texts("texts", wanted.texts)
@@ -62,7 +62,7 @@ class Endpoints:
         work = Translating(run, search, wanted.attention, wanted.alternatives, wanted.tree)
         return _listed("translations", run, await self._do(request, work, wanted.texts))
 
-    async def score(self, request: Request, wanted: messages.ScoreRequest) -> Response:
+    async def score(self, request: Request, wanted: schemas.ScoreRequest) -> Response:
         """What a model thinks of given translations: log-probability and perplexity, one for each pair, in order."""
         run = self._run(wanted.run)
         self._check_texts("pairs", [pair.source for pair in wanted.pairs], ".source")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from regard.translator import Translator
+from regard.inference.translator import Translator
 
 # In bytes: a number of a tensor; in a list and in JSON; a token with all that is told of it; a node of a tree.
 NUMBER, LISTED, TOKEN, NODE = 4, 64, 550, 1_000

@@ -86,7 +86,7 @@ class Metrics:
             yield _line("process_resident_memory_bytes", {}, resident)
 
 
-class Measured:
+class MetricsMiddleware:
     """Tells the metrics of every answer. Only known paths are told apart: others are anybody's invention."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, paths: Sequence[str]) -> None:

@@ -13,14 +13,14 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BeforeValidator, Field, field_validator
 
-from regard import documents
-from regard.config import Experiment
-from regard.documents import Leaf
+from regard.config import yaml_source
+from regard.config.base import Section
+from regard.config.loading import Override
+from regard.config.schema import Experiment
+from regard.config.yaml_source import YamlLeaf
 from regard.errors import printable, suggest
-from regard.evaluation.catalogue import MEASURES, main_measure
-from regard.experiments import Setting
-from regard.settings import Section
-from regard.studies.exams import Exam, fingerprint
+from regard.evaluation.metrics import METRICS, main_metric
+from regard.studies.evaluations import EvaluationSpec, fingerprint
 
 
 def label_of(value: object) -> str:
@@ -77,8 +77,8 @@ class Plan(Section):
     @classmethod
     def _know_measures(cls, measures: list[str]) -> list[str]:
         for name in measures:
-            if name not in MEASURES:
-                raise ValueError(f"{name!r} is no measure; {suggest(name, MEASURES)}")
+            if name not in METRICS:
+                raise ValueError(f"{name!r} is no measure; {suggest(name, METRICS)}")
             if measures.count(name) > 1:
                 raise ValueError(f"{name!r} stands here twice")
         return measures
@@ -87,7 +87,7 @@ class Plan(Section):
 @dataclass(frozen=True)
 class Option:
     label: str
-    settings: tuple[Setting, ...]
+    settings: tuple[Override, ...]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Condition:
 
     labels: tuple[str, ...]  # the option of each axis
     experiment: Experiment
-    exam: Exam
+    exam: EvaluationSpec
 
     def with_seed(self, seed: int) -> Experiment:
         training = self.experiment.training.model_copy(update={"seed": seed})
@@ -145,7 +145,7 @@ class Study:
     plan: Plan
     axes: tuple[Axis, ...]
     conditions: tuple[Condition, ...]  # those of the first axis change slowest
-    leaves: tuple[Leaf, ...] = field(repr=False)
+    leaves: tuple[YamlLeaf, ...] = field(repr=False)
 
     @property
     def seeds(self) -> range:
@@ -153,7 +153,7 @@ class Study:
 
     @property
     def measures(self) -> list[str]:
-        return self.plan.measures or [main_measure(self.conditions[0].experiment.data)]
+        return self.plan.measures or [main_metric(self.conditions[0].experiment.data)]
 
     @property
     def baseline(self) -> Mapping[str, str]:
@@ -207,4 +207,4 @@ class Study:
             for part in leaf.path[:-1]:
                 branch = branch.setdefault(part, {})
             branch[leaf.path[-1]] = leaf.value
-        return yaml.dump(tree, Dumper=documents.Dumper, sort_keys=False, allow_unicode=True)
+        return yaml.dump(tree, Dumper=yaml_source.YamlDumper, sort_keys=False, allow_unicode=True)

@@ -10,14 +10,14 @@ from pathlib import Path
 from regard import files
 from regard.errors import UserError
 from regard.evaluation.bleu import sentence_chrf
-from regard.inspection import attention_map, figures
-from regard.inspection.report_page import Attempt, Page, Picture, Section, Sentence, render
+from regard.inference.translation import mean_attention
+from regard.inference.translator import Translator
+from regard.plotting import attention_map, figures
+from regard.reports.report_page import ComparedSentence, Picture, ReportPage, ReportSection, SystemOutput, render_report
 from regard.runs import Run
-from regard.search import Search
-from regard.studies import drawing, tables
-from regard.studies.results import Findings, Result
-from regard.translation import mean_map
-from regard.translator import Translator
+from regard.search import SearchOptions
+from regard.studies import plots, tables
+from regard.studies.results import Result, StudyResults
 
 PAGE, PICTURES = "index.html", "pictures"
 MOST_ATTEMPTS = 12
@@ -26,7 +26,7 @@ SENTENCES = 3
 MOST_LOOKED_AT = 3_000  # sentences, to choose among
 
 
-def write_report(findings: Findings, out: Path) -> None:
+def write_report(findings: StudyResults, out: Path) -> None:
     """All of it. Each file appears whole, and numbers come first, in case that something cannot be drawn."""
     texts = {
         "report.md": markdown(findings),
@@ -35,10 +35,10 @@ def write_report(findings: Findings, out: Path) -> None:
         "results.json": tables.dump_json(findings),
     }
     for name, text in texts.items():
-        files.write(out / name, text.encode("utf-8", "backslashreplace"))
-    built = page(findings)
+        files.write_atomic(out / name, text.encode("utf-8", "backslashreplace"))
+    built = build_page(findings)
     write_pictures([b for section in built.sections for b in section.blocks if isinstance(b, Picture)], out / PICTURES)
-    files.write(out / PAGE, render(built))
+    files.write_atomic(out / PAGE, render_report(built))
 
 
 def write_pictures(pictures: Sequence[Picture], folder: Path) -> None:
@@ -49,10 +49,10 @@ def write_pictures(pictures: Sequence[Picture], folder: Path) -> None:
         if old.name not in names:
             old.unlink()
     for name, picture in zip(names, pictures, strict=True):
-        figures.save(picture.figure, folder / name)
+        figures.save_figure(picture.figure, folder / name)
 
 
-def markdown(findings: Findings) -> str:
+def markdown(findings: StudyResults) -> str:
     parts = [
         f"# {findings.study.name}",
         findings.study.plan.question,
@@ -63,7 +63,7 @@ def markdown(findings: Findings) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def facts(findings: Findings) -> dict[str, str]:
+def facts(findings: StudyResults) -> dict[str, str]:
     study = findings.study
     known = {
         "experiment": study.plan.experiment,
@@ -83,26 +83,26 @@ def facts(findings: Findings) -> dict[str, str]:
     return known
 
 
-def expectations(findings: Findings) -> Iterator[str]:
+def expectations(findings: StudyResults) -> Iterator[str]:
     """What was expected, and why."""
     for expectation in findings.study.plan.expect:
         where = ", ".join(f"{axis}: {label}" for axis, label in expectation.where.items())
         yield f"{' < '.join(expectation.order)}{f' ({where})' if where else ''}. {expectation.says}".strip()
 
 
-def page(findings: Findings) -> Page:
+def build_page(findings: StudyResults) -> ReportPage:
     warning = [OF_BOOTSTRAP] if findings.study.plan.method == "bootstrap" else []
     expected = tables.verdict_table(findings)
     sections = [
-        Section("Result", (*HOW_TO_READ, *warning), (*tables.score_tables(findings), *drawing.scores(findings))),
-        Section("Expected and found", tuple(expectations(findings)), (expected,) if expected else ()),
-        Section("Along an axis", (), tuple(drawing.trends(findings))),
-        Section("Learning curves", (), tuple(drawing.curves(findings))),
-        Section("Score against source length", (), tuple(drawing.lengths(findings))),
-        Section("The same sentences", (HOW_CHOSEN,), tuple(sentences(findings))),
-        Section("Every run", (), (tables.run_table(findings),)),
+        ReportSection("Result", (*HOW_TO_READ, *warning), (*tables.score_tables(findings), *plots.scores(findings))),
+        ReportSection("Expected and found", tuple(expectations(findings)), (expected,) if expected else ()),
+        ReportSection("Along an axis", (), tuple(plots.trends(findings))),
+        ReportSection("Learning curves", (), tuple(plots.curves(findings))),
+        ReportSection("Score against source length", (), tuple(plots.lengths(findings))),
+        ReportSection("The same sentences", (HOW_CHOSEN,), tuple(sentences(findings))),
+        ReportSection("Every run", (), (tables.run_table(findings),)),
     ]
-    return Page(
+    return ReportPage(
         findings.study.name, findings.study.plan.question, facts(findings), tuple(s for s in sections if s.blocks)
     )
 
@@ -125,7 +125,7 @@ HOW_CHOSEN = (
 )
 
 
-def sentences(findings: Findings) -> Iterator[Sentence]:
+def sentences(findings: StudyResults) -> Iterator[ComparedSentence]:
     """The same sentences, side by side, each with what every model made of it and where it looked."""
     shown = comparable(findings)
     if not shown:
@@ -134,10 +134,10 @@ def sentences(findings: Findings) -> Iterator[Sentence]:
     translators = {result.run: _translator(result.run) for _, result in shown}
     for place in telling_places([result for _, result in shown]):
         attempts = tuple(_attempt(label, result, place, translators[result.run]) for label, result in shown)
-        yield Sentence(f"Sentence {place + 1}", first.sources[place], first.targets[place][0], attempts)
+        yield ComparedSentence(f"Sentence {place + 1}", first.sources[place], first.targets[place][0], attempts)
 
 
-def comparable(findings: Findings) -> list[tuple[str, Result]]:
+def comparable(findings: StudyResults) -> list[tuple[str, Result]]:
     """Each model once, with its label: those of the least seed that most have, tested on the same sentences."""
     models = {cell.condition.run_name(1): cell for cell in reversed(findings.cells) if cell.results}
     cells = list(reversed(models.values()))
@@ -172,23 +172,23 @@ def telling_places(results: Sequence[Result]) -> list[int]:
     return [max(third, key=spread) for third in thirds if third]
 
 
-def _attempt(label: str, result: Result, place: int, translator: Translator | UserError) -> Attempt:
+def _attempt(label: str, result: Result, place: int, translator: Translator | UserError) -> SystemOutput:
     output, right = result.outputs[place], result.outputs[place] in result.targets[place]
     if isinstance(translator, UserError):
-        return Attempt(label, output, right, None, f"no map: {translator}")
+        return SystemOutput(label, output, right, None, f"no map: {translator}")
     manner = result.evaluation
-    search = Search(beam=manner["beam"], length_penalty=manner["length_penalty"])
+    search = SearchOptions(beam=manner["beam"], length_penalty=manner["length_penalty"])
     (translation,) = translator.translate([result.sources[place]], search)
-    weights = mean_map(translation.attention)
+    weights = mean_attention(translation.attention)
     if not weights.any():
-        return Attempt(label, output, right, None, "looks nowhere")
+        return SystemOutput(label, output, right, None, "looks nowhere")
     if translation.text != output:
-        return Attempt(label, output, right, None, "no map: this model now says something else")
-    figure = attention_map.draw(
+        return SystemOutput(label, output, right, None, "no map: this model now says something else")
+    figure = attention_map.draw_attention_map(
         weights,
         translation.source_tokens,
         translation.tokens,
         starts=translation.starts,
         source_starts=translation.source_starts,
     )
-    return Attempt(label, output, right, figures.render(figure, ".svg"))
+    return SystemOutput(label, output, right, figures.render_figure(figure, ".svg"))

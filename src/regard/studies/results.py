@@ -13,19 +13,35 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from regard.errors import UserError
-from regard.evaluation.catalogue import MEASURES
-from regard.evaluation.significance import Counts, Paired, bootstrap, counted, randomise
-from regard.evaluation.statistics import Difference, Summary, holm, paired, summarise, welch
+from regard.evaluation.metrics import METRICS
+from regard.evaluation.significance import (
+    PairedTest,
+    SentenceStatistics,
+    approximate_randomization,
+    paired_bootstrap,
+    sentence_statistics,
+)
+from regard.evaluation.statistics import (
+    MeanDifference,
+    SampleSummary,
+    holm_correction,
+    paired_t_test,
+    summarize,
+    welch_test,
+)
 from regard.runs import Run
-from regard.studies.conducting import Job
 from regard.studies.definition import Condition, Expectation, Study
-from regard.studies.exams import Exam
+from regard.studies.evaluations import EvaluationSpec
+from regard.studies.runner import TrainingJob
 
 SURE_BELOW = 0.05
-METHODS: dict[str, Callable[..., Paired]] = {"bootstrap": bootstrap, "randomisation": randomise}
+METHODS: dict[str, Callable[..., PairedTest]] = {
+    "bootstrap": paired_bootstrap,
+    "randomisation": approximate_randomization,
+}
 
 
-class Kept(BaseModel):
+class StoredResult(BaseModel):
     """What an exam has left in a file."""
 
     model_config = ConfigDict(strict=True)
@@ -42,7 +58,7 @@ class Kept(BaseModel):
             self.targets
         ):
             raise ValueError("it has not as many of everything")
-        for name in MEASURES.keys() & self.evaluation.keys():
+        for name in METRICS.keys() & self.evaluation.keys():
             if not isinstance(self.evaluation[name], int | float):
                 raise ValueError(f"its {name} is not a number")
         return self
@@ -62,10 +78,10 @@ class Result:
     metrics: tuple[Mapping[str, Any], ...]  # of its training, a row for each validation
 
     @classmethod
-    def read(cls, run: Run, seed: int, exam: Exam) -> Result:
+    def read(cls, run: Run, seed: int, exam: EvaluationSpec) -> Result:
         path = exam.file(run.path)
         try:
-            kept = Kept.model_validate_json(path.read_bytes())
+            kept = StoredResult.model_validate_json(path.read_bytes())
         except ValidationError:
             raise UserError(f"{path}: this file is damaged; remove it, and the exam is sat again") from None
         return cls(
@@ -81,7 +97,7 @@ class Result:
 
     def value(self, measure: str) -> float | None:
         """None if this kind of run has no such measure."""
-        match MEASURES[measure].source:
+        match METRICS[measure].source:
             case "evaluation":
                 return self.evaluation.get(measure)
             case "validation":
@@ -91,13 +107,13 @@ class Result:
                 return self.metrics[-1].get("seconds") if self.metrics else None
 
     @cached_property
-    def counts(self) -> Callable[[str], Counts]:
+    def counts(self) -> Callable[[str], SentenceStatistics]:
         """By the name of a measure that goes by sentences."""
-        return cache(lambda measure: counted(measure, self.outputs, self.targets))
+        return cache(lambda measure: sentence_statistics(measure, self.outputs, self.targets))
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
+class ConditionResults:
     """A condition with the results of all its runs that are finished."""
 
     condition: Condition
@@ -108,9 +124,9 @@ class Cell:
         values = (result.value(measure) for result in self.results)
         return [value for value in values if value is not None]
 
-    def summary(self, measure: str) -> Summary | None:
+    def summary(self, measure: str) -> SampleSummary | None:
         values = self.values(measure)
-        return summarise(values) if values else None
+        return summarize(values) if values else None
 
 
 @dataclass(frozen=True)
@@ -120,16 +136,16 @@ class Comparison:
     Both p are corrected for the number of comparisons in the same family; None: it cannot be told.
     """
 
-    cell: Cell
-    other: Cell
+    cell: ConditionResults
+    other: ConditionResults
     measure: str
-    over_seeds: Difference
-    over_sentences: Paired | None
+    over_seeds: MeanDifference
+    over_sentences: PairedTest | None
     p_seeds: float | None
     p_sentences: float | None
 
     @property
-    def pair(self) -> tuple[Cell, Cell]:
+    def pair(self) -> tuple[ConditionResults, ConditionResults]:
         """The other comes first."""
         return self.other, self.cell
 
@@ -141,7 +157,7 @@ class Comparison:
         """
         if self.p_seeds is None:
             return None
-        if not MEASURES[self.measure].by_sentence:
+        if not METRICS[self.measure].by_sentence:
             return self.p_seeds < SURE_BELOW
         if self.p_sentences is None or self.over_sentences is None:
             return None
@@ -150,7 +166,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ExpectationOutcome:
     """What became of an expectation: is `better` better than `worse`, and is it sure?"""
 
     expectation: Expectation
@@ -165,12 +181,12 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Findings:
+class StudyResults:
     study: Study
-    cells: tuple[Cell, ...]
+    cells: tuple[ConditionResults, ...]
     wanted: int  # runs
     finished: int
-    failures: tuple[Job, ...]
+    failures: tuple[TrainingJob, ...]
 
     @property
     def measure(self) -> str:
@@ -183,28 +199,28 @@ class Findings:
         pairs = [
             (self.cell(c), self.cell(other)) for c in self.study.conditions if (other := self.study.baseline_of(c))
         ]
-        return compare(pairs, self.measure, self.study.plan.method)
+        return compare_conditions(pairs, self.measure, self.study.plan.method)
 
     @cached_property
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[ExpectationOutcome]:
         expected = list(self.study.expected())
         pairs = [(self.cell(better), self.cell(worse)) for _, worse, better in expected]
         known = [place for place, pair in enumerate(pairs) if all(cell.values(self.measure) for cell in pair)]
-        compared = compare([pairs[place] for place in known], self.measure, self.study.plan.method)
-        sign = 1 if MEASURES[self.measure].higher_is_better else -1
+        compared = compare_conditions([pairs[place] for place in known], self.measure, self.study.plan.method)
+        sign = 1 if METRICS[self.measure].higher_is_better else -1
         return [
-            Verdict(expected[place][0], comparison, sign * comparison.over_seeds.mean > 0)
+            ExpectationOutcome(expected[place][0], comparison, sign * comparison.over_seeds.mean > 0)
             for place, comparison in zip(known, compared, strict=True)
         ]
 
-    def cell(self, condition: Condition) -> Cell:
+    def cell(self, condition: Condition) -> ConditionResults:
         return next(cell for cell in self.cells if cell.condition is condition)
 
 
-def gather(study: Study, jobs: Sequence[Job]) -> Findings:
+def collect_results(study: Study, jobs: Sequence[TrainingJob]) -> StudyResults:
     """All results that are there. A run whose results cannot be read has failed."""
     by_path = {job.path: job for job in jobs}
-    results: dict[tuple[Path, Exam], Result] = {}
+    results: dict[tuple[Path, EvaluationSpec], Result] = {}
     texts: dict[Path, dict[str, Any]] = {}
     for job in jobs:
         for exam in job.request.exams:
@@ -219,9 +235,9 @@ def gather(study: Study, jobs: Sequence[Job]) -> Findings:
         runs = [path for path in by_path if path.name in {condition.run_name(seed) for seed in study.seeds}]
         found = tuple(results[path, condition.exam] for path in runs if (path, condition.exam) in results)
         _check_texts(found, texts)
-        cells.append(Cell(condition, study.label(condition), found))
+        cells.append(ConditionResults(condition, study.label(condition), found))
     failures = tuple(job for job in jobs if job.state == "failed")
-    return Findings(study, tuple(cells), len(jobs), sum(job.state == "done" for job in jobs), failures)
+    return StudyResults(study, tuple(cells), len(jobs), sum(job.state == "done" for job in jobs), failures)
 
 
 def _check_texts(results: Sequence[Result], texts: Mapping[Path, Mapping[str, Any]]) -> None:
@@ -232,7 +248,9 @@ def _check_texts(results: Sequence[Result], texts: Mapping[Path, Mapping[str, An
             raise UserError(f"{first.run} and {result.run} are about different texts; remove the older one")
 
 
-def compare(pairs: Iterable[tuple[Cell, Cell]], measure: str, method: str) -> list[Comparison]:
+def compare_conditions(
+    pairs: Iterable[tuple[ConditionResults, ConditionResults]], measure: str, method: str
+) -> list[Comparison]:
     """One family: the more is compared, the more must each p-value be corrected."""
     known = [(cell, other) for cell, other in pairs if cell.values(measure) and other.values(measure)]
     over_seeds = [_over_seeds(cell, other, measure) for cell, other in known]
@@ -246,21 +264,21 @@ def compare(pairs: Iterable[tuple[Cell, Cell]], measure: str, method: str) -> li
     ]
 
 
-def _over_seeds(cell: Cell, other: Cell, measure: str) -> Difference:
+def _over_seeds(cell: ConditionResults, other: ConditionResults, measure: str) -> MeanDifference:
     """The same runs, tested in two ways, are pairs; runs that were trained in two ways are not."""
     if cell.condition.run_name(1) != other.condition.run_name(1):
-        return welch(cell.values(measure), other.values(measure))
+        return welch_test(cell.values(measure), other.values(measure))
     ones, others = ({result.seed: result.value(measure) for result in each.results} for each in (cell, other))
     both = [(ones[seed], others[seed]) for seed in ones.keys() & others.keys()]
     known = [(one, two) for one, two in both if one is not None and two is not None]
     if not known:
-        return Difference(fmean(cell.values(measure)) - fmean(other.values(measure)), None, None, None)
-    return paired([one for one, _ in known], [two for _, two in known])
+        return MeanDifference(fmean(cell.values(measure)) - fmean(other.values(measure)), None, None, None)
+    return paired_t_test([one for one, _ in known], [two for _, two in known])
 
 
-def _over_sentences(cell: Cell, other: Cell, measure: str, method: str) -> Paired | None:
+def _over_sentences(cell: ConditionResults, other: ConditionResults, measure: str, method: str) -> PairedTest | None:
     """A test with the seeds that both have; None if they were not tested on the same sentences by such a measure."""
-    if not MEASURES[measure].by_sentence:
+    if not METRICS[measure].by_sentence:
         return None
     ones, others = ({result.seed: result for result in each.results} for each in (cell, other))
     both = sorted(ones.keys() & others.keys())
@@ -276,5 +294,5 @@ def _same_sentences(one: Result, other: Result) -> bool:
 
 
 def _corrected(p_values: Sequence[float | None]) -> list[float | None]:
-    corrected = iter(holm([p for p in p_values if p is not None]))
+    corrected = iter(holm_correction([p for p in p_values if p is not None]))
     return [None if p is None else next(corrected) for p in p_values]

@@ -12,16 +12,16 @@ from typing import Any
 
 from regard import __version__
 from regard.errors import printable
-from regard.evaluation.catalogue import MEASURES, Measure
-from regard.inspection.report_page import Table
-from regard.studies.results import Cell, Comparison, Findings
+from regard.evaluation.metrics import METRICS, Metric
+from regard.reports.report_page import Table
+from regard.studies.results import Comparison, ConditionResults, StudyResults
 
 UNKNOWN = "–"
 
 
-def main_table(findings: Findings) -> Table:
+def main_table(findings: StudyResults) -> Table:
     """The measure that decides: every mean with its spread over seeds, and how sure the differences are."""
-    measure = MEASURES[findings.measure]
+    measure = METRICS[findings.measure]
     compared = {id(comparison.cell): comparison for comparison in findings.comparisons}
     unit = " (%)" if measure.percent else ""
     head = ["runs", f"{measure.title}{unit}", "variance", "deviation", "95 % interval"]
@@ -37,31 +37,31 @@ def main_table(findings: Findings) -> Table:
     return Table((*_axes(findings), *head), tuple(rows), caption=f"{measure.title}, over seeds")
 
 
-def _spread(cell: Cell, name: str) -> list[str]:
-    measure, summary = MEASURES[name], cell.summary(name)
+def _spread(cell: ConditionResults, name: str) -> list[str]:
+    measure, summary = METRICS[name], cell.summary(name)
     if summary is None:
         return [str(len(cell.results)), *[UNKNOWN] * 4]
     scale = 100 if measure.percent else 1
-    spread = [str(summary.count), number(summary.mean, measure)]
+    spread = [str(summary.count), format_metric(summary.mean, measure)]
     if summary.variance is None or summary.deviation is None or summary.low is None or summary.high is None:
         return [*spread, *[UNKNOWN] * 3]
     low, high = summary.low, summary.high
     if measure.percent:  # what cannot be is not told; of errors there may be more than 100 %
         low, high = max(0.0, low), min(high, max(1.0, *cell.values(name)))
-    interval = f"{number(low, measure)} to {number(high, measure)}"
+    interval = f"{format_metric(low, measure)} to {format_metric(high, measure)}"
     return [*spread, in_short(summary.variance * scale**2), in_short(summary.deviation * scale), interval]
 
 
-def _difference(comparison: Comparison | None, measure: Measure) -> list[str]:
+def _difference(comparison: Comparison | None, measure: Metric) -> list[str]:
     if comparison is None:
         return [UNKNOWN] * 4
     sure = {True: "yes", False: "no", None: UNKNOWN}[comparison.sure]
-    difference = number(comparison.over_seeds.mean, measure)
+    difference = format_metric(comparison.over_seeds.mean, measure)
     signed = difference if difference.startswith("-") else f"+{difference}"
     return [signed, chance(comparison.p_sentences), chance(comparison.p_seeds), sure]
 
 
-def number(value: float, measure: Measure) -> str:
+def format_metric(value: float, measure: Metric) -> str:
     """A value without its sign of per cent, which stands in the head of the column."""
     return measure.form.format(value).removesuffix("%")
 
@@ -77,31 +77,31 @@ def chance(p: float | None) -> str:
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
-def other_table(findings: Findings) -> Table | None:
+def other_table(findings: StudyResults) -> Table | None:
     """Means and variances of the other measures."""
     others = findings.study.measures[1:]
     if not others:
         return None
-    head = [part for name in others for part in (MEASURES[name].title, "variance")]
+    head = [part for name in others for part in (METRICS[name].title, "variance")]
     rows = []
     for cell in findings.cells:
         row = _names(findings, cell)
         for name in others:
-            summary, scale = cell.summary(name), 100 if MEASURES[name].percent else 1
-            row.append(MEASURES[name].form.format(summary.mean) if summary else UNKNOWN)
+            summary, scale = cell.summary(name), 100 if METRICS[name].percent else 1
+            row.append(METRICS[name].form.format(summary.mean) if summary else UNKNOWN)
             variance = summary.variance if summary else None
             row.append(UNKNOWN if variance is None else in_short(variance * scale**2))
         rows.append(tuple(row))
     return Table((*_axes(findings), *head), tuple(rows), caption="other measures, over seeds")
 
 
-def verdict_table(findings: Findings) -> Table | None:
+def verdict_table(findings: StudyResults) -> Table | None:
     """What was expected of each pair, and what came out."""
-    measure = MEASURES[findings.measure]
+    measure = METRICS[findings.measure]
     rows = [
         (
             f"{verdict.comparison.other.label} < {verdict.comparison.cell.label}",
-            *(number(fmean(cell.values(findings.measure)), measure) for cell in verdict.comparison.pair),
+            *(format_metric(fmean(cell.values(findings.measure)), measure) for cell in verdict.comparison.pair),
             chance(verdict.comparison.p_sentences),
             chance(verdict.comparison.p_seeds),
             verdict.words,
@@ -112,7 +112,7 @@ def verdict_table(findings: Findings) -> Table | None:
     return Table(head, tuple(rows), caption="expected and found") if rows else None
 
 
-def run_table(findings: Findings) -> Table:
+def run_table(findings: StudyResults) -> Table:
     """Every single run."""
     measures = findings.study.measures
     rows = [
@@ -125,32 +125,32 @@ def run_table(findings: Findings) -> Table:
         for cell in findings.cells
         for result in cell.results
     ]
-    head = (*_axes(findings), "seed", *(MEASURES[name].title for name in measures), "run")
+    head = (*_axes(findings), "seed", *(METRICS[name].title for name in measures), "run")
     return Table(head, tuple(rows), caption="every run")
 
 
 def _value(value: float | None, name: str) -> str:
-    return UNKNOWN if value is None else MEASURES[name].form.format(value)
+    return UNKNOWN if value is None else METRICS[name].form.format(value)
 
 
-def score_tables(findings: Findings) -> list[Table]:
+def score_tables(findings: StudyResults) -> list[Table]:
     return [table for table in (main_table(findings), other_table(findings)) if table]
 
 
-def all_tables(findings: Findings) -> list[Table]:
+def all_tables(findings: StudyResults) -> list[Table]:
     return [table for table in (*score_tables(findings), verdict_table(findings)) if table]
 
 
-def _axes(findings: Findings) -> list[str]:
+def _axes(findings: StudyResults) -> list[str]:
     return [axis.title for axis in findings.study.axes] or ["experiment"]
 
 
-def _keys(findings: Findings) -> list[str]:
+def _keys(findings: StudyResults) -> list[str]:
     """For programs: no two axes have the same."""
     return [axis.name for axis in findings.study.axes] or ["experiment"]
 
 
-def _names(findings: Findings, cell: Cell) -> list[str]:
+def _names(findings: StudyResults, cell: ConditionResults) -> list[str]:
     return [printable(label) for label in cell.condition.labels] or [cell.label]
 
 
@@ -169,29 +169,29 @@ def to_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def runs_csv(findings: Findings) -> str:
+def runs_csv(findings: StudyResults) -> str:
     """A line for each run and exam, with all of its measures in full."""
     rows = [
-        (*_names(findings, cell), result.seed, result.run.name, *(result.value(name) for name in MEASURES))
+        (*_names(findings, cell), result.seed, result.run.name, *(result.value(name) for name in METRICS))
         for cell in findings.cells
         for result in cell.results
     ]
-    return to_csv((*_keys(findings), "seed", "run", *MEASURES), rows)
+    return to_csv((*_keys(findings), "seed", "run", *METRICS), rows)
 
 
-def summary_csv(findings: Findings) -> str:
+def summary_csv(findings: StudyResults) -> str:
     """A line for each condition and measure."""
     rows = [
         (*_names(findings, cell), name, s.count, s.mean, s.variance, s.deviation, s.low, s.high)
         for cell in findings.cells
-        for name in MEASURES
+        for name in METRICS
         if (s := cell.summary(name))
     ]
     head = (*_keys(findings), "measure", "runs", "mean", "variance", "deviation", "low", "high")
     return to_csv(head, rows)
 
 
-def as_json(findings: Findings) -> dict[str, Any]:
+def results_to_dict(findings: StudyResults) -> dict[str, Any]:
     study = findings.study
     return {
         "study": study.name,
@@ -215,15 +215,15 @@ def as_json(findings: Findings) -> dict[str, Any]:
     }
 
 
-def _cell_json(findings: Findings, cell: Cell) -> dict[str, Any]:
+def _cell_json(findings: StudyResults, cell: ConditionResults) -> dict[str, Any]:
     return {
         "label": cell.label,
         "options": {axis.name: label for axis, label in zip(findings.study.axes, cell.condition.labels, strict=True)},
         "test": cell.condition.exam.manner.model_dump(),
-        "measures": {name: asdict(summary) for name in MEASURES if (summary := cell.summary(name))},
+        "measures": {name: asdict(summary) for name in METRICS if (summary := cell.summary(name))},
         "runs": [
             {"seed": result.seed, "run": result.run.name}
-            | {name: value for name in MEASURES if (value := result.value(name)) is not None}
+            | {name: value for name in METRICS if (value := result.value(name)) is not None}
             for result in cell.results
         ],
     }
@@ -241,5 +241,5 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def dump_json(findings: Findings) -> str:
-    return json.dumps(as_json(findings), ensure_ascii=False, indent=2)
+def dump_json(findings: StudyResults) -> str:
+    return json.dumps(results_to_dict(findings), ensure_ascii=False, indent=2)

@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from regard import experiments, files
-from regard.config import Experiment
+from regard import files
+from regard.config import loading
+from regard.config.schema import Experiment
 from regard.errors import UserError
-from regard.studies.exams import Exam
+from regard.studies.evaluations import EvaluationSpec
 
 if TYPE_CHECKING:
-    from regard.translator import Translator
+    from regard.inference.translator import Translator
 
 TELL_EVERY = 0.5  # seconds
 STOPPED = 75  # the exit code of a worker that was asked to stop: all is saved to go on from
@@ -35,13 +36,13 @@ STOPPED = 75  # the exit code of a worker that was asked to stop: all is saved t
 class Request:
     path: Path  # of the run
     experiment: Experiment
-    exams: list[Exam]
+    exams: list[EvaluationSpec]
 
     def dump(self) -> str:
         return json.dumps(
             {
                 "path": str(self.path),
-                "experiment": experiments.dump(self.experiment),
+                "experiment": loading.dump_experiment(self.experiment),
                 "exams": [exam.as_json() for exam in self.exams],
             }
         )
@@ -49,10 +50,10 @@ class Request:
     @classmethod
     def parse(cls, text: str) -> Request:
         known = json.loads(text)
-        experiment = experiments.parse(known["experiment"], "the request")
-        return cls(Path(known["path"]), experiment, [Exam.from_json(exam) for exam in known["exams"]])
+        experiment = loading.parse_experiment(known["experiment"], "the request")
+        return cls(Path(known["path"]), experiment, [EvaluationSpec.from_json(exam) for exam in known["exams"]])
 
-    def left(self) -> list[Exam]:
+    def left(self) -> list[EvaluationSpec]:
         """The exams that are still to be sat. With none left, all is done."""
         return [exam for exam in self.exams if not exam.file(self.path).is_file()]
 
@@ -98,55 +99,55 @@ class Reporter:
 
 
 def work(request: Request, reporter: Reporter) -> None:
-    """Train, and sit the exams that are left. `Stopped` is raised if it was asked to stop before the end."""
-    from regard.training import Stopped, train
+    """Train, and sit the exams that are left. `TrainingStopped` is raised if it was asked to stop before the end."""
+    from regard.training import TrainingStopped, train
 
     with own_turn(request.path, reporter):
         if not train(request.experiment, request.path, reporter).finished:
-            raise Stopped
-        sit_all(request, reporter)
+            raise TrainingStopped
+        run_evaluations(request, reporter)
 
 
 @contextmanager
 def own_turn(path: Path, reporter: Reporter) -> Iterator[None]:
     """Another study may be at work on the same run: then this one waits."""
-    from regard.training import Stopped
+    from regard.training import TrainingStopped
 
     while not reporter.wants_to_stop():
-        with files.held(path.with_name(f".{path.name}.lock")) as alone:
+        with files.lock_file(path.with_name(f".{path.name}.lock")) as alone:
             if alone:
                 yield
                 return
         reporter.tell("waiting", 0, None)
         time.sleep(TELL_EVERY)
-    raise Stopped
+    raise TrainingStopped
 
 
-def sit_all(request: Request, reporter: Reporter) -> None:
+def run_evaluations(request: Request, reporter: Reporter) -> None:
     """Each exam that is left. One that this run cannot sit does not stop the others."""
+    from regard.inference.translator import Translator
     from regard.runs import Run
-    from regard.translator import Translator
 
     translator = Translator(Run(request.path))
     errors = []
     left = request.left()
     for number, exam in enumerate(left):
         try:
-            sit(translator, exam, reporter, before=number, after=len(left) - number - 1)
+            run_evaluation(translator, exam, reporter, before=number, after=len(left) - number - 1)
         except UserError as error:
             errors.append(str(error))
     if errors:
         raise UserError("\n".join(errors))
 
 
-def sit(translator: Translator, exam: Exam, reporter: Reporter, before: int, after: int) -> None:
+def run_evaluation(translator: Translator, exam: EvaluationSpec, reporter: Reporter, before: int, after: int) -> None:
     """Translate, score, and keep both with the run. There are exams before and after this one."""
-    from regard.evaluation.scores import Examination, as_json
-    from regard.search import Search
-    from regard.training import Stopped
+    from regard.evaluation.evaluator import Evaluator, evaluation_to_dict
+    from regard.search import SearchOptions
+    from regard.training import TrainingStopped
 
     run, manner = translator.runs[0], exam.manner
-    examination = Examination(translator, manner.split, exam.data)
+    examination = Evaluator(translator, manner.split, exam.data)
     if examination.changed:
         raise UserError(f"{run.path}: the {manner.split} split is not what it was in training; remove this run")
     sentences = len(examination.pairs)
@@ -157,13 +158,13 @@ def sit(translator: Translator, exam: Exam, reporter: Reporter, before: int, aft
         done += count
         reporter.tell("testing", done, (before + 1 + after) * sentences)
         if reporter.wants_to_stop():
-            raise Stopped
+            raise TrainingStopped
 
-    search = Search(beam=manner.beam, length_penalty=manner.length_penalty)
+    search = SearchOptions(beam=manner.beam, length_penalty=manner.length_penalty)
     evaluation, translations = examination.translate(search, advance)
     result = {
         "exam": exam.as_json(),
-        "evaluation": as_json(evaluation),
+        "evaluation": evaluation_to_dict(evaluation),
         "sources": [pair.source for pair in examination.pairs],
         "lengths": [max(0, len(translation.source_tokens) - 1) for translation in translations],  # without the end
         "targets": [[pair.target, *pair.others] for pair in examination.pairs],
@@ -173,24 +174,24 @@ def sit(translator: Translator, exam: Exam, reporter: Reporter, before: int, aft
     path.parent.mkdir(exist_ok=True)
     for leftover in path.parent.glob(f".{path.name}.*"):  # of a process that was killed
         leftover.unlink()
-    files.write(path, json.dumps(result, ensure_ascii=False).encode())
+    files.write_atomic(path, json.dumps(result, ensure_ascii=False).encode())
 
 
-def main() -> None:
+def worker_main() -> None:
     # What a library may print is not for those who read how far we are.
     reporter = Reporter(os.fdopen(os.dup(1), "wb", buffering=0))
     os.dup2(2, 1)
     signal.signal(signal.SIGTERM, reporter.stop)
     request = Request.parse(sys.stdin.read())
-    from regard.training import Stopped
+    from regard.training import TrainingStopped
 
     try:
         work(request, reporter)
-    except Stopped:
+    except TrainingStopped:
         sys.exit(STOPPED)
     except UserError as error:
         sys.exit(str(error))
 
 
 if __name__ == "__main__":
-    main()
+    worker_main()

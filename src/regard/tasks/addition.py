@@ -9,8 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from regard.errors import UserError
+from regard.tasks.base import Pair
 from regard.tasks.generated import Generated
-from regard.tasks.task import Pair
 
 NUMBER = "(0|[1-9][0-9]*)"
 SUM = re.compile(rf"{NUMBER}\+{NUMBER}")

@@ -6,8 +6,8 @@ from random import Random
 from typing import Literal
 
 from regard.errors import UserError
-from regard.tasks.task import Pair
-from regard.tasks.texts import PRINTABLE, TextTask, draw_sentence, split_characters
+from regard.tasks.base import Pair
+from regard.tasks.random_text import PRINTABLE, TextTask, draw_sentence, split_characters
 from regard.text import BEGIN
 
 PROMPTS = {"<U>": str.upper, "<L>": str.lower}

@@ -12,10 +12,10 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from regard.tasks import clauses_lexicon as lexicon
-from regard.tasks.clauses_grammar import Clause, NounPhrase, Phrase, Setting, Tense, sentence
+from regard.tasks.base import Pair, ScoredBy
+from regard.tasks.clauses_grammar import Circumstances, Clause, NounPhrase, Phrase, Tense, sentence
 from regard.tasks.clauses_lexicon import Noun, Pronoun, Verb
 from regard.tasks.generated import Generated
-from regard.tasks.task import Pair, ScoredBy
 from regard.text import Spaced, Tokenizer
 
 
@@ -37,11 +37,11 @@ def draw_verb(random: Random) -> Verb:
     return random.choice(lexicon.SEPARABLE_VERBS if random.random() < 0.5 else lexicon.SIMPLE_VERBS)
 
 
-def draw_setting(random: Random, verb: Verb) -> Setting | None:
+def draw_setting(random: Random, verb: Verb) -> Circumstances | None:
     if not verb.prepositions or random.random() < 0.5:
         return None
     preposition = random.choice(verb.prepositions)
-    return Setting(preposition, draw_noun_phrase(random, preposition.nouns))
+    return Circumstances(preposition, draw_noun_phrase(random, preposition.nouns))
 
 
 def draw_clause(random: Random, verb: Verb, past: bool) -> Clause:
@@ -66,7 +66,7 @@ def draw_clause(random: Random, verb: Verb, past: bool) -> Clause:
     )
 
 
-def draw_sentence(random: Random, length: int) -> Phrase:
+def draw_clauses(random: Random, length: int) -> Phrase:
     """A sentence of `length` clauses. All or none are about the past: `if he sang , i sing` would be odd."""
     past = random.random() < 0.25
     clauses: list[Clause] = []
@@ -106,4 +106,4 @@ class Clauses(Generated):
     )
 
     def generate(self, random: Random) -> Pair:
-        return draw_sentence(random, random.randint(1, self.max_clauses)).pair()
+        return draw_clauses(random, random.randint(1, self.max_clauses)).pair()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.tasks import clauses_lexicon as lexicon
+from regard.tasks.base import Pair
 from regard.tasks.clauses_lexicon import Adjective, Case, Determiner, Gloss, Modal, Noun, Preposition, Pronoun, Verb
-from regard.tasks.task import Pair
 
 Tense = Literal["present", "past"] | Modal
 
@@ -21,17 +21,17 @@ Tense = Literal["present", "past"] | Modal
 # --- Words and the links between them -------------------------------------------------------------------
 
 
-class Link:
+class WordLink:
     """Something that is said in both languages: a German and an English word that share a link are aligned."""
 
 
 @dataclass(frozen=True)
 class Token:
     text: str
-    links: tuple[Link, ...]
+    links: tuple[WordLink, ...]
 
 
-def tokens(text: str, *links: Link) -> tuple[Token, ...]:
+def tokens(text: str, *links: WordLink) -> tuple[Token, ...]:
     return tuple(Token(word, links) for word in text.split())
 
 
@@ -60,7 +60,7 @@ def gloss(*words: tuple[str, str]) -> Phrase:
     """Piece by piece: what stands in one piece is aligned."""
     phrase = Phrase()
     for german, english in words:
-        link = Link()
+        link = WordLink()
         phrase += Phrase(tokens(german, link), tokens(english, link))
     return phrase
 
@@ -80,9 +80,9 @@ class NounPhrase:
         """Which of a verb's three forms goes with it as a subject."""
         return 2 if self.plural else 1
 
-    def phrase(self, case: Case, negation: Link | None = None) -> Phrase:
+    def phrase(self, case: Case, negation: WordLink | None = None) -> Phrase:
         """In both languages; after a `negation`, `ein` turns into `kein`, which then says `not` as well as `a`."""
-        determiner, links = self.determiner, [Link()]
+        determiner, links = self.determiner, [WordLink()]
         if negation and determiner is lexicon.A:
             determiner, links = lexicon.NOT_A, [*links, negation]
         column = 3 if self.plural else ("der", "die", "das").index(self.noun.article)
@@ -102,7 +102,7 @@ class NounPhrase:
 
 
 @dataclass(frozen=True)
-class Setting:
+class Circumstances:
     """Where something happens, or with whom."""
 
     preposition: Preposition
@@ -127,7 +127,7 @@ class Clause:
     verb: Verb
     tense: Tense = "present"
     object: NounPhrase | None = None
-    setting: Setting | None = None
+    setting: Circumstances | None = None
     time: Gloss = ()
     time_first: bool = False  # `heute liest er` rather than `er liest heute`
     frequency: tuple[str, str] | None = None
@@ -143,7 +143,7 @@ class Parts:
 
     def __init__(self, clause: Clause) -> None:
         self.clause = clause
-        self.finite, self.content, self.negation = Link(), Link(), Link()
+        self.finite, self.content, self.negation = WordLink(), WordLink(), WordLink()
         self.subject = self._subject()
         self.object = self._object()
         self.setting = clause.setting.phrase() if clause.setting else Phrase()

@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from regard.tasks.task import Pair
-from regard.tasks.texts import Length, TextTask, split_characters
+from regard.tasks.base import Pair
+from regard.tasks.random_text import Length, TextTask, split_characters
 
 
 class StringTask(TextTask):

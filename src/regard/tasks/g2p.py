@@ -10,9 +10,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from regard.corpora.reading import read_lines
+from regard.corpora.parallel_text import read_lines
 from regard.errors import UserError
-from regard.tasks.task import Pair, ScoredBy, Split, Task
+from regard.tasks.base import Pair, ScoredBy, Split, Task
 from regard.text import Spaced, Tokenizer
 
 

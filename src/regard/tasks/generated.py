@@ -9,7 +9,7 @@ from random import Random
 from pydantic import Field
 
 from regard.errors import UserError
-from regard.tasks.task import SPLITS, Pair, Split, Task
+from regard.tasks.base import SPLITS, Pair, Split, Task
 
 # How often in a row a task may repeat itself before we conclude that it has nothing new to say.
 PATIENCE = 1000

@@ -11,8 +11,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from regard.settings import Section, impossible
-from regard.tasks.task import Notation, Pair, Read
+from regard.config.base import Section, invalid_combination
+from regard.tasks.base import Pair, Read, Tokenization
 from regard.text import Characters, Tokenizer, Vocabulary, Words
 from regard.text.subwords import Subwords
 
@@ -21,7 +21,7 @@ MOST_CHARACTERS = 30_000_000  # in all of them, about
 SIDES = ("source", "target")
 
 
-class RegularisationSection(Section):
+class SubwordRegularizationSection(Section):
     """Subword regularisation: every time a text is read, it is split in one of its `best` likeliest ways."""
 
     best: int = Field(1, ge=1, le=512)  # 1: always the same way
@@ -38,12 +38,12 @@ class TextSection(Section):
     lowercase: bool = False
     algorithm: Literal["unigram", "bpe"] = "unigram"  # of subwords
     coverage: float = Field(0.9995, ge=0.98, le=1)  # of subwords: rarer characters are unknown
-    regularisation: RegularisationSection = RegularisationSection()
+    regularisation: SubwordRegularizationSection = SubwordRegularizationSection()
 
     @model_validator(mode="after")
     def _regularisation_needs_unigram(self) -> Self:
         if self.regularisation.best > 1 and (self.unit, self.algorithm) != ("subwords", "unigram"):
-            raise impossible(
+            raise invalid_combination(
                 "regularisation.best",
                 f"{self.regularisation.best} ways to split a text are known to unigram subwords only; "
                 "set unit: subwords and algorithm: unigram, or best: 1",
@@ -51,7 +51,7 @@ class TextSection(Section):
         return self
 
 
-class LearnedNotation(Notation):
+class LearnedTokenization(Tokenization):
     """Texts as characters, words or subwords; what was never seen is `<unknown>`."""
 
     is_open: ClassVar[bool] = True
@@ -61,7 +61,7 @@ class LearnedNotation(Notation):
         self.source, self.target = source, target
 
     @classmethod
-    def learn(cls, settings: TextSection, pairs: Iterable[Pair]) -> LearnedNotation:
+    def learn(cls, settings: TextSection, pairs: Iterable[Pair]) -> LearnedTokenization:
         if settings.unit in TOKENIZERS:
             return cls(settings, TOKENIZERS[settings.unit], TOKENIZERS[settings.unit])
         if settings.joint:
@@ -70,7 +70,7 @@ class LearnedNotation(Notation):
         return cls(settings, *(_learn_subwords(settings, pairs, (side,)) for side in SIDES))
 
     @classmethod
-    def restored(cls, settings: TextSection, read: Read) -> LearnedNotation:
+    def restored(cls, settings: TextSection, read: Read) -> LearnedTokenization:
         if settings.unit in TOKENIZERS:
             return cls(settings, TOKENIZERS[settings.unit], TOKENIZERS[settings.unit])
         models: dict[str, Subwords] = {name: read(name, Subwords) for name in _model_names(settings)}

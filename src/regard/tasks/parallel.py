@@ -9,12 +9,12 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from regard.corpora import catalogue
-from regard.corpora.reading import TABLES, read_pairs
+from regard.config.base import invalid_combination
+from regard.corpora import datasets
+from regard.corpora.parallel_text import TSV_SUFFIXES, read_pairs
 from regard.errors import UserError
-from regard.settings import impossible
-from regard.tasks.learned import LearnedNotation, TextSection
-from regard.tasks.task import SPLITS, Notation, Pair, Read, ScoredBy, Split, Task
+from regard.tasks.base import SPLITS, Pair, Read, ScoredBy, Split, Task, Tokenization
+from regard.tasks.learned import LearnedTokenization, TextSection
 
 
 class PairsInFiles:
@@ -41,7 +41,7 @@ class Parallel(Task):
     @model_validator(mode="after")
     def _languages_differ(self) -> Self:
         if self.source == self.target:
-            raise impossible("target", f"'{self.target}' is the source as well; a model would learn to copy")
+            raise invalid_combination("target", f"'{self.target}' is the source as well; a model would learn to copy")
         return self
 
     @abstractmethod
@@ -70,11 +70,11 @@ class Parallel(Task):
     def has_real_test(self) -> bool:
         return self.files_of("test") is not None
 
-    def learn(self, pairs: Iterable[Pair]) -> Notation:
-        return LearnedNotation.learn(self.text, pairs)
+    def learn(self, pairs: Iterable[Pair]) -> Tokenization:
+        return LearnedTokenization.learn(self.text, pairs)
 
-    def learned(self, read: Read) -> Notation:
-        return LearnedNotation.restored(self.text, read)
+    def learned(self, read: Read) -> Tokenization:
+        return LearnedTokenization.restored(self.text, read)
 
 
 class Files(Parallel):
@@ -95,7 +95,7 @@ class Files(Parallel):
         name: str | None = getattr(self, split)
         if name is None:
             return None
-        if name.endswith(TABLES):
+        if name.endswith(TSV_SUFFIXES):
             return self._existing(split, name), None
         return self._existing(split, f"{name}.{self.source}"), self._existing(split, f"{name}.{self.target}")
 
@@ -122,5 +122,5 @@ class Multi30k(Parallel):
     FILES: ClassVar[dict[Split, str]] = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 
     def files_of(self, split: Split) -> tuple[Path, Path | None]:
-        folder = catalogue.folder("multi30k")
+        folder = datasets.dataset_folder("multi30k")
         return folder / f"{self.FILES[split]}.{self.source}", folder / f"{self.FILES[split]}.{self.target}"

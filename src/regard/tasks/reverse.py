@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Literal
 
+from regard.tasks.base import Pair
 from regard.tasks.copy import StringTask
-from regard.tasks.task import Pair
 
 
 class Reverse(StringTask):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Literal
 
-from regard.tasks.task import Pair
-from regard.tasks.texts import PRINTABLE, TextTask, draw_sentence, split_characters
+from regard.tasks.base import Pair
+from regard.tasks.random_text import PRINTABLE, TextTask, draw_sentence, split_characters
 
 BLANK = "<blank>"
 

@@ -1,7 +1,7 @@
 """Training: the loop, its schedules, and the state to go on from."""
 
-from regard.training.loop import Observer, train
-from regard.training.material import Stopped
-from regard.training.progress import Progress
+from regard.training.checkpoints import TrainingProgress
+from regard.training.encoded_splits import TrainingStopped
+from regard.training.trainer import TrainingObserver, train
 
-__all__ = ["Observer", "Progress", "Stopped", "train"]
+__all__ = ["TrainingObserver", "TrainingProgress", "TrainingStopped", "train"]

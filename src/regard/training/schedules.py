@@ -9,11 +9,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.config import RateSection, TeacherForcingSection
+from regard.config.schema import RateSection, TeacherForcingSection
 
 
 @dataclass(frozen=True)
-class Moment:
+class ScheduleStep:
     """Where training stands, as far as a learning rate cares."""
 
     step: int  # counted from 1
@@ -29,29 +29,29 @@ class Moment:
 
 def learning_rate(settings: RateSection, step: int, steps: int, validation_losses: Sequence[float] = ()) -> float:
     """The rate of a step, counted from 0, of so many `steps`."""
-    rate, usual_warmup = RATES[settings.kind]
+    rate, usual_warmup = LEARNING_RATES[settings.kind]
     share = usual_warmup if settings.warmup is None else settings.warmup
-    moment = Moment(step + 1, steps, max(1, round(share * steps)), validation_losses)
+    moment = ScheduleStep(step + 1, steps, max(1, round(share * steps)), validation_losses)
     return settings.peak * rate(settings, moment)
 
 
-def _constant(settings: RateSection, now: Moment) -> float:
+def _constant(settings: RateSection, now: ScheduleStep) -> float:
     return now.rising
 
 
-def _one_cycle(settings: RateSection, now: Moment) -> float:
+def _one_cycle(settings: RateSection, now: ScheduleStep) -> float:
     """Rises to its peak, then falls to nothing along half a cosine."""
     if now.step <= now.warmup:
         return now.rising
     return 0.5 * (1 + math.cos(math.pi * (now.step - now.warmup) / (now.steps - now.warmup + 1)))
 
 
-def _inverse_square_root(settings: RateSection, now: Moment) -> float:
+def _inverse_square_root(settings: RateSection, now: ScheduleStep) -> float:
     """Rises to its peak, then falls as 1/√step."""
     return min(now.rising, math.sqrt(now.warmup / now.step))
 
 
-def _plateau(settings: RateSection, now: Moment) -> float:
+def _plateau(settings: RateSection, now: ScheduleStep) -> float:
     """Is cut by `factor` whenever `patience` validations in a row have brought no better loss."""
     best, waited, cuts = math.inf, 0, 0
     for loss in now.losses:
@@ -62,7 +62,7 @@ def _plateau(settings: RateSection, now: Moment) -> float:
 
 
 # Each with the share of steps for which it warms up, unless the settings say otherwise.
-RATES = {
+LEARNING_RATES = {
     "constant": (_constant, 0.0),
     "one-cycle": (_one_cycle, 0.2),
     "inverse-square-root": (_inverse_square_root, 0.2),
@@ -74,7 +74,7 @@ def teacher_forcing(settings: TeacherForcingSection, epoch: int) -> float:
     """How often the decoder reads the true token in an epoch, counted from 0: a share from 0 to 1."""
     if settings.kind == "constant":
         return settings.ratio
-    falling = FALLS[settings.kind](settings, epoch)  # from 1 towards 0
+    falling = TEACHER_FORCING_DECAYS[settings.kind](settings, epoch)  # from 1 towards 0
     return settings.floor + (settings.ratio - settings.floor) * falling
 
 
@@ -97,7 +97,7 @@ def _inverse_sigmoid(settings: TeacherForcingSection, epoch: int) -> float:
     return (k + 1) / (k + math.exp(min(epoch / k, 700.0)))
 
 
-FALLS = {
+TEACHER_FORCING_DECAYS = {
     "stepped": _stepped,
     "linear": _linear,
     "exponential": _exponential,

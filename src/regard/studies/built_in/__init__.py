@@ -7,18 +7,22 @@ from importlib.resources import files
 from regard.errors import UserError, suggest
 
 
-def names() -> list[str]:
+def study_names() -> list[str]:
     return sorted(file.name.removesuffix(".yaml") for file in files(__name__).iterdir() if file.name.endswith(".yaml"))
 
 
-def read(name: str) -> str:
-    if name not in names():
-        raise UserError(f"there is no study {name!r}; {suggest(name, names())}; 'regard study list' tells of each")
+def read_study(name: str) -> str:
+    if name not in study_names():
+        raise UserError(
+            f"there is no study {name!r}; {suggest(name, study_names())}; 'regard study list' tells of each"
+        )
     return files(__name__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
 
 
-def question(name: str) -> str:
+def study_question(name: str) -> str:
     """What it asks."""
-    from regard.studies.reading import parse
+    from regard.studies.parsing import parse_study
 
-    return next((leaf.value for leaf in parse(read(name), f"study {name}") if leaf.path == ("question",)), "")
+    return next(
+        (leaf.value for leaf in parse_study(read_study(name), f"study {name}") if leaf.path == ("question",)), ""
+    )

@@ -1,0 +1,153 @@
+"""The report of `regard data check`, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from regard.cli.progress import Counter
+from regard.cli.tables import aligned
+from regard.corpora.parallel_text import TSV_SUFFIXES
+from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.corpora.check_report import CorpusReport, Lengths, Lines, Overlap, ProblemLines, SideReport
+
+
+def print_check(source: Path, target: Path | None, test: tuple[Path, Path | None] | None, as_json: bool) -> None:
+    """Print what is in the files, all of it; then say that it will not do, if training would refuse it."""
+    from regard.corpora.check import check_parallel_text
+
+    for option, path, partner in (("target", source, target), ("test-target", *(test or (source, source)))):
+        if partner is None and not path.name.endswith(TSV_SUFFIXES):
+            raise UserError(f"{path}: give its translations with --{option}, or a .tsv file with both")
+    with Counter(total=None) as counter:
+        report = check_parallel_text(source, target, test, counter.advance)
+    names = _names(source, target)
+    print(json.dumps(asdict(report), ensure_ascii=False) if as_json else _as_text(report, names))
+    if not report.ready:
+        raise UserError(f"{names}: not ready for training: {_refused(report)}")
+
+
+def _names(source: Path, target: Path | None) -> str:
+    return f"{source}, {target}" if target else str(source)
+
+
+def _as_text(report: CorpusReport, names: str) -> str:
+    """Only what there is something to say about: a section without content is left out."""
+    sections = [
+        f"{names}: {_many(report.pairs, 'pair')}",
+        _lengths(report) if report.sound_pairs else "",
+        _words(report) if report.sound_pairs else "",
+        _findings(report),
+        _test(report, report.test) if report.test else "",
+        _handled("", report.handled),
+        _handled(" the test", report.test.handled) if report.test else "",
+        "\n".join(_problems(report)),
+        _verdict(report),
+    ]
+    return "\n\n".join(section for section in sections if section)
+
+
+def _lengths(report: CorpusReport) -> str:
+    table = [["length", "mean", "median", "95 %", "99 %", "longest", "in line"]]
+    for name, side in (("source", report.source), ("target", report.target)):
+        table += [_length_row(f"{name}, words", side.words), _length_row(f"{name}, characters", side.characters)]
+    return aligned(table)
+
+
+def _length_row(name: str, lengths: Lengths) -> list[str]:
+    numbers = (lengths.median, lengths.percent_95, lengths.percent_99, lengths.longest)
+    return [name, f"{lengths.mean:,.1f}", *(f"{number:,}" for number in numbers), str(lengths.longest_line)]
+
+
+def _words(report: CorpusReport) -> str:
+    """The two vocabularies side by side; how much the most frequent words cover helps to choose a size."""
+    sides = (report.source, report.target)
+    sizes = sorted(set(report.source.coverage) | set(report.target.coverage))
+    table = [["words", "running", "different", "once only", *(f"top {size:,}" for size in sizes)]]
+    for name, side in zip(("source", "target"), sides, strict=True):
+        more = "" if side.all_words_counted else "≥ "
+        counts = [f"{more}{count:,}" for count in (side.different_words, side.words_occurring_once)]
+        table.append([name, f"{side.running_words:,}", *counts, *(_share(side, size) for size in sizes)])
+    return aligned(table)
+
+
+def _share(side: SideReport, size: int) -> str:
+    return f"{side.coverage[size]:.1%}" if size in side.coverage else "100.0%"
+
+
+def _findings(report: CorpusReport) -> str:
+    ratio = f"target unusually long or short (usual: {report.usual_ratio:.2f} × source)"
+    return _listed(
+        {
+            ratio: report.unusual_ratio,
+            "source and target the same": report.copies,
+            "pair again": report.same_pairs,
+            "source again, with another target": report.same_sources,
+        }
+    )
+
+
+def _test(report: CorpusReport, test: Overlap) -> str:
+    more = "" if report.source.all_words_counted and report.target.all_words_counted else "at least "
+    known = f"{test.known_source_words:.1%} of source words and {test.known_target_words:.1%} of target words"
+    shared = _listed({"pair is in training": test.same_pairs, "source is in training": test.same_sources})
+    return "\n".join(filter(None, [f"test: {_many(test.pairs, 'pair')}; training knows {more}{known}", shared]))
+
+
+def _listed(findings: dict[str, Lines]) -> str:
+    """A line for each that was found at all: how many, what, and where first."""
+    found = {name: lines for name, lines in findings.items() if lines.count}
+    width = max((len(f"{lines.count:,}") for lines in found.values()), default=0)
+    return "\n".join(f"{lines.count:{width},}  {name}: {_places(lines)}" for name, lines in found.items())
+
+
+def _places(lines: Lines) -> str:
+    places = [str(line) for line in lines.first]
+    if lines.same_as:
+        places = [f"{line} (as {same})" for line, same in zip(places, lines.same_as, strict=True)]
+    more = ", …" if lines.count > len(places) else ""
+    return f"line{'s' * (lines.count > 1)} {', '.join(places)}{more}"
+
+
+def _problems(report: CorpusReport) -> Iterator[str]:
+    for found in report.problems + (report.test.problems if report.test else ()):
+        yield f"refused: {_counted((found,))}"
+        yield from (f"  {place}" for place in found.first)
+        if found.count > len(found.first):
+            yield "  …"
+
+
+def _handled(what: str, found: tuple[ProblemLines, ...]) -> str:
+    return f"handled while reading{what}: {_counted(found)}" if found else ""
+
+
+def _verdict(report: CorpusReport) -> str:
+    if report.ready:
+        return "Ready for training."
+    advice = "put this right"
+    if report.ready_with_skip:
+        advice += ", or leave these pairs out of training with data.skip: true"
+    return f"Not ready, training would refuse it: {_refused(report)}. To do: {advice}."
+
+
+def _refused(report: CorpusReport) -> str:
+    """In a few words, however much it is."""
+    in_test = _refusal(report.test) if report.test else ""
+    return "; ".join(filter(None, [_refusal(report), f"in the test: {in_test}" if in_test else ""]))
+
+
+def _refusal(checked: CorpusReport | Overlap) -> str:
+    return _counted(checked.problems) or ("" if checked.sound_pairs else "no pair of texts is in there")
+
+
+def _counted(found: tuple[ProblemLines, ...]) -> str:
+    return ", ".join(f"{one.kind} ({one.count:,})" for one in found)
+
+
+def _many(count: int, name: str) -> str:
+    return f"{count:,} {name}{'s' * (count != 1)}"

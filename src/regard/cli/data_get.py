@@ -1,0 +1,100 @@
+"""`regard data get`: a data set is brought here, and what came from where is told."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Self
+
+from regard.cli.progress import PLAIN_EVERY, time_left
+from regard.corpora import datasets, fetch
+from regard.corpora.datasets import DataFile
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+CHECKSUM_SHOWN = 12  # characters: enough to compare by eye
+
+
+def print_get(name: str, origin: str | None) -> None:
+    dataset = datasets.find_dataset(name)
+    print(f"{dataset.name}: {dataset.description}")
+    print(f"terms of use: {dataset.terms}", flush=True)  # before the first byte arrives
+    width = max(len(file.name) for file in dataset.files)
+    with GetObserver(width) as observer:
+        folder = fetch.download_dataset(dataset, origin, observer)
+    for reason in observer.failures:  # if it had not worked out, the error would have told them
+        print(f"tried before: {reason}", file=sys.stderr)
+    print(f"all files are in {folder}")
+
+
+class GetObserver:
+    """A line for each file that is here; on the way, a bar on a terminal and plain lines elsewhere."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.address = ""
+        self.failures: list[str] = []
+        self.bar = bytes_bar() if sys.stderr.isatty() else None
+        self.task = self.bar.add_task("") if self.bar else None  # replaced by one for each download
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar:
+            self.bar.stop()
+
+    def present(self, file: DataFile) -> None:
+        self.tell(f"{self.row(file)}  was here already")
+
+    def kept(self, file: DataFile, origin: str) -> None:
+        self.tell(f"{self.row(file)}  from {origin}")
+
+    def failed(self, reason: str) -> None:
+        self.failures.append(reason)
+
+    def received(self, address: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if address != self.address:
+            self.address, self.first_byte = address, done
+            self.began_at = self.told_at = now
+            if self.bar and self.task is not None:
+                self.bar.remove_task(self.task)
+                self.task = self.bar.add_task(address.rpartition("/")[2], total=total)
+                self.bar.start()
+        if self.bar and self.task is not None:
+            self.bar.update(self.task, completed=done)
+        elif now - self.told_at >= PLAIN_EVERY:
+            self.told_at = now
+            rate = (done - self.first_byte) / (now - self.began_at)
+            print(f"{address}  {amount(done, total, rate)}", file=sys.stderr, flush=True)
+
+    def row(self, file: DataFile) -> str:
+        return f"{file.name:{self.width}}  {file.lines:>7,} lines  sha256 {file.sha256[:CHECKSUM_SHOWN]}…"
+
+    def tell(self, line: str) -> None:
+        if self.bar:
+            self.bar.stop()  # or else the line would end up within the bar; the next download starts it again
+        print(line, flush=True)
+
+
+def amount(done: int, total: int | None, rate: float) -> str:
+    of_total = f"/{total:,}" if total is not None else ""
+    left = time_left(total - done, rate) if total is not None else ""
+    return f"{done:,}{of_total} bytes  {rate:,.0f} bytes/s{left}"
+
+
+def bytes_bar() -> Bar:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=Console(stderr=True),
+        redirect_stdout=False,  # what came from where goes where the user has sent it
+        transient=True,
+    )

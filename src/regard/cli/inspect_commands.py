@@ -1,0 +1,148 @@
+"""The commands that look into a trained model: what it computes, and what of that means something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli import options
+from regard.cli.report_output import check_output_path, print_report
+
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text to look into.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="A run directory, or several side by side.")]
+Split = Annotated[options.SplitName, typer.Option(help="Which sentences.")]
+
+
+def explain(
+    run: options.Run,
+    text: Text,
+    beam: options.Width = 1,
+    length_penalty: options.LengthPenalty = None,
+    layer: Annotated[int | None, typer.Option(help="Only this layer's attention, from 1.")] = None,
+    head: Annotated[int | None, typer.Option(help="Only this head's attention, from 1.")] = None,
+    out: options.Out = None,
+    as_json: options.WholeJson = False,
+) -> None:
+    """Go through one translation step by step: scores, weights, context, the likeliest next tokens."""
+    paths = check_output_path(out)
+    from regard.cli.loading import load_for
+    from regard.laboratory import explanation
+    from regard.search import SearchOptions
+
+    numbers = {name: number for name, number in (("layer", layer), ("head", head)) if number is not None}
+    search = SearchOptions(beam=beam, length_penalty=length_penalty)
+    print_report(explanation.explanation_report(load_for(run, text), text, search, numbers), paths, as_json)
+
+
+def trace(run: options.Run, text: Text, out: options.Out = None, as_json: options.WholeJson = False) -> None:
+    """List every tensor of one translation with its shape: what changes from step to step, and what never does."""
+    paths = check_output_path(out)
+    from regard.cli.loading import load_for
+    from regard.laboratory import tensor_trace
+
+    print_report(tensor_trace.trace_report(load_for(run, text), text), paths, as_json)
+
+
+def gradients(
+    runs: Runs,
+    split: Split = options.SplitName.test,
+    limit: options.Limit = 500,
+    from_end: Annotated[bool, typer.Option("--from-end", help="Count positions from the source's end.")] = False,
+    untrained: Annotated[
+        bool, typer.Option("--untrained", help="With the weights before training, drawn from the run's seed.")
+    ] = False,
+    out: options.Out = None,
+    as_json: options.WholeJson = False,
+) -> None:
+    """Measure how much gradient reaches each source position, through the bottleneck and through attention."""
+    paths = check_output_path(out)
+    from regard.cli.loading import load_translator
+    from regard.cli.progress import Counter
+    from regard.laboratory import gradients as measured
+
+    translators = [load_translator(run) for run in runs]
+    with Counter(None, shown=not as_json) as counter:
+        report = measured.gradient_report(
+            translators,
+            split.value,
+            limit,
+            from_end=from_end,
+            untrained=untrained,
+            expect=counter.expect,
+            advance=counter.advance,
+        )
+    print_report(report, paths, as_json)
+
+
+def probe(
+    run: options.Run,
+    limit: options.Limit = 4000,
+    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn by chance: shuffled labels, states.")] = 1,
+    out: options.Out = None,
+    as_json: options.WholeJson = False,
+) -> None:
+    """Train linear probes: what can be read from the states of encoder, bottleneck and decoder."""
+    paths = check_output_path(out)
+    from regard.cli.loading import load_translator
+    from regard.cli.progress import Counter
+    from regard.laboratory import probe_report
+
+    with Counter(None, shown=not as_json, what="probes") as counter:
+        report = probe_report.probe_report(load_translator(run), limit, seed, counter.expect, counter.advance)
+    print_report(report, paths, as_json)
+
+
+def align(
+    run: options.Run,
+    gold: Annotated[
+        Path | None, typer.Option(help="True alignments, a line for each sentence, in Moses's format: 0-0 1-2.")
+    ] = None,
+    split: Split = options.SplitName.test,
+    limit: options.Limit = None,
+    sentence: Annotated[int | None, typer.Option(help="Which to draw, from 1 (default: a telling one).")] = None,
+    out: options.Out = None,
+    as_json: options.WholeJson = False,
+) -> None:
+    """Hold attention against true alignments; without them, tell how it moves along the source."""
+    paths = check_output_path(out)
+    from regard.cli.loading import load_translator
+    from regard.cli.progress import Counter
+    from regard.laboratory import alignment
+
+    with Counter(None, shown=not as_json) as counter:
+        report = alignment.alignment_report(
+            load_translator(run), split.value, limit, gold, sentence, counter.expect, counter.advance
+        )
+    print_report(report, paths, as_json)
+
+
+def faithful(
+    run: options.Run,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="The text to look into (default: those of a split).")
+    ] = None,
+    split: Split = options.SplitName.test,
+    limit: options.Limit = 100,
+    out: options.Out = None,
+    as_json: options.WholeJson = False,
+) -> None:
+    """Hold attention against occlusion and gradient × input: does it explain the output?"""
+    paths = check_output_path(out)
+    from regard.cli.loading import load_for, load_translator
+    from regard.cli.progress import Counter
+    from regard.laboratory import faithfulness
+
+    if text is None:
+        with Counter(None, shown=not as_json) as counter:
+            report = faithfulness.faithfulness_report_on_split(
+                load_translator(run), split.value, limit, counter.expect, counter.advance
+            )
+    else:
+        with Counter(None, shown=not as_json, what="tokens") as counter:
+            report = faithfulness.faithfulness_report(load_for(run, text), text, counter.expect, counter.advance)
+    print_report(report, paths, as_json)
+
+
+COMMANDS = (explain, trace, gradients, probe, align, faithful)

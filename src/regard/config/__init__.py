@@ -1,0 +1,1 @@
+"""Experiments as typed settings: sections, YAML with line numbers, overrides, recipes."""

@@ -1,0 +1,125 @@
+"""YAML files that people write by hand: every key with its value and its line, so that a mistake has a place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from reprlib import repr as in_short
+from typing import Any
+
+import yaml
+
+from regard.errors import UserError
+
+
+class YamlLoader(yaml.SafeLoader):
+    """YAML without objects, and with numbers such as 1e-3, which YAML 1.1 takes for a text."""
+
+    def construct_int(self, node: yaml.ScalarNode) -> int:
+        number = self.construct_yaml_int(node)
+        str(number)  # a ValueError if it has thousands of digits, which no message could tell
+        return number
+
+
+class YamlDumper(yaml.SafeDumper):
+    """Writes so that `YamlLoader` reads the same: a text `1e-3` has quotation marks, and there are no aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        # In other marks, this end of a line would be read as a space.
+        return self.represent_scalar("tag:yaml.org,2002:str", data, '"' if "\x85" in data else None)
+
+
+YamlLoader.add_constructor("tag:yaml.org,2002:int", YamlLoader.construct_int)
+YamlDumper.add_representer(str, YamlDumper.represent_str)
+for each in (YamlLoader, YamlDumper):
+    each.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+    )
+
+
+@dataclass(frozen=True)
+class YamlLeaf:
+    """A key that has no keys below it."""
+
+    path: tuple[str, ...]
+    value: Any
+    origin: str  # the file and the line …
+    folder: Path = Path()  # … and where that lies
+
+
+def read_text_file(path: Path) -> str | None:
+    """The text of a file; None if there is no such file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise UserError(f"{path}, line {line}: this is not UTF-8 text; it should be a YAML file") from None
+    except (FileNotFoundError, ValueError):  # a name with a NUL in it is a ValueError
+        return None
+    except OSError as error:
+        raise UserError(f"{in_short(str(path))}: cannot be read: {error.strerror}") from None
+
+
+def parse_leaves(text: str, where: str, right: str) -> Iterator[YamlLeaf]:
+    """Every leaf of a document, in order; `right` says what should stand where there are no keys at all."""
+    node = _compose(text, where)
+    if node is not None:
+        yield from _walk(node, where, right, ())
+
+
+def parse_value(text: str, where: str) -> Any:
+    """A single value, as it stands on the command line."""
+    node = _compose(text, where)
+    return None if node is None else _construct(node, where)
+
+
+def _compose(text: str, where: str) -> yaml.Node | None:
+    try:
+        for event in yaml.parse(text, Loader=YamlLoader):
+            if isinstance(event, yaml.AliasEvent) and event.start_mark:
+                # A few lines of them can stand for gigabytes.
+                line = event.start_mark.line + 1
+                raise UserError(f"{where}, line {line}: this has no aliases (*{event.anchor}); write it out")
+        return yaml.compose(text, Loader=YamlLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UserError(f"{where}, line {line}: this is not YAML: {error.problem}") from None
+    except yaml.reader.ReaderError as error:
+        line = text[: error.position].count("\n") + 1
+        raise UserError(f"{where}, line {line}: this is not YAML: {error.reason}") from None
+    except RecursionError:
+        raise UserError(f"{where}: this is nested too deeply") from None
+
+
+def _walk(node: yaml.Node, where: str, right: str, path: tuple[str, ...]) -> Iterator[YamlLeaf]:
+    if not isinstance(node, yaml.MappingNode) or node.tag != "tag:yaml.org,2002:map":
+        raise UserError(f"{where}, line {node.start_mark.line + 1}: {right}")
+    seen = set()
+    for key_node, value_node in node.value:
+        origin = f"{where}, line {key_node.start_mark.line + 1}"
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise UserError(f"{origin}: a key should be a word")
+        key = (*path, key_node.value)
+        if key in seen:
+            raise UserError(f"{origin}: {'.'.join(key)}: this key stands twice")
+        seen.add(key)
+        if isinstance(value_node, yaml.MappingNode) and value_node.value:
+            yield from _walk(value_node, where, right, key)
+        else:
+            yield YamlLeaf(key, _construct(value_node, where), origin)
+
+
+def _construct(node: yaml.Node, where: str) -> Any:
+    loader = YamlLoader("")
+    try:
+        return loader.construct_object(node, deep=True)
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        line = node.start_mark.line + 1
+        raise UserError(f"{where}, line {line}: this value cannot be read") from None
+    finally:
+        loader.dispose()

@@ -1,0 +1,1 @@
+"""Pictures made with matplotlib: attention maps, beam trees, learning curves, comparisons."""

@@ -1,0 +1,273 @@
+"""Attention as a picture: which source token each produced token looked at.
+
+Shapes: weights [..., output, source]; the leading axes, such as layer and head, become small multiples.
+Lengths are in inches and sizes of type in points, 72 to the inch, as matplotlib has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from numpy.typing import ArrayLike, NDArray
+
+from regard.plotting.figures import ems, literal, say
+from regard.plotting.learning_curves import BLACK, SKY
+from regard.plotting.panels import truncate
+from regard.text.word_boundaries import token_labels, visible, word_spans, word_starts
+
+COLOURS = "inferno"  # black to bright in even steps, also in grey print and to colour-blind eyes
+LONGEST_LABEL = 16  # characters
+SHORTEST_TITLE = 40  # characters that a title has room for, however small the map
+LARGEST_CELL = 0.36
+SMALLEST_CELL = 0.1  # below this its label could not be read, so only some are labelled
+USUAL_SIDE = 10.0  # cells shrink to keep the maps this wide and high ...
+LARGEST_SIDE = 24.0  # ... and, from the smallest cell on, the maps grow up to this
+
+
+def draw_attention_map(
+    weights: ArrayLike,
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    title: str | None = None,
+    axes: Sequence[str] = (),
+    starts: Sequence[bool] | None = None,
+    source_starts: Sequence[bool] | None = None,
+    names: Sequence[str] = (),
+    links: Collection[tuple[int, int]] = (),
+    measure: str = "attention weight",
+) -> Figure:
+    """A map of `weights` [output, source]: source tokens are columns, produced tokens rows, brighter is more.
+
+    `axes` names the leading axes of `weights`: with ("head",) or ("layer", "head") there is one map for each,
+    a layer being a row of maps. A single leading axis is broken into rows of four.
+
+    `starts` and `source_starts` say which tokens begin a word, where words are cut into pieces: there are lines between
+    words, and the pieces of one word stand under one bracket.
+
+    `names` are those of the maps, in place of "head 1", "head 2" and so on, where there are several of another kind.
+    `links`, (output, source) from 0, are ringed: where one should look. `measure` is what the colours stand for.
+    """
+    axes = axes or ("map",) * bool(names)
+    maps = _check(weights, len(source_tokens), len(target_tokens), axes)
+    if not len(source_tokens) or not len(target_tokens):
+        return say("nothing was read" if len(target_tokens) else "nothing was produced", title)
+    source, target = piece_labels(source_tokens, source_starts), piece_labels(target_tokens, starts)
+    source_words = word_spans(word_starts(source_tokens, source_starts), len(source))
+    words = word_spans(word_starts(target_tokens, starts), len(target))
+    sheet = MapLayout.fit(source, target, maps.shape[:-2])
+    figure = Figure(figsize=(sheet.width, sheet.height))
+    for number, index in enumerate(np.ndindex(maps.shape[:-2])):
+        row, column = divmod(number, sheet.columns)
+        panel = figure.add_axes(sheet.place(row, column))
+        image = _draw_cells(panel, maps[index])
+        _part_words(panel, words, source_words)
+        _label_source(panel, source if row == 0 else [], sheet)
+        _label_target(panel, target if column == 0 else [], sheet)
+        _join_pieces(panel, words if column == 0 else [], source_words if row == 0 else [], sheet)
+        _ring(panel, links, sheet)
+        name = names[number] if names else " · ".join(f"{axis} {i + 1}" for axis, i in zip(axes, index, strict=True))
+        name_size = min(sheet.caption, 72 * sheet.map_width / max(ems(name), 1))
+        panel.set_title(name, y=0, pad=-5, va="top", fontsize=name_size, **literal())
+    _add_colour_bar(figure, image, sheet, measure)
+    if title:
+        size = sheet.caption * 1.25
+        room = max(SHORTEST_TITLE, int(72 * sheet.width / (0.65 * size)))  # characters
+        figure.text(*sheet.title_place(), truncate(title, room), fontsize=size, **literal())
+    return figure
+
+
+def token_label(token: str) -> str:
+    """A token as its label: what cannot be seen is made visible, what is too long is cut."""
+    return _short(visible(token))
+
+
+def piece_labels(tokens: Sequence[str], starts: Sequence[bool] | None) -> list[str]:
+    """A label for each token; where words are told, each token is named as a piece of its word."""
+    return [_short(name) for name in token_labels(tokens, starts)]
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_LABEL else name[: LONGEST_LABEL - 1] + "…"
+
+
+@dataclass(frozen=True)
+class MapLayout:
+    """Where everything goes: maps in a grid, labels above and to the left of it, the colour bar to its right."""
+
+    rows: int
+    columns: int
+    cell: float
+    map_width: float
+    map_height: float
+    gap: float  # between maps, from left to right
+    foot: float  # below each map, for its name
+    left: float  # room for the labels of the rows
+    top: float  # room for the labels of the columns
+    slanted: bool  # words are slanted; single characters stand upright
+    type_size: float
+    caption: float  # the size of all type that is not a token
+
+    @classmethod
+    def fit(cls, source: Sequence[str], target: Sequence[str], lead: Sequence[int]) -> MapLayout:
+        """The largest cells that keep the sheet to a usual size, or at least to a possible one."""
+        count = int(np.prod(lead))
+        columns = lead[-1] if len(lead) > 1 else min(count, 4)
+        rows = ceil(count / columns)
+        longest = max(columns * len(source), rows * len(target))
+        cell = min(LARGEST_CELL, max(USUAL_SIDE / longest, SMALLEST_CELL), LARGEST_SIDE / longest)
+        map_width, map_height = cell * len(source), cell * len(target)
+        type_size = 72 * 0.58 * max(cell, SMALLEST_CELL)
+        caption = 9 + 0.4 * cell * longest
+        em, line = type_size / 72, (1.4 * caption + 8) / 72
+        slanted = sum(ems(text) > 1.5 for text in source) > len(source) / 2
+        tallest = max(map(ems, source))
+        if slanted:
+            tallest = 0.71 * (tallest + 1)  # the height of a box on its corner
+        return cls(
+            rows=rows,
+            columns=columns,
+            cell=cell,
+            map_width=map_width,
+            map_height=map_height,
+            gap=0.3,
+            foot=line + 0.15 if lead else 0,
+            left=em * max(map(ems, target)) + line,
+            top=em * max(tallest, 1.2) + line,
+            slanted=slanted,
+            type_size=type_size,
+            caption=caption,
+        )
+
+    @property
+    def grid_width(self) -> float:
+        return self.columns * self.map_width + (self.columns - 1) * self.gap
+
+    @property
+    def grid_height(self) -> float:
+        return self.rows * (self.map_height + self.foot)
+
+    @property
+    def width(self) -> float:
+        return self.left + self.grid_width + 1.2  # the colour bar and its labels
+
+    @property
+    def height(self) -> float:
+        return self.top + self.grid_height + 0.6  # the title
+
+    def place(self, row: int, column: int) -> tuple[float, float, float, float]:
+        """Left, bottom, width and height of one map, as parts of the figure's size."""
+        x = self.left + column * (self.map_width + self.gap)
+        y = self.grid_height - self.map_height - row * (self.map_height + self.foot)
+        return x / self.width, y / self.height, self.map_width / self.width, self.map_height / self.height
+
+    def bar_place(self) -> tuple[float, float, float, float]:
+        height = float(np.clip(self.grid_height, 1.2, 4))
+        x, y = self.left + self.grid_width + 0.2, (self.grid_height + self.foot - height) / 2
+        return x / self.width, y / self.height, 0.15 / self.width, height / self.height
+
+    def title_place(self) -> tuple[float, float]:
+        return self.left / self.width, (self.grid_height + self.top + 0.15) / self.height
+
+
+def _draw_cells(panel: Axes, weights: NDArray[np.float64]) -> AxesImage:
+    image = panel.imshow(weights, cmap=COLOURS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
+    outputs, sources = weights.shape
+    panel.tick_params(which="both", length=0, pad=5)
+    if max(weights.shape) <= 24:  # among many cells the lines would be all that one sees
+        panel.set_xticks(np.arange(1, sources) - 0.5, minor=True)
+        panel.set_yticks(np.arange(1, outputs) - 0.5, minor=True)
+        panel.grid(which="minor", color="white", linewidth=0.5, alpha=0.25)
+    panel.spines[:].set_visible(False)
+    panel.autoscale(False)  # lines that are drawn later do not move the map
+    return image
+
+
+def _part_words(panel: Axes, words: Sequence[range], source_words: Sequence[range]) -> None:
+    """A line between one word and the next, clearer than those between cells."""
+    outputs, sources = words[-1].stop, source_words[-1].stop
+    if len(words) < outputs or len(source_words) < sources:  # else the lines between cells will do
+        style: dict[str, Any] = {"color": "white", "linewidth": 0.8, "alpha": 0.5}
+        panel.hlines([word.start - 0.5 for word in words[1:]], -0.5, sources - 0.5, **style)
+        panel.vlines([word.start - 0.5 for word in source_words[1:]], -0.5, outputs - 0.5, **style)
+
+
+def _join_pieces(panel: Axes, words: Sequence[range], source_words: Sequence[range], sheet: MapLayout) -> None:
+    """A bracket between the map and its labels for each word of several pieces."""
+    style: dict[str, Any] = {"color": "dimgrey", "linewidth": 1.2, "clip_on": False}
+    edge = -0.5 - 2.5 / 72 / sheet.cell  # in cells
+    for word in words:
+        if len(word) > 1:
+            panel.vlines(edge, word.start - 0.35, word.stop - 0.65, **style)
+    for word in source_words:
+        if len(word) > 1:
+            panel.hlines(edge, word.start - 0.35, word.stop - 0.65, **style)
+
+
+def _ring(panel: Axes, links: Collection[tuple[int, int]], sheet: MapLayout) -> None:
+    """A ring in each of these cells, in a colour that the map does not have, with dark edges.
+
+    On dark cells one sees the ring and on bright ones its edges; on those in between, and in grey print, both.
+    """
+    outputs, sources = [output for output, _ in links], [source for _, source in links]
+    style: dict[str, Any] = {"markerfacecolor": "none", "linestyle": "none", "marker": "o"}
+    for colour, width in ((BLACK, 0.15), (SKY, 0.075)):
+        style |= {"markersize": 72 * 0.66 * sheet.cell, "markeredgewidth": 72 * width * sheet.cell}
+        panel.plot(sources, outputs, markeredgecolor=colour, **style)
+
+
+def _label_source(panel: Axes, labels: Sequence[str], sheet: MapLayout) -> None:
+    panel.tick_params(axis="x", top=True, bottom=False, labeltop=True, labelbottom=False)
+    panel.xaxis.set_label_position("top")
+    panel.set_xlabel("source" if labels else "", fontsize=sheet.caption, color="dimgrey")
+    panel.set_xticks(*_thin(labels, sheet), fontsize=sheet.type_size, **literal())
+    for text in panel.get_xticklabels():
+        if sheet.slanted:
+            text.set(rotation=45, ha="left", va="baseline", rotation_mode="anchor")
+        elif ems(text.get_text()) > 1.5:  # such as <end> among single characters
+            text.set(rotation=90)
+
+
+def _label_target(panel: Axes, labels: Sequence[str], sheet: MapLayout) -> None:
+    panel.set_ylabel("output" if labels else "", fontsize=sheet.caption, color="dimgrey")
+    panel.set_yticks(*_thin(labels, sheet), fontsize=sheet.type_size, **literal())
+
+
+def _thin(labels: Sequence[str], sheet: MapLayout) -> tuple[Sequence[int], Sequence[str]]:
+    """Positions and labels: all of them, or each second, third ... where cells are smaller than type."""
+    each = ceil(SMALLEST_CELL / sheet.cell)
+    return range(0, len(labels), each), labels[::each]
+
+
+def _add_colour_bar(figure: Figure, image: AxesImage, sheet: MapLayout, measure: str) -> None:
+    bar = figure.colorbar(image, cax=figure.add_axes(sheet.bar_place()), ticks=[0, 0.5, 1])
+    bar.set_label(measure, fontsize=sheet.caption)
+    bar.ax.tick_params(labelsize=sheet.caption * 0.9, length=2)
+    bar.outline.set_visible(False)
+
+
+def _check(weights: ArrayLike, sources: int, outputs: int, axes: Sequence[str]) -> NDArray[np.float64]:
+    """The weights as an array, after making sure that each has its tokens and each leading axis its name."""
+    if hasattr(weights, "detach"):  # a tensor, which may be part of a graph or on another device
+        weights = weights.detach().cpu()
+    maps = np.asarray(weights, dtype=float)
+    if not outputs and not maps.size:  # [] has lost the number of sources
+        return maps
+    if maps.shape[-2:] != (outputs, sources):
+        raise ValueError(
+            f"weights of shape {list(maps.shape)} do not end in [{outputs} target tokens, {sources} source tokens]"
+        )
+    if maps.ndim != len(axes) + 2:
+        raise ValueError(
+            f"weights of shape {list(maps.shape)} have {maps.ndim - 2} leading axes, "
+            f"but axes={tuple(axes)} names {len(axes)}"
+        )
+    if 0 in maps.shape[:-2]:
+        raise ValueError(f"weights of shape {list(maps.shape)} hold no map to draw")
+    return maps

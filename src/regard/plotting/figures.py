@@ -1,0 +1,110 @@
+"""What all figures share: text that is drawn as it is written, and saving."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from unicodedata import east_asian_width
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
+
+from regard import files
+from regard.errors import UserError, printable, suggest
+
+DOTS_PER_INCH = 200
+
+
+def check_suffix(path: Path | str) -> str:
+    """The suffix of a figure's file, in small letters. Call it before a long computation, not after."""
+    suffix = Path(path).suffix.lower()
+    if suffix in METADATA:
+        return suffix
+    problem = f"cannot save a figure as '{suffix}'" if suffix else "cannot save a figure without a suffix"
+    raise UserError(f"{path}: {problem}; {suggest(suffix, METADATA)}")
+
+
+def save_figure(figure: Figure, path: Path | str) -> None:
+    """Write the figure as .png, .svg or .pdf. The same figure gives the same bytes.
+
+    The file appears whole or not at all.
+    """
+    files.write_output(Path(path), render_figure(figure, check_suffix(path)), "the figure")
+
+
+def render_figure(figure: Figure, suffix: str) -> bytes:
+    """The bytes of the figure in the format that `suffix` (such as ".svg") names."""
+    settings: dict[Any, Any] = {
+        "svg.hashsalt": "regard",  # otherwise the ids in the file are random
+        "svg.fonttype": "none",  # text stays text: it can be searched, and read aloud
+        "pdf.fonttype": 42,  # the same, by embedding the font as it is
+    }
+    buffer = BytesIO()
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        # A token may be in any script. One that no installed font can draw becomes a box, not an alarm.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .*missing from")
+        warnings.filterwarnings("ignore", message=r"Matplotlib currently does not support .* natively")
+        figure.savefig(
+            buffer,
+            format=suffix.removeprefix("."),
+            dpi=DOTS_PER_INCH,
+            bbox_inches="tight",
+            pad_inches=0.12,
+            metadata=METADATA[suffix],
+        )
+    return buffer.getvalue()
+
+
+def literal() -> dict[str, Any]:
+    """Keyword arguments for text that comes from data: `$x$` and `\\alpha` are drawn, not typeset."""
+    return {"parse_math": False, "usetex": False, "fontfamily": fonts()}
+
+
+@cache
+def fonts() -> list[str]:
+    """The font that comes with matplotlib, then those that fill its gaps, where they are installed.
+
+    The last is for those who look at an .svg file without them.
+    """
+    # Asking for a font that is not there would log a complaint for each piece of text.
+    installed = {font.name for font in fontManager.ttflist}
+    return ["DejaVu Sans", *(name for name in WIDER_FONTS if name in installed), "sans-serif"]
+
+
+def ems(text: str) -> float:
+    """How wide the text is about, in sizes of its type."""
+    return sum(1.0 if east_asian_width(c) in "WF" else 0.65 for c in text)
+
+
+def say(message: str, title: str | None) -> Figure:
+    """A figure for those who have nothing to draw."""
+    figure = Figure(figsize=(4, 1.2))
+    figure.text(0.5, 0.4, message, ha="center", va="center", fontsize=13, style="italic", color="dimgrey")
+    if title:
+        figure.text(0.5, 0.85, printable(title), ha="center", va="center", fontsize=13, **literal())
+    return figure
+
+
+# Fonts with the scripts that DejaVu Sans lacks: on Linux, Windows and macOS.
+WIDER_FONTS = (
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "WenQuanYi Micro Hei",
+    "Microsoft YaHei",
+    "Malgun Gothic",
+    "Arial Unicode MS",
+    "Noto Sans Devanagari",
+    "Nirmala UI",
+    "Noto Emoji",
+)
+
+# The formats, each with what keeps the time of day out of the file.
+METADATA: dict[str, dict[str, None]] = {
+    ".png": {},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}

@@ -1,0 +1,178 @@
+"""Learning curves: how the losses, the accuracies and the schedules went, validation by validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite
+from operator import mul
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
+
+from regard.errors import UserError, printable
+from regard.plotting.figures import literal
+
+Metrics = Sequence[Mapping[str, object]]
+Points = tuple[list[float], list[float]]  # steps, values
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line. Style and marker tell the lines apart where colour cannot: in print, to colour-blind eyes."""
+
+    key: str
+    label: str
+    colour: str
+    style: str
+    marker: str
+
+
+# The colours of Okabe and Ito (2008). Teacher-forced and free-running look the same in all panels.
+BLACK, BLUE, VERMILION, GREEN, PURPLE = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY = "#E69F00", "#56B4E9"
+
+LOSSES = (
+    Series("free_running_loss", "validation, free-running", VERMILION, "--", "s"),
+    Series("validation_loss", "validation, teacher-forced", BLUE, "-", "o"),
+    Series("train_loss", "training", BLACK, ":", "x"),
+)
+ACCURACIES = (
+    Series("validation_token_accuracy", "tokens, teacher-forced", BLUE, "-", "o"),
+    Series("free_running_token_accuracy", "tokens, free-running", VERMILION, "--", "s"),
+    Series("free_running_exact_match", "exact match, free-running", GREEN, "-.", "^"),
+)
+RATE = Series("rate", "learning rate", BLACK, "-", ".")
+TEACHER_FORCING = Series("teacher_forcing", "teacher forcing", PURPLE, "--", "D")
+
+
+def draw_learning_curves(metrics: Metrics, title: str | None = None) -> Figure:
+    """The curves of a run from the rows of its `metrics.jsonl`, one for each validation.
+
+    A value that is missing, None or not finite is left out. A panel without any value is left out too.
+    """
+    if not metrics:
+        raise UserError("no validation has been recorded yet, so there is no curve to draw")
+    panels = [
+        (height, paint)
+        for height, paint, keys in (
+            (3.2, _draw_losses, [series.key for series in LOSSES]),
+            (2.6, _draw_accuracies, [series.key for series in ACCURACIES]),
+            (1.2, _draw_schedules, [RATE.key, TEACHER_FORCING.key]),
+        )
+        if any(points(metrics, key)[0] for key in keys)
+    ]
+    if not panels:
+        raise UserError("the recorded validations hold no step with a loss or an accuracy to draw")
+    heights = [height for height, _ in panels]
+    height = sum(heights) + 1.4
+    figure = Figure(figsize=(9, height))
+    # Fixed margins, not a layout engine: those move things a little each time that a figure is drawn.
+    figure.subplots_adjust(left=0.08, right=0.72, top=1 - 0.9 / height, bottom=0.5 / height, hspace=0.07)
+    grid = figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (_, paint) in zip(grid, panels, strict=True):
+        paint(axes, metrics)
+        _tidy(axes)
+    grid[-1].set_xlabel("step")
+    grid[-1].set_xlim(left=0)
+    grid[-1].xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    _add_epochs(grid[0], metrics)
+    figure.align_ylabels()
+    if title:
+        figure.suptitle(printable(title), x=0.08, ha="left", fontsize=14, **literal())
+    return figure
+
+
+def points(metrics: Metrics, key: str) -> Points:
+    """The steps at which `key` has a finite value, and the values."""
+    rows = [(_number(row.get("step")), _number(row.get(key))) for row in metrics]
+    known = [(step, value) for step, value in rows if step is not None and value is not None]
+    return [step for step, _ in known], [value for _, value in known]
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and isfinite(value) else None
+
+
+def _draw_losses(axes: Axes, metrics: Metrics) -> None:
+    for series in LOSSES:
+        _draw_line(axes, series, points(metrics, series.key))
+    _shade_exposure_bias(axes, metrics)
+    steps, losses = points(metrics, "validation_loss")
+    if losses:
+        best, step = min(zip(losses, steps, strict=True))
+        text = f"best: {best:.3g} at step {step:,.0f}"
+        axes.plot(step, best, "o", markersize=13, fillstyle="none", color=BLACK, label=text)
+    drawn = [value for series in LOSSES for value in points(metrics, series.key)[1]]
+    if 0 < 100 * min(drawn) < max(drawn):  # the end of the run would lie flat on the axis
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.set_ylabel("loss")
+
+
+def _shade_exposure_bias(axes: Axes, metrics: Metrics) -> None:
+    """Fill the gap that opens when the model must go on from its own tokens instead of the right ones."""
+    forced = dict(zip(*points(metrics, "validation_loss"), strict=True))
+    free = dict(zip(*points(metrics, "free_running_loss"), strict=True))
+    steps = [step for step in forced if step in free]
+    if len(steps) > 1:
+        low, high = [forced[step] for step in steps], [free[step] for step in steps]
+        axes.fill_between(steps, low, high, color=VERMILION, alpha=0.12, linewidth=0, label="gap: exposure bias")
+
+
+def _draw_accuracies(axes: Axes, metrics: Metrics) -> None:
+    for series in ACCURACIES:
+        steps, values = points(metrics, series.key)
+        _draw_line(axes, series, (steps, [100 * value for value in values]))
+    axes.set_ylim(-3, 103)
+    axes.set_ylabel("accuracy (%)")
+
+
+def _draw_schedules(axes: Axes, metrics: Metrics) -> None:
+    """Learning rate and teacher forcing, both in per cent: two scales on one panel would mislead."""
+    steps, rates = points(metrics, RATE.key)
+    peak = max(rates, default=0)
+    if peak > 0:
+        _draw_line(axes, RATE, (steps, [100 * rate / peak for rate in rates]), f"\n(100 % = {peak:.3g})")
+    steps, ratios = points(metrics, TEACHER_FORCING.key)
+    if min(ratios, default=1) < 1:
+        _draw_line(axes, TEACHER_FORCING, (steps, [100 * ratio for ratio in ratios]))
+    axes.set_ylim(-8, 108)
+    axes.set_ylabel("schedule (%)")
+
+
+def _draw_line(axes: Axes, series: Series, where: Points, note: str = "") -> None:
+    steps, values = where
+    if steps:
+        axes.plot(
+            steps,
+            values,
+            color=series.colour,
+            linestyle=series.style,
+            marker=series.marker,
+            markersize=5,
+            markevery=max(1, len(steps) // 12),  # hundreds of markers would hide the line
+            linewidth=1.8,
+            label=series.label + note,
+        )
+
+
+def _tidy(axes: Axes) -> None:
+    """A quiet grid, no box, and the legend beside the panel, where it covers no line."""
+    axes.grid(color="0.9", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, borderaxespad=0)
+
+
+def _add_epochs(axes: Axes, metrics: Metrics) -> None:
+    """A second scale, above: epochs are proportional to steps."""
+    steps, epochs = points(metrics, "epoch")
+    if steps and steps[-1] > 0 and epochs[-1] > 0:
+        ratio = epochs[-1] / steps[-1]
+        scale = axes.secondary_xaxis("top", functions=(partial(mul, ratio), partial(mul, 1 / ratio)))
+        scale.set_xlabel("epoch")
+        scale.spines[:].set_visible(False)

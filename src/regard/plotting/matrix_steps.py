@@ -1,0 +1,156 @@
+"""Grids of numbers, one for each step of a computation, in the order in which they are computed.
+
+Lengths are in inches and sizes of type in points, 72 to the inch, as matplotlib has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from regard.plotting.figures import ems, literal
+from regard.plotting.learning_curves import ORANGE, SKY
+from regard.plotting.panels import TYPE, truncate
+
+# The further from zero, the deeper: orange below, blue above. Black type can be read on all of it, in print too.
+TINTS = LinearSegmentedColormap.from_list("tints", [ORANGE, "white", SKY])
+SMALL_TYPE = 7.0  # for grids that would be too large otherwise
+MOST_LARGE_ROWS = 20
+MOST_NUMBERED_COLUMNS = 12  # in wider grids only the tints are seen ...
+LARGEST_SIDE = 4.0  # ... in cells that keep the grid this wide and high
+LONGEST_NAME = 28  # characters of a row's or a column's name
+USUAL_WIDTH = 14.0  # grids that would go beyond this begin a new line
+GAP = 0.55
+EDGE = 0.03  # half of a line is drawn beyond its cell
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One step: the symbol of what comes out of it, the formula, and the numbers, whose rows and columns have names."""
+
+    symbol: str
+    formula: str
+    numbers: Sequence[Sequence[float]]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    tinted: bool = True  # not where numbers of different kinds stand side by side
+
+
+def draw_matrix_steps(groups: Sequence[Sequence[Grid]], form: Callable[[float], str]) -> Figure:
+    """The grids from left to right, each group on a new line; `form` says how a number is written."""
+    lines = [line for group in groups for line in _lines([Box.around(grid, form) for grid in group])]
+    width = max(_width(line) for line in lines)
+    height = sum(max(box.height for box in line) + GAP for line in lines) - GAP
+    figure = Figure(figsize=(width + 2 * EDGE, height + 2 * EDGE))
+    sheet = figure.add_axes((0, 0, 1, 1))  # all of the figure, measured in inches from its upper left corner
+    sheet.axis("off")
+    top = 0.0
+    for line in lines:
+        left = 0.0
+        for box in line:
+            _draw(sheet, box, left, top)
+            left += box.width + GAP
+        top += max(box.height for box in line) + GAP
+    sheet.set(xlim=(-EDGE, width + EDGE), ylim=(height + EDGE, -EDGE))
+    return figure
+
+
+@dataclass(frozen=True)
+class Box:
+    """A grid with its texts as they are drawn, and the room that they need."""
+
+    grid: Grid
+    texts: list[list[str]]  # empty where the cells are too small to hold their numbers
+    rows: list[str]
+    columns: list[str]
+    size: float  # of the type in and around the cells
+    cell_width: float
+    cell_height: float
+
+    @classmethod
+    def around(cls, grid: Grid, form: Callable[[float], str]) -> Box:
+        rows, columns = ([truncate(name, LONGEST_NAME) for name in names] for names in (grid.rows, grid.columns))
+        if len(columns) > MOST_NUMBERED_COLUMNS:
+            cell = min(2 * SMALL_TYPE / 72, LARGEST_SIDE / max(len(rows), len(columns)))
+            return cls(grid, [], rows, columns, SMALL_TYPE, cell, cell)
+        size = TYPE if len(rows) <= MOST_LARGE_ROWS else SMALL_TYPE
+        texts = [[form(number) for number in row] for row in grid.numbers]
+        widest = max(ems(text) for row in [columns, *texts] for text in row)
+        return cls(grid, texts, rows, columns, size, max(3.2, widest + 0.9) * size / 72, 2 * size / 72)
+
+    @property
+    def left(self) -> float:
+        """Room for the names of the rows."""
+        return (max(map(ems, self.rows)) + 0.6) * self.size / 72
+
+    @property
+    def top(self) -> float:
+        """Room for the symbol, the formula and the names of the columns."""
+        return 0.58 + 1.6 * self.size / 72
+
+    @property
+    def width(self) -> float:
+        heading = max(ems(self.grid.symbol) * (TYPE + 3), ems(self.grid.formula) * 0.85 * TYPE) / 72
+        return max(heading, self.left + self.cell_width * len(self.columns))
+
+    @property
+    def height(self) -> float:
+        return self.top + self.cell_height * len(self.rows)
+
+
+def _width(line: Sequence[Box]) -> float:
+    return sum(box.width + GAP for box in line) - GAP
+
+
+def _lines(boxes: Sequence[Box]) -> list[list[Box]]:
+    """As many boxes on a line as it is wide, and at least one."""
+    lines: list[list[Box]] = [[]]
+    for box in boxes:
+        if lines[-1] and _width([*lines[-1], box]) > USUAL_WIDTH:
+            lines.append([])
+        lines[-1].append(box)
+    return lines
+
+
+def _draw(sheet: Axes, box: Box, left: float, top: float) -> None:
+    """Symbol and formula, below them the names of the columns, and to the left of the cells those of the rows."""
+    heading: dict[str, Any] = {"ha": "left", "va": "top", **literal()}
+    sheet.text(left, top, box.grid.symbol, fontsize=TYPE + 3, fontweight="bold", **heading)
+    sheet.text(left, top + 0.32, box.grid.formula, fontsize=TYPE - 1, color="0.25", **heading)
+    x = left + box.left + box.cell_width * np.arange(len(box.columns) + 1)  # the edges of the cells
+    y = top + box.top + box.cell_height * np.arange(len(box.rows) + 1)
+    _draw_cells(sheet, box, x, y)
+    name: dict[str, Any] = {"fontsize": box.size, "color": "0.35", **literal()}
+    em = box.size / 72
+    for place, text in _thin(y, box.rows, 1.3 * em):
+        sheet.text(x[0] - 0.4 * em, place, text, ha="right", va="center_baseline", **name)
+    for place, text in _thin(x, box.columns, max(map(ems, box.columns)) * em):
+        sheet.text(place, y[0] - 0.3 * em, text, ha="center", va="bottom", **name)
+
+
+def _thin(edges: NDArray[np.floating], names: Sequence[str], room: float) -> list[tuple[float, str]]:
+    """The middle of each cell and its name; only each second, third … where a name needs more room than a cell has."""
+    return list(zip(_middles(edges), names, strict=True))[:: ceil(room / (edges[1] - edges[0]))]
+
+
+def _middles(edges: NDArray[np.floating]) -> NDArray[np.floating]:
+    return (edges[:-1] + edges[1:]) / 2
+
+
+def _draw_cells(sheet: Axes, box: Box, x: NDArray[np.floating], y: NDArray[np.floating]) -> None:
+    numbers = np.asarray(box.grid.numbers, dtype=float)
+    largest = np.abs(numbers).max() or 1
+    tints = numbers / largest if box.grid.tinted else np.zeros_like(numbers)
+    lines: dict[str, Any] = {"edgecolors": "0.75", "linewidth": 0.8} if box.texts else {}
+    sheet.pcolormesh(x, y, tints, cmap=TINTS, vmin=-1, vmax=1, **lines)
+    for down, row in zip(_middles(y), box.texts, strict=False):  # there are none where cells are too small
+        for right, text in zip(_middles(x), row, strict=True):
+            sheet.text(right, down, text, fontsize=box.size, ha="center", va="center_baseline", **literal())

@@ -1,0 +1,198 @@
+"""Small multiples: panels side by side that share their axes, how their lines differ, and one legend for all of them.
+
+Lengths are in inches and sizes of type in points, 72 to the inch, as matplotlib has them. The type is large enough for
+a figure of one panel to be read on half a slide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from regard.errors import printable
+from regard.plotting.figures import ems, fonts, literal
+from regard.plotting.learning_curves import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+
+# No two of the first 28 lines have the same colour and style, and neighbours differ in colour, style and marker.
+# The eighth colour of Okabe and Ito, yellow, can hardly be seen on white.
+COLOURS = (BLUE, VERMILION, GREEN, PURPLE, BLACK, ORANGE, SKY)
+STYLES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+
+TYPE = 13.0
+MOST_COLUMNS = 3
+LONGEST_TEXT = 56  # characters of a label
+LONGEST_LINE = 28
+FOOT = 0.75  # below the panels, for the numbers and the name of their axis
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """How the line with this number is told from the others."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": STYLES[number % len(STYLES)],
+        "marker": MARKERS[number % len(MARKERS)],
+    }
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Each name once, in the order in which they come."""
+    return list(dict.fromkeys(names))
+
+
+def truncate(text: str, longest: int) -> str:
+    """The text as it can be drawn. If it is too long, it loses its middle: such names often differ at their ends."""
+    text = printable(text)
+    head = (longest - 1) * 3 // 5
+    return text if len(text) <= longest else text[:head] + "…" + text[head + 1 - longest :]
+
+
+def fold(texts: Sequence[str], lines: int = 2) -> list[str]:
+    """The texts in one line or two. They are cut, but not so far that two of them would look the same."""
+    for longest in (LONGEST_TEXT, 4 * LONGEST_TEXT):
+        short = [truncate(text, longest) for text in texts]
+        if len(set(short)) == len(set(texts)):
+            break
+    return short if lines == 1 else [_break(text) for text in short]
+
+
+def _break(text: str) -> str:
+    """Two lines of about the same length, parted at a space, and rather after a comma than within a phrase."""
+    if len(text) <= LONGEST_LINE:
+        return text
+    half = len(text) // 2
+    costs = {i: abs(i - half) + (0 if text[i - 1] in ",;:" else 5) for i, c in enumerate(text) if c == " "}
+    place = min(costs, key=lambda i: costs[i], default=half)
+    if costs.get(place, half) > half // 2:  # there is hardly a space
+        place = half
+    return f"{text[:place].rstrip()}\n{text[place:].lstrip()}"
+
+
+def width(texts: Iterable[str]) -> float:
+    """How wide the widest line of these texts is about."""
+    return max((TYPE / 72 * ems(line) for text in texts for line in text.splitlines()), default=0.0)
+
+
+@dataclass(frozen=True)
+class PanelLayout:
+    """Where everything goes: equal panels in a grid, with room around and between them.
+
+    All of it is computed, because a layout engine moves things a little each time that a figure is drawn. A legend is
+    put beside or below: what is beyond the figure's edge widens it when it is saved.
+    """
+
+    panels: Sequence[str]
+    panel_width: float
+    panel_height: float
+    left: float
+    right: float  # of each panel, for what is printed there
+
+    @property
+    def rows(self) -> int:
+        return ceil(len(self.panels) / MOST_COLUMNS)
+
+    @property
+    def columns(self) -> int:
+        return ceil(len(self.panels) / self.rows)  # four panels are two above two, not three above one
+
+    @property
+    def top(self) -> float:
+        """Above each panel, for its name."""
+        return 0.4 if any(self.panels) else 0.1
+
+    @property
+    def between(self) -> float:
+        """From one row of panels to the next, with room for the numbers of a panel that has none below."""
+        return self.top + (0.3 if len(self.panels) % self.columns else 0)
+
+    @property
+    def grid_width(self) -> float:
+        return self.columns * (self.panel_width + self.right) - self.right
+
+    @property
+    def grid_height(self) -> float:
+        return self.rows * (self.panel_height + self.between) - self.between
+
+    @property
+    def width(self) -> float:
+        return self.left + self.grid_width + self.right
+
+    @property
+    def height(self) -> float:
+        return self.top + self.grid_height + FOOT
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """What is that far from the left and the upper edge, in parts of the figure's size."""
+        return x / self.width, 1 - y / self.height
+
+    def start(self) -> tuple[Figure, dict[str, Axes]]:
+        """The figure with its panels, which are empty and share both axes."""
+        figure = Figure(figsize=(self.width, self.height))
+        left, top = self.place(self.left, self.top)
+        right, bottom = self.place(self.left + self.grid_width, self.top + self.grid_height)
+        gaps = self.right / self.panel_width, self.between / self.panel_height
+        figure.subplots_adjust(left, bottom, right, top, *gaps)
+        grid = figure.subplots(self.rows, self.columns, sharex=True, sharey=True, squeeze=False).flatten()
+        for spare in grid[len(self.panels) :]:
+            spare.remove()
+        for number, (panel, axes) in enumerate(zip(self.panels, grid, strict=False)):
+            axes.set_title(truncate(panel, int(9 * self.panel_width)), loc="left", fontsize=TYPE, **literal())
+            axes.tick_params(which="both", labelsize=TYPE - 1, length=0, pad=6)
+            axes.tick_params(which="both", labelbottom=number + self.columns >= len(self.panels))
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.set_axisbelow(True)
+        return figure, dict(zip(self.panels, grid, strict=False))
+
+    def name_axes(self, figure: Figure, x_label: str, y_label: str = "") -> None:
+        """Each name once, in the middle of all panels."""
+        x, y = self.left + self.grid_width / 2, self.top + self.grid_height / 2
+        style: dict[str, Any] = {"fontsize": TYPE, **literal()}
+        figure.text(*self.place(x, self.height - 0.36), printable(x_label), ha="center", va="top", **style)
+        if y_label:
+            figure.text(*self.place(0.05, y), printable(y_label), rotation=90, ha="left", va="center", **style)
+
+    def add_legend(
+        self, figure: Figure, keys: Sequence[tuple[Line2D, str]], down: float = 0, handle: float = 2.6
+    ) -> float:
+        """A legend that far below the panels, in one line or, if there is no room, in columns. Returns its height."""
+        labels = fold([label for _, label in keys])
+        room, sizes = self.left + self.grid_width, [width([label]) + 0.6 for label in labels]
+        columns = len(keys) if sum(sizes) <= room else max(1, int(room / max(sizes)))
+        _add_legend(figure, keys, labels, self.place(0.1, self.height + 0.05 + down), columns, handle)
+        lines = max(label.count("\n") + 1 for label in labels)
+        return ceil(len(keys) / columns) * (1.25 * lines + 0.5) * TYPE / 72
+
+    def add_legend_beside(self, figure: Figure, keys: Sequence[tuple[Line2D, str]]) -> None:
+        """A legend to the right of the panels."""
+        _add_legend(figure, keys, fold([label for _, label in keys]), self.place(self.width, self.top), 1, 2.6)
+
+
+def _add_legend(
+    figure: Figure,
+    keys: Sequence[tuple[Line2D, str]],
+    labels: Sequence[str],
+    place: tuple[float, float],
+    columns: int,
+    handle: float,
+) -> None:
+    legend = figure.legend(
+        [line for line, _ in keys],
+        labels,
+        loc="upper left",
+        bbox_to_anchor=place,
+        ncols=columns,
+        frameon=False,
+        borderaxespad=0,
+        borderpad=0,
+        columnspacing=1.5,
+        handlelength=handle,
+        prop={"family": fonts(), "size": TYPE},
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)

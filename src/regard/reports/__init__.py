@@ -1,0 +1,1 @@
+"""HTML: report pages, example pages, the interactive view."""

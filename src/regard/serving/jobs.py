@@ -1,0 +1,126 @@
+"""What a model can be asked to do. Equal work for several askers is done at once."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from regard.errors import UserError
+from regard.inference.translation import Alternatives, Translation, rounded, whole
+from regard.search import SearchOptions
+from regard.serving.batch_queue import RequestSize
+from regard.serving.registry import ServedRun
+
+Checked = TypeVar("Checked")
+
+
+@dataclass(frozen=True)
+class Translating:
+    run: ServedRun
+    search: SearchOptions
+    attention: bool = False
+    alternatives: int = 0
+    tree: bool = False
+
+    def extent(self, texts: Sequence[str]) -> RequestSize:
+        """How much there is to do; a `UserError` if the model cannot do it."""
+        translator = self.run.translator
+        prefix = len(translator.rules(self.search).prefix)
+        longest = max((len(told_at(f"texts[{n}]", translator.check, text)) for n, text in enumerate(texts)), default=0)
+        return RequestSize(len(texts), longest, max(self.run.most_tokens(longest), self.search.min_length) + prefix)
+
+    def megabytes(self, extent: RequestSize) -> float:
+        """At most: most outputs are shorter than they may be."""
+        at_once, search = self.run.translator.at_once, self.search
+        width, outputs = max(search.beam, search.n_best), search.n_best * extent.items
+        source, target, memory = extent.source, extent.target, self.run.memory
+        total = memory.searching(min(extent.items, at_once(width)), width, source, target)
+        total += memory.telling(outputs, source, target, attention=self.attention, alternatives=self.alternatives)
+        if self.alternatives:
+            total += memory.unrolling(min(outputs, at_once()), source, target)
+        if self.tree:
+            total += memory.growing(extent.items, width, target)
+        return total / 1e6
+
+    def do(self, texts: Sequence[str]) -> list[bytes]:
+        """An answer to each text, as JSON."""
+        translations = self.run.translator.translate(texts, self.search)
+        penalty = {"length_penalty": self.run.translator.length_penalty(self.search)}
+        answers = [whole(translation, attention=self.attention) | penalty for translation in translations]
+        if self.alternatives:
+            self._add_alternatives(texts, translations, answers)
+        if self.tree:
+            for text, answer in zip(texts, answers, strict=True):
+                answer["tree"] = self._tree(text)
+        return [write_json(answer).encode() for answer in answers]
+
+    def _add_alternatives(
+        self, texts: Sequence[str], translations: Sequence[Translation], answers: Sequence[dict[str, Any]]
+    ) -> None:
+        sources = [text for text, best in zip(texts, translations, strict=True) for _ in best.n_best]
+        outputs = [each for best in translations for each in best.n_best]
+        hypotheses = [hypothesis for answer in answers for hypothesis in answer["n_best"]]
+        found = self.run.translator.alternatives(sources, outputs, self.alternatives)
+        for hypothesis, rows in zip(hypotheses, found, strict=True):
+            hypothesis["alternatives"] = [self._named(row) for row in rows]
+
+    def _named(self, row: Alternatives) -> list[dict[str, Any]]:
+        label = self.run.translator.label
+        return [{"token": each, "label": label(each), "probability": round(math.exp(log), 6)} for each, log in row]
+
+    def _tree(self, text: str) -> list[dict[str, Any]]:
+        translator = self.run.translator
+        nodes = translator.tree(text, self.search)
+        return [asdict(node) | {"label": translator.label(node.token), "score": round(node.score, 6)} for node in nodes]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    run: ServedRun
+
+    def extent(self, pairs: Sequence[tuple[str, str]]) -> RequestSize:
+        """As `Translating.extent`."""
+        check = self.run.translator.check_pair
+        found = [told_at(f"pairs[{number}]", check, *pair) for number, pair in enumerate(pairs)]
+        examples = [example for example in found if example is not None]
+        source = max((len(example.source) for example in examples), default=0)
+        return RequestSize(len(pairs), source, max((len(example.target) for example in examples), default=0))
+
+    def megabytes(self, extent: RequestSize) -> float:
+        at_once = min(extent.items, self.run.translator.at_once())
+        total = self.run.memory.unrolling(at_once, extent.source, extent.target)
+        total += self.run.memory.telling(extent.items, extent.source, extent.target, attention=False, alternatives=0)
+        return total / 1e6
+
+    def do(self, pairs: Sequence[tuple[str, str]]) -> list[bytes]:
+        """A score for each pair, as JSON."""
+        return [
+            write_json(
+                {
+                    "log_probability": round(score.log_probability, 6),
+                    "perplexity": round(score.perplexity, 6),
+                    "log_probabilities": rounded(list(score.log_probabilities)),
+                }
+            ).encode()
+            for score in self.run.translator.score(pairs)
+        ]
+
+
+def told_at(place: str, check: Callable[..., Checked], *texts: str) -> Checked:
+    """What `check` says of the texts; if that is a `UserError`, with their place in the request."""
+    try:
+        return check(*texts)
+    except UserError as error:
+        raise UserError(f"{place}: {error}") from None
+
+
+def write_json(value: Any) -> str:
+    """JSON, large values piece by piece: while `json.dumps` is at work, no other thread gets a word in."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(name)}: {write_json(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list) and value and isinstance(value[0], list | dict):
+        return "[" + ", ".join(map(write_json, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,48 @@
+"""Exams: a finished run translates a test set in a certain manner, and what it said is kept with the run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from regard.config.base import Section
+from regard.tasks import TASKS, Split, Task
+
+FOLDER = "exams"
+
+
+class DecodeOptions(Section):
+    """How a test set is translated."""
+
+    split: Split = "test"
+    beam: int = Field(1, ge=1, le=10_000)
+    length_penalty: float | None = Field(None, ge=0, le=10)  # null: that of the run's settings
+
+
+@dataclass(frozen=True)
+class EvaluationSpec:
+    data: Task  # whose texts these are: those of the run's own settings, or others
+    manner: DecodeOptions
+
+    def as_json(self) -> dict[str, Any]:
+        return {"data": self.data.model_dump(), "manner": self.manner.model_dump()}
+
+    @classmethod
+    def from_json(cls, known: dict[str, Any]) -> EvaluationSpec:
+        return cls(
+            TASKS[known["data"]["task"]].model_validate(known["data"]), DecodeOptions.model_validate(known["manner"])
+        )
+
+    def file(self, run: Path) -> Path:
+        """Where the result of a run is kept."""
+        return run / FOLDER / f"{fingerprint(self.as_json())}.json"
+
+
+def fingerprint(tree: dict[str, Any]) -> str:
+    """Ten characters that stand for these settings."""
+    return sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:10]

@@ -1,0 +1,308 @@
+"""`regard compare` and `regard study`, with real runs in real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.cli.study import MARK
+from regard.files import lock_folder
+from regard.runs import MODEL
+
+Regard = Callable[..., Any]
+KINDS = ("--vary", "model.attention.kind=none,dot")
+FILES = {"index.html", "report.md", "runs.csv", "summary.csv", "results.json", "pictures", "study.yaml", ".lock"}
+
+
+@pytest.fixture(scope="session")
+def brief_file(tiny_file: Path, brief_settings: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The brief experiment as a file."""
+    from regard.config import loading
+
+    path = tmp_path_factory.mktemp("brief") / "brief.yaml"
+    path.write_text(loading.dump_experiment(loading.load_experiment(str(tiny_file), brief_settings)))
+    return path
+
+
+def models(out: Path) -> dict[str, int]:
+    """When each run was trained."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in out.parent.glob(f"runs/*/{MODEL}")}
+
+
+@pytest.mark.slow
+def test_a_study_is_conducted_reported_and_grows(regard: Regard, brief_file: Path, tmp_path: Path):
+    out = tmp_path / "study"
+    answer = regard("compare", brief_file, *KINDS, "--seeds", 1, "--jobs", 2, "--out", out)
+    assert answer.code == 0, answer.err
+    assert {path.name for path in out.iterdir()} == FILES
+    assert "none, seed 1: running" in answer.err
+    assert "dot, seed 1: done after 0:" in answer.err
+    assert "attention.kind  runs  exact matches (%)" in answer.out
+    assert answer.out.endswith(f"{out}/index.html: the whole report\n")
+    before = models(out)
+    assert len(before) == 2
+
+    grown = regard("compare", "--config", out / "study.yaml", "--seeds", 2, "--json")
+    assert grown.code == 0, grown.err
+    known = json.loads(grown.out)
+    assert known["runs"] == {"wanted": 4, "finished": 4}
+    assert [len(condition["runs"]) for condition in known["conditions"]] == [2, 2]
+    after = models(out)
+    assert len(after) == 4
+    assert before.items() <= after.items()  # not trained again
+    assert json.loads((out / "results.json").read_text()) == known
+
+    again = regard("compare", "--config", out / "study.yaml", "--report")
+    assert again.code == 0
+    assert again.err == ""  # nothing was started
+    assert models(out) == after
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_is_told_and_the_rest_is_reported(regard: Regard, brief_file: Path, tmp_path: Path):
+    options = ("--set", "model.encoder.positions.kind=learned", "--vary", "model.encoder.positions.longest=3,64")
+    answer = regard("compare", brief_file, *options, "--seeds", 1, "--out", tmp_path / "study")
+    assert answer.code == 1
+    message = "encoder.positions.longest 3, seed 1 failed: model.encoder.positions.longest: 3 positions are too few"
+    assert f"regard: {message}" in answer.err
+    assert "Traceback" not in answer.err
+    known = json.loads((tmp_path / "study" / "results.json").read_text())
+    assert known["runs"] == {"wanted": 2, "finished": 1}
+    assert known["failures"][0]["error"].startswith("model.encoder.positions.longest: 3 positions are too few")
+    assert "positions are too few" in (tmp_path / "study" / "index.html").read_text()
+
+
+def alive(pids: list[int]) -> list[int]:
+    found = []
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except FileNotFoundError:
+            continue
+        if state != "Z":
+            found.append(pid)
+    return found
+
+
+def workers_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_for(what: Callable[[], object], seconds: float = 120) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_or_killed_study_goes_on_where_it_was(
+    start_regard: Callable[..., Any], regard: Regard, brief_file: Path, tmp_path: Path, number: int
+):
+    out = tmp_path / "study"
+    slow = ("--set", "training.epochs=4000", "--set", "training.patience=3", "--set", "training.validate_every=8000")
+    arguments = (
+        "compare",
+        brief_file,
+        "--seeds",
+        2,
+        "--jobs",
+        1,
+        "--out",
+        out,
+        *slow,
+        "--set",
+        "training.save_every=0",
+    )
+    process = start_regard(*arguments)
+    wait_for(lambda: list(out.parent.glob("runs/*-1/state.safetensors")))
+    children = workers_of(process.pid)
+    assert len(children) == 1
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    wait_for(lambda: not alive(children), 60)  # they have noticed, and saved what they had
+    if number == signal.SIGINT:
+        assert process.returncode == 128 + signal.SIGINT
+        assert b"stopped with 0 of 2 runs done; the same command goes on" in err
+    assert [path.name for path in out.parent.glob("runs/*-2")] == []
+    from regard.runs import Run
+    from regard.training.checkpoints import read_state
+
+    (run,) = out.parent.glob("runs/*-1")
+    _, progress = read_state(Run(run))
+    assert 0 < progress.step < 16_000
+    assert not progress.finished
+    again = start_regard(*arguments)
+    wait_for(lambda: read_state(Run(run))[1].step > progress.step)  # it went on, and did not begin anew
+    again.send_signal(signal.SIGTERM)
+    again.communicate(timeout=60)
+    assert again.returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.slow
+def test_on_a_terminal_a_table_shows_what_runs(start_regard: Callable[..., Any], brief_file: Path, tmp_path: Path):
+    terminal, inner = pty.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "140"}
+    slower = ("--set", "training.epochs=60")
+    process = start_regard(
+        "compare", brief_file, "--seeds", 1, *slower, "--out", tmp_path / "study", stderr=inner, env=environment
+    )
+    os.close(inner)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(terminal, 65_536)
+        except OSError:
+            break
+        shown += piece
+    os.close(terminal)
+    process.communicate()
+    assert process.returncode == 0, shown.decode()
+    text = shown.decode()
+    for expected in (
+        "study: 1 runs: 1 running",
+        "training",
+        "steps/s",
+        "/240 steps",
+        "seed",
+        "━",
+        "seed 1: done after",
+    ):
+        assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "say what to compare: an experiment with --vary, or --config FILE"),
+        (("copy", "--config", "x.yaml"), "say what to compare: an experiment with --vary, or --config FILE"),
+        (("--config", "nowhere.yaml"), "nowhere.yaml: there is no such file; a study is a YAML file"),
+        (("copi",), "'copi' is neither a recipe nor a file; did you mean 'copy'?"),
+        (
+            ("copy", "--vary", "model.attention.kind=none,dott"),
+            "--vary model.attention.kind=none,dott: model.attention.kind: ",
+        ),
+        (
+            ("copy", "--vary", "model.attention.kind"),
+            "this should be KEY=VALUE, as in --vary model.attention.kind=none,dot",
+        ),
+        (("copy", "--measure", "blue"), "'blue' is no measure; did you mean 'bleu'?"),
+        (("copy", "--measure", "bleu"), "measures: this task has no bleu; choices: exact_match"),
+        (("copy", "--vary", "training.clip=1,1.0"), "copy: 1 and 1.0 are the same; nothing differs but the name"),
+        (
+            ("copy", "--vary", "training.clip=1,2", "--set", "training.clip=3"),
+            "--set training.clip=3: training.clip: this is varied already; leave it out",
+        ),
+        (("copy", "--seeds", "0"), "seeds: 0 is not right"),
+        (("copy", "--report"), "studies/copy: there is no such study yet; without --report it is conducted"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+):
+    monkeypatch.chdir(tmp_path)
+    answer = regard("compare", *arguments)
+    assert answer.code == 2
+    assert message in answer.err
+    assert answer.err.startswith("regard: ")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_something_else_is_left_alone(regard: Regard, brief_file: Path, tmp_path: Path):
+    (tmp_path / "index.html").write_text("mine")
+    answer = regard("compare", brief_file, "--out", tmp_path)
+    assert (answer.code, answer.out) == (2, "")
+    assert (
+        f"{tmp_path}: this is not a study's folder: it has no study.yaml of its own; choose another --out" in answer.err
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
+    answer = regard("compare", brief_file, "--out", tmp_path / "index.html")
+    assert answer.code == 2
+    assert "this is a file; choose another --out" in answer.err
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        "experiment: copy",
+        "experiment: {}\nvary: {{model.attention.kind: [none, dot]}}",
+        "experiment: {}\nvary: {{model.dropout: [0.1]}}",
+        "experiment: {}\nset: {{training.epochs: 1}}",
+        "x: y",
+    ],
+)
+def test_the_folder_of_another_study_is_left_alone(regard: Regard, brief_file: Path, tmp_path: Path, known: str):
+    (tmp_path / "study.yaml").write_text(MARK + known.format(brief_file))
+    answer = regard("compare", brief_file, "--vary", "model.dropout=0,0.5", "--out", tmp_path)
+    assert answer.code == 2
+    assert "this folder holds another study, told in its study.yaml; choose another --out" in answer.err
+    assert (tmp_path / "study.yaml").read_text() == MARK + known.format(brief_file)
+
+
+def test_a_study_of_ones_own_hand_is_read_and_left_as_it_is(
+    regard: Regard, brief_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    own = f"# mine\nexperiment: {brief_file}\n"
+    Path("study.yaml").write_text(own)
+    conducted: list[Any] = []
+    monkeypatch.setattr("regard.cli.study.run_jobs", lambda *given: conducted.append(given))
+    assert regard("compare", "--config", "study.yaml", "--out", ".").code == 2
+    assert "this is not a study's folder" in regard("compare", "--config", "study.yaml", "--out", ".").err
+    assert not conducted
+    regard("compare", "--config", "study.yaml")
+    assert len(conducted) == 1
+    assert Path("study.yaml").read_text() == own
+    assert Path("studies/study/study.yaml").read_text().startswith(MARK)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["studies", "study.yaml"]
+
+
+def test_only_one_at_a_time_works_on_a_study(regard: Regard, brief_file: Path, tmp_path: Path):
+    (tmp_path / "study.yaml").write_text(f"{MARK}experiment: {brief_file}")
+    with lock_folder(tmp_path):
+        answer = regard("compare", brief_file, "--out", tmp_path)
+    assert answer.code == 2
+    assert "another process is at work here" in answer.err
+
+
+def test_the_list_of_studies(regard: Regard):
+    answer = regard("study", "list")
+    assert answer.code == 0
+    lines = answer.out.splitlines()
+    assert [line.split()[0] for line in lines] == sorted(line.split()[0] for line in lines)
+    assert any(line.startswith("prompt-placement ") and line.endswith("?") for line in lines)
+
+
+def test_a_study_that_does_not_exist(regard: Regard):
+    answer = regard("study", "positons")
+    assert answer.code == 2
+    assert "there is no study 'positons'; did you mean 'positions'?" in answer.err
+
+
+def test_a_built_in_study_keeps_its_runs_with_those_of_the_others(
+    regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    conducted = []
+    monkeypatch.setattr("regard.cli.study.run_study", lambda *given, **named: conducted.append((given, named)))
+    assert regard("study", "blank", "--seeds", 5, "--set", "training.epochs=1", "--jobs", 3).code == 0
+    ((study, out, runs, at_once), _) = conducted[0]
+    assert (out, runs, at_once) == (Path("studies/blank"), Path("studies/runs"), 3)
+    assert study.plan.seeds == 5
+    assert {condition.experiment.training.epochs for condition in study.conditions} == {1}
+
+
+def test_the_help_tells_defaults(regard: Regard):
+    answer = regard("compare", "--help")
+    assert answer.code == 0
+    assert " ".join(answer.out.replace("│", " ").split()).count("(default: ") == 6

@@ -1,0 +1,96 @@
+"""How a wrong section is explained."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import pytest
+from pydantic import Field, ValidationError, model_validator
+
+from regard.config.base import Path, Section, explain_validation_error, invalid_combination
+from regard.errors import suggest
+
+
+class Inner(Section):
+    colour: Literal["red", "green"] = "red"
+    size: int = Field(3, ge=1)
+    share: float = 0.5
+
+    @model_validator(mode="after")
+    def _green_is_small(self) -> Self:
+        if self.colour == "green" and self.size > 5:
+            raise invalid_combination("size", f"{self.size} is too much for green")
+        return self
+
+
+class Outer(Section):
+    name: str
+    inner: Inner = Inner()
+
+    @model_validator(mode="after")
+    def _names_are_short(self) -> Self:
+        if len(self.name) > self.inner.size:
+            raise invalid_combination("inner.size", f"{self.inner.size} is less than the name has")
+        return self
+
+
+def told(values: dict[str, object], prefix: Path = ()) -> list[str]:
+    with pytest.raises(ValidationError) as error:
+        Outer.model_validate(values)
+    return explain_validation_error(error.value, Outer, prefix, lambda path: f"at {'/'.join(path)}").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({}, "at name: name: must be given"),
+        ({"name": "a", "nam": 1}, "at nam: nam: there is no such key; did you mean 'name'? choices: name, inner"),
+        (
+            {"name": "a", "inner": {"colour": "gren"}},
+            "at inner/colour: inner.colour: 'gren' is none of them; did you mean 'green'? choices: red, green",
+        ),
+        (
+            {"name": "a", "inner": {"colour": 7}},
+            "at inner/colour: inner.colour: 7 is none of them; choices: red, green",
+        ),
+        ({"name": "a", "inner": 7}, "at inner: inner: 7 is not a section; it has the keys colour, size, share"),
+        (
+            {"name": "a", "inner": {"size": 0}},
+            "at inner/size: inner.size: 0 is not right: input should be greater than or equal to 1",
+        ),
+        ({"name": 1}, "at name: name: 1 is not right: input should be a valid string"),
+        (
+            {"name": "a", "inner": {"colour": "green", "size": 6}},
+            "at inner/size: inner.size: 6 is too much for green",
+        ),
+        ({"name": "abcd"}, "at inner/size: inner.size: 3 is less than the name has"),
+    ],
+)
+def test_a_mistake_is_explained(values: dict[str, object], line: str):
+    assert told(values) == [line]
+
+
+def test_every_mistake_has_its_line_and_the_prefix_goes_before():
+    lines = told({"name": 1, "inner": {"size": "x", "share": float("nan")}}, prefix=("data",))
+    assert [line.split(": ")[:2] for line in lines] == [
+        ["at data/name", "data.name"],
+        ["at data/inner/size", "data.inner.size"],
+        ["at data/inner/share", "data.inner.share"],
+    ]
+
+
+def test_a_section_does_not_change():
+    with pytest.raises(ValidationError, match="frozen"):
+        Inner().size = 4
+
+
+def test_a_whole_number_will_do_for_a_float_and_nothing_else_is_converted():
+    assert Inner(share=1).share == 1.0
+    for wrong in ("1", True):
+        with pytest.raises(ValidationError):
+            Inner(size=wrong)
+
+
+def test_a_suggestion_names_the_nearest_and_all():
+    assert suggest("reed", ["red", "green"]) == "did you mean 'red'? choices: red, green"
+    assert suggest(7, ["red", "green"]) == "choices: red, green"

@@ -1,0 +1,591 @@
+"""Getting a data set, against a real server within this process: what comes whole is kept, everything else is not."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from regard import files
+from regard.corpora import archives, download, fetch
+from regard.corpora.datasets import DataFile, DataSet, Source
+from regard.errors import UserError
+
+TEXTS = {
+    "one.de": "".join(f"Zeile {number} für Übung\n" for number in range(9_000)).encode(),
+    "one.en": "".join(f"Line {number} of an exercise\n" for number in range(9_000)).encode(),
+    "two.de": b"kurz\n",
+}
+ALSO_CALLED = {"two.de": ("zwei.de",)}
+SMALL = DataSet(
+    "small",
+    "Some lines",
+    "none",
+    tuple(
+        DataFile(name, text.count(b"\n"), len(text), sha256(text).hexdigest(), ALSO_CALLED.get(name, ()))
+        for name, text in TEXTS.items()
+    ),
+    (),
+)
+ONLY_TWO = replace(SMALL, files=SMALL.files[2:])
+ONLY_ONE = replace(SMALL, files=SMALL.files[:1])
+
+
+@dataclass
+class Watcher:
+    present_names: list[str] = field(default_factory=list)
+    kept_from: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    steps: list[tuple[str, int, int | None]] = field(default_factory=list)
+    interrupt_after: int | None = None
+
+    def present(self, file: DataFile) -> None:
+        self.present_names.append(file.name)
+
+    def received(self, address: str, done: int, total: int | None) -> None:
+        self.steps.append((address, done, total))
+        if self.interrupt_after is not None and done > self.interrupt_after:
+            raise KeyboardInterrupt
+
+    def kept(self, file: DataFile, origin: str) -> None:
+        self.kept_from[file.name] = origin
+
+    def failed(self, reason: str) -> None:
+        self.failures.append(reason)
+
+
+Answer = Callable[[BaseHTTPRequestHandler], None]
+
+
+class Server:
+    """A server of files by path; `before` holds answers that come first, one for each request of a path."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.files: dict[str, bytes] = {}
+        self.before: dict[str, list[Answer]] = {}
+        self.requests: list[tuple[str, str | None]] = []
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        path = request.path.lstrip("/")
+        self.requests.append((path, request.headers["Range"]))
+        if self.before.get(path):
+            self.before[path].pop(0)(request)
+        elif path in self.files:
+            send(request, self.files[path])
+        else:
+            request.send_error(404)
+
+    def source(self, *names: str) -> Source:
+        return Source(tuple(f"{self.address}/{name}" for name in names))
+
+
+def send(request: BaseHTTPRequestHandler, content: bytes, stop_after: int | None = None, ranges: bool = True) -> None:
+    """Send a file, or what is asked of it; or promise all of it and stop in the middle."""
+    begin = int((request.headers["Range"] or "bytes=0-")[len("bytes=") : -1]) if ranges else 0
+    request.send_response(206 if begin else 200)
+    if begin:
+        request.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
+    request.send_header("Content-Length", str(len(content) - begin))
+    request.end_headers()
+    request.wfile.write(content[begin : begin + stop_after if stop_after else None])
+
+
+def half(content: bytes) -> Answer:
+    return lambda request: send(request, content, stop_after=len(content) // 2)
+
+
+def error(code: int) -> Answer:
+    return lambda request: request.send_error(code)
+
+
+def redirect(address: str) -> Answer:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(302)
+        request.send_header("Location", address)
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+    return answer
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(download, "PAUSE", 0)
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.setenv("no_proxy", "*")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            serving.answer(self)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        serving = Server(f"http://127.0.0.1:{running.server_port}")
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield serving
+        running.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
+    return tmp_path / "data" / "small"
+
+
+def content_of(folder: Path) -> dict[str, bytes]:
+    """All that lies in a folder but the lock: nothing half-written may be there, under whatever name."""
+    return {entry: (folder / entry).read_bytes() for entry in os.listdir(folder) if entry != ".lock"}
+
+
+def gzipped(texts: dict[str, bytes]) -> dict[str, bytes]:
+    return {f"{name}.gz": gzip.compress(text) for name, text in texts.items()}
+
+
+def tarred(texts: dict[str, bytes], *others: tarfile.TarInfo, mode: str = "w:gz") -> bytes:
+    """An archive of regular files, after `others`, which have no content of their own."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode=mode) as archive:
+        for other in others:
+            archive.addfile(other)
+        for name, text in texts.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text))
+    return packed.getvalue()
+
+
+def zipped(texts: dict[str, bytes], symlinks: dict[str, str] | None = None) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, target in (symlinks or {}).items():
+            member = zipfile.ZipInfo(name)
+            member.external_attr = 0o120777 << 16
+            archive.writestr(member, target)
+        for name, text in texts.items():
+            archive.writestr(name, text)
+    return packed.getvalue()
+
+
+PACKINGS = {
+    "plain": TEXTS,
+    "gz": gzipped(TEXTS),
+    "tar": {"all.tar": tarred(TEXTS, mode="w")},
+    "tar.gz": {"all.tar.gz": tarred({f"folder/{name}": text for name, text in TEXTS.items()})},
+    "zip": {"all.zip": zipped(TEXTS)},
+    "gz in a zip": {"all.zip": zipped({f"folder/{name}": text for name, text in gzipped(TEXTS).items()})},
+    "mixture": gzipped({"one.de": TEXTS["one.de"]}) | {"rest.tgz": tarred(TEXTS)},
+    "old names": {"one.de": TEXTS["one.de"], "one.en": TEXTS["one.en"], "zwei.de": TEXTS["two.de"]},
+}
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_a_source_may_pack_its_files_in_any_way(server: Server, folder: Path, packing: str):
+    server.files = PACKINGS[packing]
+    dataset = replace(SMALL, sources=(server.source(*server.files),))
+    watcher = Watcher()
+    assert fetch.download_dataset(dataset, None, watcher) == folder
+    assert content_of(folder) == TEXTS
+    assert set(watcher.kept_from) == set(TEXTS)
+    assert not watcher.failures
+    last = {address: (done, total) for address, done, total in watcher.steps}
+    sizes = {f"{server.address}/{name}": (len(content), len(content)) for name, content in server.files.items()}
+    assert last == sizes
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_a_folder_of_the_user_may_pack_them_in_any_way(folder: Path, tmp_path: Path, packing: str):
+    mine = tmp_path / "mine"
+    (mine / "one.de.d").mkdir(parents=True)
+    (mine / "notes.txt").write_text("not asked for")
+    (mine / "broken.zip").write_text("not a zip")
+    for name, content in PACKINGS[packing].items():
+        (mine / name).write_bytes(content)
+    fetch.download_dataset(SMALL, str(mine), Watcher())
+    assert content_of(folder) == TEXTS
+
+
+@pytest.mark.parametrize("packing", ["plain", "gz", "old names"])
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_an_address_may_have_the_files_side_by_side(server: Server, folder: Path, packing: str, slash: str):
+    server.files = {f"a/b/{name}": content for name, content in PACKINGS[packing].items()}
+    fetch.download_dataset(SMALL, f"{server.address}/a/b{slash}", Watcher())
+    assert content_of(folder) == TEXTS
+
+
+@pytest.mark.parametrize("packing", ["tar", "tar.gz", "zip"])
+def test_an_address_or_a_path_may_be_that_of_one_archive(server: Server, folder: Path, tmp_path: Path, packing: str):
+    ((name, content),) = PACKINGS[packing].items()
+    server.files[name] = content
+    fetch.download_dataset(SMALL, f"{server.address}/{name}", Watcher())
+    assert content_of(folder) == TEXTS
+    (folder / "two.de").unlink()
+    (tmp_path / name).write_bytes(content)
+    fetch.download_dataset(SMALL, str(tmp_path / name), Watcher())
+    assert content_of(folder) == TEXTS
+
+
+def test_what_is_here_and_right_is_not_asked_for_again(server: Server, folder: Path):
+    server.files = dict(TEXTS)
+    fetch.download_dataset(SMALL, server.address, Watcher())
+    server.requests.clear()
+    watcher = Watcher()
+    assert fetch.download_dataset(SMALL, server.address, watcher) == folder
+    assert watcher.present_names == list(TEXTS)
+    assert not server.requests
+
+    (folder / "two.de").write_bytes(b"fast\n")  # the size is right, the content is not
+    fetch.download_dataset(SMALL, server.address, watcher := Watcher())
+    assert list(watcher.kept_from) == ["two.de"]
+    assert server.requests == [("two.de", None)]
+    assert content_of(folder) == TEXTS
+
+
+def test_nothing_is_written_when_all_is_there(folder: Path):
+    folder.mkdir(parents=True)
+    for name, text in TEXTS.items():
+        (folder / name).write_bytes(text)
+    fetch.download_dataset(SMALL, None, Watcher())
+    assert set(os.listdir(folder)) == set(TEXTS)
+
+
+def test_a_file_with_the_wrong_checksum_is_not_kept(server: Server, folder: Path):
+    server.files = TEXTS | {"one.de": TEXTS["one.de"].replace(b"7", b"8")}
+    with pytest.raises(UserError) as caught:
+        fetch.download_dataset(SMALL, server.address, Watcher())
+    assert "small: could not get one.de\n" in str(caught.value)
+    assert f"{server.address}/one.de: one.de is not the right one: SHA-256 " in str(caught.value)
+    assert "'regard data get small --from FOLDER'" in str(caught.value)
+    assert content_of(folder) == {name: TEXTS[name] for name in ("one.en", "two.de")}
+
+
+@pytest.mark.parametrize("packing", ["plain", "gz", "tar.gz", "zip"])
+@pytest.mark.parametrize("text", [b"kur\n", b"kurz\n" + bytes(5_000_000)])
+def test_a_file_of_the_wrong_size_is_not_kept_nor_read_to_its_end(
+    folder: Path, tmp_path: Path, packing: str, text: bytes
+):
+    package = {
+        "plain": {"two.de": text},
+        "gz": gzipped({"two.de": text}),
+        "tar.gz": {"all.tar.gz": tarred({"two.de": text})},
+        "zip": {"all.zip": zipped({"two.de": text})},
+    }[packing]
+    for name, content in package.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=r"two\.de is not the right one: (4 of 5|more than 5) bytes"):
+        fetch.download_dataset(ONLY_TWO, str(tmp_path), Watcher())
+    assert content_of(folder) == {}
+
+
+def test_a_bomb_is_read_to_one_byte_beyond_the_expected_size():
+    bomb, target = io.BytesIO(bytes(1_000_000)), io.BytesIO()
+    with pytest.raises(Exception, match="more than 5 bytes"):
+        fetch._copy(bomb, target, ONLY_TWO.files[0])
+    assert bomb.tell() == len(target.getvalue()) == 6
+
+
+def test_an_archive_that_unpacks_to_too_much_is_given_up(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(archives, "MOST_BYTES", 10_000)
+    (tmp_path / "all.tar.gz").write_bytes(tarred({"zeros": bytes(20_000)} | TEXTS))
+    with pytest.raises(UserError, match=r"all\.tar\.gz: damaged \(more than 10,000 bytes\)"):
+        fetch.download_dataset(SMALL, str(tmp_path), Watcher())
+
+
+def test_a_download_without_end_is_given_up(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(download, "MOST_BYTES", 10_000)
+    server.files = dict(TEXTS)
+    with pytest.raises(UserError, match="more than 10,000 bytes"):
+        fetch.download_dataset(ONLY_ONE, server.address, Watcher())
+
+
+def hostile_link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member
+
+
+@pytest.mark.parametrize("form", ["tar.gz", "zip"])
+def test_an_archive_writes_nothing_but_the_wanted_files(folder: Path, tmp_path: Path, form: str):
+    secret = tmp_path / "secret"
+    secret.write_bytes(TEXTS["two.de"])  # right by its content, but not to be had through a link
+    fishy = {
+        "../evil": b"evil",
+        "../../two.de": TEXTS["two.de"],
+        str(tmp_path / "outside" / "two.de"): TEXTS["two.de"],
+        "._one.de": b"stray",
+        ".DS_Store": b"stray",
+    }
+    good = {name: text for name, text in TEXTS.items() if name != "two.de"}
+    if form == "zip":
+        archive = zipped(fishy | good, symlinks={"two.de": TEXTS["two.de"].decode(), "link": str(tmp_path)})
+    else:
+        links = [
+            hostile_link("two.de", str(secret), tarfile.SYMTYPE),
+            hostile_link("x/two.de", "../secret", tarfile.LNKTYPE),
+            hostile_link("y/two.de", "", tarfile.FIFOTYPE),
+            hostile_link("z/two.de", "", tarfile.CHRTYPE),
+            hostile_link(".downloads", str(tmp_path), tarfile.SYMTYPE),
+        ]
+        archive = tarred(fishy | good, *links)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / f"all.{form}").write_bytes(archive)
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match=r"could not get two\.de\n"):
+        fetch.download_dataset(SMALL, str(mine), Watcher())
+    assert content_of(folder) == good
+    assert set(tmp_path.rglob("*")) - before == {folder.parent, folder, *(folder / name for name in (*good, ".lock"))}
+
+
+def bzip2() -> bytes:
+    """A member that could unpack to anything at once."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("two.de", TEXTS["two.de"])
+    return content.getvalue()
+
+
+def hostile_header(kind: bytes, size: int) -> bytes:
+    """A tar archive whose second member claims what it likes."""
+    member = tarfile.TarInfo("two.de")
+    member.type, member.size = kind, size
+    return tarred({"stray": b""}, mode="w")[:512] + member.tobuf(tarfile.GNU_FORMAT) + bytes(2_048)
+
+
+def sparse() -> bytes:
+    """An archive that ends where its header says that it goes on."""
+    header = bytearray(hostile_header(tarfile.GNUTYPE_SPARSE, 0)[:1_024])
+    header[512 + 482] = 1
+    header[512 + 148 : 512 + 156] = b"        "
+    header[512 + 148 : 512 + 156] = b"%06o\0 " % sum(header[512:])
+    return bytes(header)
+
+
+DAMAGED = {
+    "all.tar.gz": b"no",
+    "all.zip": b"no",
+    "two.de.gz": b"no",
+    "all.tar": b"no",
+    "name.zip": zipped({"é": b""}).replace("é".encode(), b"\xff\xfe"),  # a name that says it is UTF-8, and is not
+    "member.zip": bzip2(),
+    "backwards.tar": hostile_header(tarfile.REGTYPE, -512),  # which would come again for ever
+    "name.tar": hostile_header(tarfile.GNUTYPE_LONGNAME, 1 << 70),
+    "note.tar": hostile_header(tarfile.XHDTYPE, 1 << 40),
+    "sparse.tar": sparse(),
+}
+
+
+@pytest.mark.parametrize("package", DAMAGED.items(), ids=lambda package: package[0])
+def test_a_damaged_package_is_told_of(folder: Path, tmp_path: Path, package: tuple[str, bytes]):
+    (tmp_path / package[0]).write_bytes(package[1])
+    with pytest.raises(UserError, match=rf"{package[0]}: (two\.de: )?damaged \("):
+        fetch.download_dataset(ONLY_TWO, str(tmp_path), Watcher())
+
+
+def test_a_damaged_member_does_not_spoil_those_behind_it(folder: Path, tmp_path: Path):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in TEXTS.items():
+            archive.writestr(name, text)
+    (tmp_path / "all.zip").write_bytes(packed.getvalue().replace(b"Zeile 1 ", b"Zeile 2 "))
+    with pytest.raises(UserError, match=r"could not get one\.de\n.*all\.zip: one\.de: damaged \(Bad CRC"):
+        fetch.download_dataset(SMALL, str(tmp_path), Watcher())
+    assert content_of(folder) == {name: text for name, text in TEXTS.items() if name != "one.de"}
+
+
+def test_a_home_of_nobody_is_told_as_a_folder_that_is_not_there(folder: Path):
+    with pytest.raises(UserError, match=r"^--from ~nobody-at-all/x: no such folder or archive$"):
+        fetch.download_dataset(SMALL, "~nobody-at-all/x", Watcher())
+
+
+@pytest.mark.parametrize(("name", "content"), [(name, PACKINGS[name]) for name in ("gz", "tar.gz", "zip")])
+def test_a_package_that_is_cut_off_is_told_of(folder: Path, tmp_path: Path, name: str, content: dict[str, bytes]):
+    for file, whole in content.items():
+        (tmp_path / file).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match="damaged"):
+        fetch.download_dataset(ONLY_ONE, str(tmp_path), Watcher())
+    assert content_of(folder) == {}
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_broken_transfer_goes_on_where_it_broke_if_the_server_can(server: Server, folder: Path, ranges: bool):
+    text = TEXTS["one.de"]
+    server.before["one.de"] = [half(text), lambda request: send(request, text, ranges=ranges)]
+    watcher = Watcher()
+    fetch.download_dataset(ONLY_ONE, server.address, watcher)
+    assert content_of(folder) == {"one.de": text}
+    assert server.requests == [("one.de", None), ("one.de", f"bytes={len(text) // 2}-")]
+    assert (len(text) // 2 if ranges else 0) in [done for _, done, _ in watcher.steps[2:]]
+    assert {total for _, _, total in watcher.steps} == {len(text)}
+
+
+def test_a_server_that_goes_on_at_another_place_is_asked_from_the_beginning(server: Server, folder: Path):
+    text = TEXTS["one.de"]
+
+    def elsewhere(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(206)
+        request.send_header("Content-Range", f"bytes 5-{len(text) - 1}/{len(text)}")
+        request.send_header("Content-Length", str(len(text) - 5))
+        request.end_headers()
+
+    server.before["one.de"] = [half(text), elsewhere]
+    server.files = dict(TEXTS)
+    fetch.download_dataset(ONLY_ONE, server.address, Watcher())
+    assert [asked for _, asked in server.requests] == [None, f"bytes={len(text) // 2}-", None]
+
+
+def test_a_range_that_the_server_does_not_have_is_asked_from_the_beginning(server: Server, folder: Path):
+    server.before["one.de"] = [half(TEXTS["one.de"]), error(416)]
+    server.files = dict(TEXTS)
+    fetch.download_dataset(ONLY_ONE, server.address, Watcher())
+    assert content_of(folder) == {"one.de": TEXTS["one.de"]}
+    assert server.requests[-1] == ("one.de", None)
+
+
+def test_a_transfer_that_always_breaks_is_an_error_and_leaves_nothing(server: Server, folder: Path):
+    text = TEXTS["one.de"]
+    server.before["one.de"] = [lambda request: send(request, text, stop_after=1_000) for _ in range(10)]
+    with pytest.raises(UserError, match=rf"one\.de: ended after 3,000 of {len(text):,} bytes \(3 tries\)"):
+        fetch.download_dataset(ONLY_ONE, server.address, Watcher())
+    assert len(server.requests) == 3
+    assert content_of(folder) == {}
+
+
+@pytest.mark.parametrize("problem", [error(503), error(429), lambda request: None], ids=["503", "429", "hangs up"])
+def test_what_may_pass_is_tried_again(server: Server, folder: Path, problem: Answer):
+    server.files = dict(TEXTS)
+    server.before["two.de"] = [problem, problem]
+    fetch.download_dataset(ONLY_TWO, server.address, Watcher())
+    assert len(server.requests) == 3
+    server.before["two.de"] = [problem] * 3
+    (folder / "two.de").unlink()
+    with pytest.raises(UserError, match=r"\(3 tries\)"):
+        fetch.download_dataset(ONLY_TWO, server.address, Watcher())
+
+
+def test_pauses_grow(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    pauses: list[float] = []
+    monkeypatch.setattr(download, "PAUSE", 0.5)
+    monkeypatch.setattr(download.time, "sleep", pauses.append)
+    server.files = dict(TEXTS)
+    server.before["two.de"] = [error(500), error(502)]
+    fetch.download_dataset(ONLY_TWO, server.address, Watcher())
+    assert pauses == [0.5, 1.0]
+
+
+def test_a_refusal_is_not_tried_again(server: Server, folder: Path):
+    server.before["one.de"] = [error(403)]
+    with pytest.raises(UserError, match=r"/one\.de: 403 Forbidden"):
+        fetch.download_dataset(SMALL, server.address, Watcher())
+    assert len(server.requests) == 1
+
+
+def test_a_file_that_is_not_there_is_named_and_the_others_are_kept(server: Server, folder: Path):
+    server.files = {name: text for name, text in TEXTS.items() if name != "two.de"}
+    with pytest.raises(UserError) as caught:
+        fetch.download_dataset(SMALL, server.address, Watcher())
+    assert str(caught.value).startswith("small: could not get two.de\n")
+    assert f"{server.address}/two.de: not there, neither plain nor as .gz" in str(caught.value)
+    assert content_of(folder) == server.files
+
+
+@pytest.mark.parametrize("target", ["file://{file}", "ftp://127.0.0.1:1/two.de", "data:,kurz%0A", "javascript:0"])
+def test_a_redirection_leads_nowhere_but_to_the_web(server: Server, folder: Path, tmp_path: Path, target: str):
+    (tmp_path / "file").write_bytes(TEXTS["two.de"])  # it would be right, but nobody has asked for it
+    server.before["two.de"] = [redirect(target.format(file=tmp_path / "file"))]
+    with pytest.raises(UserError, match=r"/two\.de: .*(not allowed|unknown url type)"):
+        fetch.download_dataset(ONLY_TWO, server.address, Watcher())
+    assert content_of(folder) == {}
+
+
+def test_a_redirection_within_the_web_is_followed(server: Server, folder: Path):
+    server.files = {"elsewhere": TEXTS["two.de"]}
+    server.before["two.de"] = [redirect(f"{server.address}/elsewhere")]
+    fetch.download_dataset(ONLY_TWO, server.address, Watcher())
+    assert content_of(folder) == {"two.de": TEXTS["two.de"]}
+
+
+def test_the_next_source_gives_what_the_first_could_not(server: Server, folder: Path):
+    server.files = {"one.de": TEXTS["one.de"], "one.en": b"wrong", "all.zip": zipped(TEXTS)}
+    first, second = server.source("one.de", "one.en", "two.de"), server.source("all.zip", "never.zip")
+    watcher = Watcher()
+    fetch.download_dataset(replace(SMALL, sources=(first, second)), None, watcher)
+    assert content_of(folder) == TEXTS
+    assert watcher.kept_from["one.de"].endswith("/one.de")
+    assert watcher.kept_from["one.en"].endswith("/all.zip")
+    assert len(watcher.failures) == 2
+    assert [path for path, _ in server.requests] == ["one.de", "one.en", "two.de", "all.zip"]
+
+
+def test_when_all_sources_fail_each_reason_is_told(server: Server, folder: Path):
+    gone = Source(("http://127.0.0.1:1/one.de", "http://127.0.0.1:1/one.en"))
+    with pytest.raises(UserError) as caught:
+        fetch.download_dataset(replace(SMALL, sources=(gone, server.source("all.zip"))), None, Watcher())
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "small: could not get one.de, one.en, two.de"
+    assert lines[1].startswith("  http://127.0.0.1:1/one.de: ")  # and the same server is not asked for one.en
+    assert lines[2] == f"  {server.address}/all.zip: 404 Not Found"
+    assert "--from FOLDER" in lines[3]
+
+
+@pytest.mark.parametrize("after", [-1, 70_000])
+def test_an_interruption_leaves_nothing_half_written(server: Server, folder: Path, after: int):
+    server.files = dict(TEXTS)
+    with pytest.raises(KeyboardInterrupt):
+        fetch.download_dataset(ONLY_ONE, server.address, Watcher(interrupt_after=after))
+    assert content_of(folder) == {}
+    fetch.download_dataset(ONLY_ONE, server.address, Watcher())
+    assert content_of(folder) == {"one.de": TEXTS["one.de"]}
+
+
+def test_the_remains_of_a_killed_process_are_cleared_away(folder: Path, tmp_path: Path):
+    (folder / ".downloads").mkdir(parents=True)
+    (folder / ".downloads" / "download").write_bytes(b"half")
+    (folder / ".one.de.x1y2").write_bytes(b"half")
+    (tmp_path / "all.zip").write_bytes(zipped(TEXTS))
+    fetch.download_dataset(SMALL, str(tmp_path), Watcher())
+    assert content_of(folder) == TEXTS
+    assert not list(folder.glob(".one*"))
+
+
+def test_a_second_process_is_kept_out(folder: Path, tmp_path: Path):
+    folder.mkdir(parents=True)
+    with files.lock_folder(folder), pytest.raises(UserError, match="another process is getting small; wait"):
+        fetch.download_dataset(SMALL, str(tmp_path), Watcher())
+    assert content_of(folder) == {}
+
+
+@pytest.mark.parametrize("origin", ["ftp://example.org/x", "file:///etc", "javascript:alert(1)", "https:", "http:///x"])
+def test_only_addresses_of_the_web_are_taken(folder: Path, origin: str):
+    with pytest.raises(UserError, match="give a folder, an archive, or an address with http:// or https://"):
+        fetch.download_dataset(SMALL, origin, Watcher())
+    assert not folder.exists()
+
+
+def test_an_address_that_is_none_is_refused(folder: Path):
+    with pytest.raises(UserError, match=r"--from http://\[: Invalid IPv6 URL"):
+        fetch.download_dataset(SMALL, "http://[", Watcher())
+    with pytest.raises(UserError, match=r"127\.0\.0\.1/a b/one\.de: "):
+        fetch.download_dataset(SMALL, "http://127.0.0.1/a b", Watcher())
+
+
+def test_a_folder_that_is_not_there_or_has_nothing_is_an_error(folder: Path, tmp_path: Path):
+    with pytest.raises(UserError, match="nowhere: no such folder or archive"):
+        fetch.download_dataset(SMALL, str(tmp_path / "nowhere"), Watcher())
+    assert not folder.exists()
+    with pytest.raises(UserError, match=r"could not get one\.de, one\.en, two\.de\n  nothing there goes by"):
+        fetch.download_dataset(SMALL, str(tmp_path), Watcher())

@@ -1,0 +1,126 @@
+"""All measures of a run, held against what its translator says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import regard
+from regard.evaluation.evaluator import EvaluationResult, Evaluator, evaluate, evaluation_to_dict
+from regard.tasks import SPLITS, Split
+
+
+@pytest.fixture(scope="module")
+def translator(trained_brief: Callable[..., Path]) -> regard.Translator:
+    """Half trained, so that it makes mistakes."""
+    return regard.load(trained_brief("training.epochs=12", "model.dropout=0", "training.rate.peak=0.05"))
+
+
+@pytest.fixture(scope="module")
+def evaluations(translator: regard.Translator) -> dict[Split, EvaluationResult]:
+    return {split: evaluate(translator, split) for split in SPLITS}
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_score_says_what_it_is_of(
+    translator: regard.Translator, evaluations: dict[Split, EvaluationResult], split: Split
+):
+    evaluation = evaluations[split]
+    assert evaluation.run == str(translator.runs[0].path)
+    assert evaluation.split == split
+    assert evaluation.sentences == getattr(translator.experiment.data, split)
+    assert evaluation.seed == 1
+    assert evaluation.version == regard.__version__
+    assert evaluation.seconds > 0
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_exact_matches_are_those_of_the_translator(
+    translator: regard.Translator, evaluations: dict[Split, EvaluationResult], split: Split
+):
+    pairs = translator.experiment.data.splits()[split]
+    translations = translator.translate([pair.source for pair in pairs])
+    right = sum(translation.text == pair.target for translation, pair in zip(translations, pairs, strict=True))
+    assert evaluations[split].exact_match == right / len(pairs)
+    assert evaluations[split].unfinished == sum(not translation.finished for translation in translations)
+
+
+def test_the_model_makes_mistakes_so_that_these_tests_mean_something(evaluations: dict[Split, EvaluationResult]):
+    assert 0 < evaluations["test"].exact_match < 1
+    assert 0.3 < evaluations["test"].token_accuracy < 1
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_perplexity_is_e_to_the_loss(evaluations: dict[Split, EvaluationResult], split: Split):
+    assert evaluations[split].perplexity == pytest.approx(math.exp(evaluations[split].loss))
+
+
+def test_the_loss_is_that_of_the_right_answers(
+    translator: regard.Translator, evaluations: dict[Split, EvaluationResult]
+):
+    """Where a translation is right, its score is the log-probability of the truth."""
+    pairs = translator.experiment.data.splits()["test"]
+    right = [
+        translation
+        for translation, pair in zip(translator.translate([p.source for p in pairs]), pairs, strict=True)
+        if translation.text == pair.target
+    ]
+    upper = -sum(translation.score for translation in right) / sum(len(pair.target) + 1 for pair in pairs)
+    assert evaluations["test"].loss > upper
+
+
+def test_a_perfect_model_scores_perfectly(trained: Path):
+    evaluation = evaluate(regard.load(trained), "test")
+    assert evaluation.exact_match == 1
+    assert evaluation.token_accuracy == 1
+    assert evaluation.aligned == pytest.approx(1, abs=0.02)
+    assert evaluation.unfinished == 0
+
+
+def test_json_leaves_out_what_is_not_known(evaluations: dict[Split, EvaluationResult]):
+    result = evaluation_to_dict(evaluations["test"])
+    assert "bleu" not in result  # a task of characters
+    assert "bleu_signature" not in result
+    expected = {"run", "split", "sentences", "loss", "perplexity", "token_accuracy", "exact_match", "unfinished"}
+    expected |= {"beam", "length_penalty", "log_probability", "sentences_per_second"}
+    assert set(result) == expected | {"aligned", "seconds", "seed", "version"}
+
+
+def test_a_model_without_attention_is_not_aligned(trained_brief: Callable[..., Path]):
+    evaluation = evaluate(regard.load(trained_brief("model.attention.kind=none")), "test")
+    assert evaluation.aligned is None
+    assert "aligned" not in evaluation_to_dict(evaluation)
+
+
+def test_words_have_a_bleu_with_its_signature(tmp_path: Path, watcher: Callable[..., object]):
+    from regard.config import loading
+    from regard.training import train
+
+    few = ["data.train=2000", "data.validation=5", "data.test=20", "training.validate_every=1"]
+    train(loading.load_experiment("clauses", few), tmp_path / "run", watcher(stop_after=1))
+    result = evaluation_to_dict(evaluate(regard.load(tmp_path / "run"), "test"))
+    assert 0 <= result["bleu"] <= 100
+    assert "version:" in result["bleu_signature"]
+
+
+def test_runs_that_vote_are_not_examined(translator: regard.Translator):
+    path = translator.runs[0].path
+    with pytest.raises(ValueError, match="an examination is of one run"):
+        Evaluator(regard.load(path, path), "test")
+
+
+def test_a_search_is_measured_by_what_it_finds(translator: regard.Translator):
+    examination = Evaluator(translator, "test")
+    search = regard.Search(beam=4, length_penalty=0.6)
+    counts: list[int] = []
+    evaluation, greedy = examination.evaluate(search, counts.append), examination.evaluate()
+    assert sum(counts) == evaluation.sentences == 50
+    assert (evaluation.beam, evaluation.length_penalty, greedy.beam) == (4, 0.6, 1)
+    translations = translator.translate([pair.source for pair in translator.experiment.data.splits()["test"]], search)
+    mean = sum(translation.score for translation in translations) / 50
+    assert evaluation.log_probability == pytest.approx(mean, abs=1e-4)
+    assert evaluation.sentences_per_second == pytest.approx(50 / evaluation.seconds, rel=0.2)
+    assert (evaluation.loss, evaluation.aligned) == (greedy.loss, greedy.aligned)

@@ -1,0 +1,167 @@
+"""After a training on real text: scores of the test set, and a page of examples."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.config import loading
+from regard.errors import UserError
+from regard.evaluation import final
+from regard.evaluation.evaluator import EvaluationResult
+from regard.evaluation.final import needs_final_evaluation, score_test_set, write_test_examples
+from regard.reports import examples
+from regard.runs import EXAMPLES, SCORES, Run
+from regard.training import train
+
+SIZES = {"encoder": {"embedding": 8, "size": 8}, "decoder": {"embedding": 8, "size": 8}}
+SMALL = [
+    "description=A small thing",
+    f"model={json.dumps(SIZES)}",
+    "training={epochs: 2, batch_tokens: 1500}",
+    "decoding={length_factor: 0, length_extra: 8}",
+]
+FILES = ["data.task=files", "data.text={unit: words}"]
+
+
+def trained(path: Path, watcher: Callable[..., Any], name: str, *settings: str) -> Run:
+    assert train(loading.load_experiment(name, [*SMALL, *settings]), path, watcher()).finished
+    return Run(path)
+
+
+@pytest.fixture(scope="module")
+def captions(corpus: Path, tmp_path_factory: pytest.TempPathFactory, watcher: Callable[..., Any]) -> Run:
+    """A run on files, not concluded; not to be changed."""
+    splits = [f"data.{split}={corpus / split}" for split in ("train", "validation", "test")]
+    return trained(tmp_path_factory.mktemp("runs") / "captions", watcher, "bottleneck", *FILES, *splits)
+
+
+@pytest.fixture(scope="module")
+def concluded(captions: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[EvaluationResult]]:
+    """A copy of that run and its scores; not to be changed."""
+    run = Run(Path(shutil.copytree(captions.path, tmp_path_factory.mktemp("runs") / "concluded")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(examples, "_draw", lambda shown: b"a picture")  # which takes its time
+        return run, conclude(run)
+
+
+@pytest.fixture
+def copied(captions: Run, tmp_path: Path) -> Run:
+    return Run(Path(shutil.copytree(captions.path, tmp_path / "run")))
+
+
+def conclude(run: Run, advance: Callable[[int], None] = lambda count: None) -> list[EvaluationResult]:
+    """All of it."""
+    outcome = score_test_set(run, advance)
+    write_test_examples(run, outcome)
+    return outcome.evaluations
+
+
+def scores_of(run: Run) -> list[dict[str, Any]]:
+    return json.loads((run.path / SCORES).read_text(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+@pytest.mark.slow
+def test_a_test_set_is_due_until_it_is_scored(captions: Run, concluded: tuple[Run, list[EvaluationResult]]):
+    assert needs_final_evaluation(captions)
+    run, _ = concluded
+    assert not needs_final_evaluation(run)
+    assert (run.path / SCORES).is_file()
+    assert (run.path / EXAMPLES / "index.html").is_file()
+
+
+@pytest.mark.slow
+def test_scores_are_those_of_a_greedy_search_and_of_a_beam(concluded: tuple[Run, list[EvaluationResult]]):
+    run, evaluations = concluded
+    greedy, beam = scores_of(run)
+    assert (greedy["beam"], beam["beam"]) == (1, 5)
+    for row, evaluation in zip((greedy, beam), evaluations, strict=True):
+        assert row["split"] == "test"
+        assert row["sentences"] == 30
+        for key in ("bleu", "bleu_lc", "bleu_signature", "bleu_lc_signature", "chrf", "chrf_signature", "perplexity"):
+            assert row[key] == getattr(evaluation, key)
+        assert "case:mixed" in row["bleu_signature"]
+        assert "case:lc" in row["bleu_lc_signature"]
+        assert 0 <= row["bleu"] <= row["bleu_lc"] <= 100
+        assert row["perplexity"] > 1
+        assert not {"word_error", "phoneme_error", "aligned"} & row.keys()
+    assert greedy["perplexity"] == beam["perplexity"]
+
+
+@pytest.mark.slow
+def test_the_page_tells_the_score_and_the_experiment(concluded: tuple[Run, list[EvaluationResult]]):
+    run, (_, beam) = concluded
+    page = (run.path / EXAMPLES / "index.html").read_text()
+    assert "A small thing" in page
+    assert "30, translated with a beam of 5" in page
+    assert f"{beam.bleu:.2f}, lowercased {beam.bleu_lc:.2f} ({beam.bleu_signature})" in page
+    assert f"Where {run.path.name} looks" in page
+
+
+@pytest.mark.slow
+def test_concluding_changes_nothing_of_what_was_trained(captions: Run, concluded: tuple[Run, list[EvaluationResult]]):
+    run, _ = concluded
+    before = {path.name: path.read_bytes() for path in captions.path.iterdir()}
+    after = {path.name: path.read_bytes() for path in run.path.iterdir() if path.is_file()}
+    after.pop(SCORES)
+    assert after == before
+
+
+@pytest.mark.slow
+def test_an_examination_that_was_broken_off_is_due_again(copied: Run, monkeypatch: pytest.MonkeyPatch):
+    """Scores are written last: what is there says that all is done."""
+
+    def broken_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(examples, "_page", broken_off)
+    monkeypatch.setattr(examples, "_draw", lambda shown: b"a picture")
+    before = set(os.listdir(copied.path))
+    with pytest.raises(KeyboardInterrupt):
+        conclude(copied)
+    assert needs_final_evaluation(copied)
+    assert set(os.listdir(copied.path)) == before
+
+
+@pytest.mark.slow
+def test_progress_is_told_of_both_searches(copied: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(final, "write_examples", lambda *_: None)
+    counts: list[int] = []
+    conclude(copied, counts.append)
+    assert sum(counts) == 2 * 30
+
+
+@pytest.mark.slow
+def test_pronunciations_are_scored_by_words_and_phonemes(dictionary: Path, tmp_path: Path, watcher: Callable[..., Any]):
+    run = trained(tmp_path / "run", watcher, "g2p", f"data.file={dictionary}", "training.patience=1")
+    assert needs_final_evaluation(run)
+    conclude(run)
+    assert not needs_final_evaluation(run)
+    for row in scores_of(run):
+        assert 0 <= row["word_error"] <= 1
+        assert row["word_error"] == pytest.approx(1 - row["exact_match"])
+        assert row["phoneme_error"] >= 0
+        assert row["sentences"] == 38
+        assert not {"bleu", "bleu_lc", "chrf"} & row.keys()
+    assert "wrong words" in (run.path / EXAMPLES / "index.html").read_text()
+
+
+@pytest.mark.slow
+def test_without_a_test_set_nothing_is_due(corpus: Path, tmp_path: Path, watcher: Callable[..., Any]):
+    splits = [f"data.{split}={corpus / split}" for split in ("train", "validation")]
+    run = trained(tmp_path / "run", watcher, "bottleneck", *FILES, *splits, "training.epochs=1")
+    assert not needs_final_evaluation(run)
+    with pytest.raises(UserError, match=r"data\.test: this experiment names no files for it"):
+        conclude(run)
+    assert not run.has(SCORES)
+
+
+@pytest.mark.slow
+def test_a_generated_task_is_never_due(trained_brief: Callable[..., Path]):
+    assert not needs_final_evaluation(Run(trained_brief()))

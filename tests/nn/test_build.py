@@ -1,0 +1,238 @@
+"""From settings to a model: what is written is what is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from regard import nn
+from regard.config.schema import AttentionSection, Experiment, ModelSection
+from regard.data import Codec
+from regard.nn import build
+from regard.nn.build import build_model, initial_model
+from regard.runs import MODEL, Run, named_weights
+from regard.tasks import Pair
+from regard.tasks.learned import TextSection
+from regard.tasks.parallel import Files
+
+SOURCE, TARGET = 17, 19
+
+
+def model_of(**sections: Any) -> nn.Seq2Seq:
+    return build_model(ModelSection.model_validate(sections), SOURCE, TARGET)
+
+
+@pytest.mark.parametrize("cell", nn.CELLS)
+@pytest.mark.parametrize("wiring", nn.WIRINGS)
+@pytest.mark.parametrize("start", [start for start in nn.STARTS if start != "copy"])
+def test_a_recurrent_model_has_the_parts_and_sizes_that_were_written(cell: str, wiring: str, start: str) -> None:
+    model = model_of(
+        encoder={"embedding": 3, "size": 5, "layers": 2, "cell": "tanh"},
+        decoder={"embedding": 7, "size": 11, "layers": 3, "cell": cell, "wiring": wiring, "start": start},
+        attention={"kind": "additive", "key_size": 13},
+    )
+    encoder, decoder = model.encoder, model.decoder
+    assert isinstance(encoder, nn.RecurrentEncoder)
+    assert type(encoder.cell) is nn.TanhCell
+    assert (encoder.embedding.tokens.num_embeddings, encoder.embedding.size) == (SOURCE, 3)
+    assert (encoder.size, encoder.cell.layers, encoder.cell.directions) == (10, 2, 2)
+    assert type(decoder) is nn.WIRINGS[wiring]
+    assert type(decoder.cell) is nn.CELLS[cell]
+    assert type(decoder.first_state) is nn.STARTS[start]
+    assert (decoder.embedding.tokens.num_embeddings, decoder.embedding.size) == (TARGET, 7)
+    assert (decoder.cell.output_size, decoder.cell.layers, decoder.cell.directions) == (11, 3, 1)
+    assert isinstance(decoder.attention, nn.AdditiveAttention)
+    assert (decoder.attention.query_size, decoder.attention.memory_size) == (11, 10)
+    assert decoder.attention.key_layer.out_features == 13
+
+
+def test_a_transformer_has_the_parts_and_sizes_that_were_written() -> None:
+    model = model_of(
+        encoder={"kind": "self-attention", "embedding": 3, "size": 6, "layers": 2, "heads": 2, "inner_size": 5},
+        decoder={"kind": "transformer", "embedding": 7, "size": 9, "layers": 3, "heads": 3, "inner_size": 11},
+        attention={"kind": "multi-head", "heads": 5, "key_size": 10},
+    )
+    encoder, decoder = model.encoder, model.decoder
+    assert isinstance(encoder, nn.SelfAttentionEncoder)
+    assert isinstance(decoder, nn.TransformerDecoder)
+    assert (encoder.size, len(encoder.layers), len(decoder.layers)) == (6, 2, 3)
+    assert {(layer.attention.heads, layer.feed_forward[0].out_features) for layer in encoder.layers} == {(2, 5)}
+    assert {(layer.self_attention.heads, layer.feed_forward[0].out_features) for layer in decoder.layers} == {(3, 11)}
+    crosses = [layer.cross_attention for layer in decoder.layers]
+    assert {(cross.heads, cross.query_size, cross.memory_size) for cross in crosses} == {(5, 9, 6)}
+    assert len({id(cross) for cross in crosses}) == 3, "one mechanism a layer"
+    assert decoder.weight_axes == ("layer", "head")
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "longest"),
+    [("none", 3, None), ("one-hot", 14, 11), ("sine", 8, None), ("sine-added", 3, None), ("learned", 3, 11)],
+)
+def test_each_side_has_positions_of_its_own(kind: str, size: int, longest: int | None) -> None:
+    model = model_of(encoder={"embedding": 3, "positions": {"kind": kind, "width": 5, "longest": 11}})
+    assert type(model.encoder.embedding.positions) is nn.POSITIONS[kind]
+    assert (model.encoder.embedding.size, model.encoder.longest) == (size, longest)
+    assert type(model.decoder.embedding.positions) is nn.Positions
+    assert model.decoder.longest is None
+
+
+@pytest.mark.parametrize("readout", nn.READOUTS)
+@pytest.mark.parametrize("decoder", ["recurrent", "transformer"])
+def test_the_readout_is_the_one_that_was_written(readout: str, decoder: str) -> None:
+    model = model_of(decoder={"kind": decoder, "readout": readout})
+    assert type(model.decoder.readout) is nn.READOUTS[readout]
+
+
+@pytest.mark.parametrize("option", ["hard", "unit_norm"])
+@pytest.mark.parametrize("kind", [kind for kind in nn.MECHANISMS if kind not in ("none", "mean")])
+def test_options_reach_every_mechanism_that_computes_a_score(kind: str, option: str) -> None:
+    attention = build.build_attention(AttentionSection.model_validate({"kind": kind, option: True}), 8, 8)
+    assert [name for name in ("hard", "unit_norm") if getattr(attention, name)] == [option]
+
+
+@pytest.mark.parametrize("readout", nn.READOUTS)
+@pytest.mark.parametrize("kinds", [("recurrent", "recurrent"), ("self-attention", "transformer")])
+def test_shared_embeddings_are_one_weight(kinds: tuple[str, str], readout: str) -> None:
+    sections = {"encoder": {"kind": kinds[0]}, "decoder": {"kind": kinds[1], "readout": readout}}
+    shared, separate = (
+        build_model(ModelSection.model_validate({**sections, "share_embeddings": share}), SOURCE, SOURCE)
+        for share in (True, False)
+    )
+    assert shared.encoder.embedding.tokens.weight is shared.decoder.embedding.tokens.weight
+    assert separate.encoder.embedding.tokens.weight is not separate.decoder.embedding.tokens.weight
+    saved = separate.encoder.embedding.tokens.weight.numel()
+    assert count(separate) - count(shared) == saved
+
+
+def count(model: nn.Seq2Seq) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_both_sides_teach_what_they_share() -> None:
+    torch.manual_seed(1)
+    model = build_model(ModelSection(share_embeddings=True), SOURCE, SOURCE)
+    source, target = torch.tensor([[4, 5]]), torch.tensor([[1, 6]])
+    model(source, source > 0, target, target > 0).sum().backward()
+    gradient = model.encoder.embedding.tokens.weight.grad
+    assert gradient is not None
+    assert gradient.any(1).nonzero().flatten().tolist() == [1, 4, 5, 6]
+
+
+@torch.inference_mode()
+def test_shared_embeddings_survive_saving_and_loading(tmp_path: Path) -> None:
+    task = Files(train="train", validation="validation", text=TextSection(unit="words"))
+    codec = Codec.build(task, [Pair("ein Hund", "a dog")])
+    experiment = Experiment(data=task, model=ModelSection(share_embeddings=True))
+    run = Run.create(tmp_path / "run", experiment, codec)
+    torch.manual_seed(1)
+    model, other = (build_model(experiment.model, *codec.sizes) for _ in range(2))
+    run.write_tensors(MODEL, named_weights(model), {})
+    assert len([name for name in run.read_tensors(MODEL)[0] if "embedding" in name]) == 1
+    run.load_weights(other)
+    assert other.encoder.embedding.tokens.weight is other.decoder.embedding.tokens.weight
+    assert torch.equal(other.encoder.embedding.tokens.weight, model.encoder.embedding.tokens.weight)
+    tokens = torch.tensor([[4, 5]])
+    one, same = (each.eval()(tokens, tokens > 0, tokens, tokens > 0) for each in (model, other))
+    assert torch.equal(one, same)
+
+
+SIDES = [
+    {"encoder": {"layers": 2}, "decoder": {"layers": 2}},
+    {"encoder": {"kind": "self-attention"}, "decoder": {"kind": "transformer", "readout": "tied"}},
+    {"encoder": {"cell": "lstm"}, "decoder": {"cell": "lstm", "wiring": "before"}},
+]
+
+
+@pytest.mark.parametrize("sides", SIDES)
+@torch.inference_mode()
+def test_dropout_is_random_in_training_only(sides: dict[str, Any]) -> None:
+    torch.manual_seed(1)
+    model = model_of(**sides, dropout=0.5)
+    tokens = torch.tensor([[4, 5, 6]])
+    for training in (True, False):
+        model.train(training)
+        one, other = (model(tokens, tokens > 0, tokens, tokens > 0) for _ in range(2))
+        assert torch.equal(one, other) != training
+
+
+@pytest.mark.parametrize("sides", SIDES)
+def test_the_same_random_state_gives_the_same_weights(sides: dict[str, Any]) -> None:
+    states = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        states.append(model_of(**sides).state_dict())
+    one, same, other = states
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert not all(torch.equal(one[name], other[name]) for name in one)
+
+
+# Settings that are right one by one and wrong together never become a model
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"encoder": {"size": 5}, "decoder": {"size": 5}, "attention": {"kind": "dot"}}, r"has 5 and .* state 10"),
+        ({"decoder": {"size": 7}, "attention": {"kind": "multi-head", "heads": 3}}, r"3 heads .* key size of 7"),
+        ({"attention": {"kind": "multi-head", "heads": 3, "key_size": 8}}, r"3 heads .* key size of 8"),
+        ({"encoder": {"kind": "self-attention", "size": 7, "heads": 2}}, r"2 heads .* size of 7"),
+        ({"decoder": {"kind": "transformer", "size": 7, "heads": 2}}, r"2 heads .* size of 7"),
+        ({"encoder": {"size": 5}, "decoder": {"size": 5, "start": "copy"}}, r"layer\(s\) of 10 .* layer\(s\) of 5"),
+        (
+            {"encoder": {"size": 5}, "decoder": {"size": 10, "start": "copy", "cell": "lstm"}},
+            r"of 10 and .* of 10 and memory cells",
+        ),
+        (
+            {"encoder": {"size": 5, "layers": 2}, "decoder": {"size": 10, "start": "copy"}},
+            r"2 layer\(s\) .* 1 layer\(s\)",
+        ),
+        ({"attention": {"kind": "mean", "hard": True}}, r"'mean', which computes no score"),
+        ({"attention": {"kind": "none", "unit_norm": True}}, r"'none', which computes no score"),
+    ],
+)
+def test_settings_that_do_not_fit_are_explained(sections: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ModelSection.model_validate(sections)
+
+
+@pytest.mark.parametrize("encoder", build.ENCODERS)
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("encoder_cell", nn.CELLS)
+@pytest.mark.parametrize("decoder_cell", nn.CELLS)
+@torch.inference_mode()
+def test_settings_allow_a_copy_exactly_where_the_model_can_make_one(
+    encoder: str, layers: int, encoder_cell: str, decoder_cell: str
+) -> None:
+    sections = {
+        "encoder": {"kind": encoder, "size": 4, "cell": encoder_cell, "layers": layers, "bidirectional": False},
+        "decoder": {"size": 4, "cell": decoder_cell, "layers": layers, "start": "copy"},
+    }
+    tokens = torch.tensor([[4, 5, 6]])
+    try:
+        section = ModelSection.model_validate(sections)
+    except ValidationError:
+        free = {"start": "zeros"}
+        model = model_of(**sections | {"decoder": sections["decoder"] | free})
+        cell = model.decoder.cell
+        with pytest.raises(ValueError, match="cannot start from a copy"):
+            nn.CopyStart(model.encoder.size, cell)(model.encoder(tokens, tokens > 0))
+    else:
+        build_model(section, SOURCE, TARGET).start(tokens, tokens > 0)
+
+
+def test_training_begins_with_the_initial_model_of_its_seed(new_trainer, brief) -> None:
+    trainer = new_trainer(brief())
+    before = torch.get_rng_state()
+    drawn, other = (
+        dict(initial_model(experiment, *trainer.codec.sizes).named_parameters())
+        for experiment in (brief(), brief("training.seed=2"))
+    )
+    assert torch.equal(before, torch.get_rng_state()), "the caller's random numbers are left alone"
+    for name, weight in trainer.model.named_parameters():
+        assert torch.equal(drawn.pop(name), weight)
+        assert not torch.equal(other[name], weight) or not weight.any() or "norm" in name
+    assert not drawn

@@ -1,0 +1,363 @@
+"""The run directory: made as a whole, readable without Regard, refused when damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+import regard
+from regard import files
+from regard.nn.build import build_model
+from regard.config.schema import Experiment
+from regard.data import Codec
+from regard.errors import UserError
+from regard.runs import MODEL, STATE, Run, named_weights
+from regard.tasks.parallel import Files
+from regard.text.subwords import Subwords
+
+
+@pytest.fixture
+def copied(trained: Path, tmp_path: Path) -> Path:
+    """A run that may be damaged."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def codec_of(experiment: Experiment) -> Codec:
+    return Codec.build(experiment.data, experiment.data.splits()["train"])
+
+
+# --- Made as a whole -------------------------------------------------------------------------------------
+
+
+def test_what_was_created_comes_back(tiny: Callable[..., Experiment], tmp_path: Path):
+    experiment = tiny()
+    codec = codec_of(experiment)
+    made = Run.create(tmp_path / "a" / "run", experiment, codec)
+    for run in (made, Run(tmp_path / "a" / "run")):
+        assert run.experiment == experiment
+        assert run.codec() == codec
+        assert run.metrics() == []
+        assert not run.has(MODEL)
+    assert sorted(os.listdir(made.path)) == ["config.yaml", "run.json", "vocabulary.json"]
+    assert os.listdir(tmp_path / "a") == ["run"]
+
+
+def test_others_may_read_a_run_as_far_as_the_umask_lets_them(tiny: Callable[..., Experiment], tmp_path: Path):
+    before = os.umask(0o022)
+    try:
+        run = Run.create(tmp_path / "run", tiny(), codec_of(tiny()))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(run.path.stat().st_mode) == 0o755
+    assert {stat.S_IMODE(file.stat().st_mode) for file in run.path.iterdir()} == {0o644}
+
+
+@pytest.mark.parametrize("write", [1, 2, 3])
+def test_a_run_is_there_as_a_whole_or_not_at_all(
+    tiny: Callable[..., Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: int
+):
+    real, calls = files.write_atomic, []
+
+    def failing(path: Path, content: bytes) -> None:
+        calls.append(path)
+        if len(calls) == write:
+            raise KeyboardInterrupt
+        real(path, content)
+
+    monkeypatch.setattr(files, "write_atomic", failing)
+    with pytest.raises(KeyboardInterrupt):
+        Run.create(tmp_path / "run", tiny(), codec_of(tiny()))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_run_is_not_made_over_another(copied: Path, tiny: Callable[..., Experiment]):
+    before = {file.name: file.read_bytes() for file in copied.iterdir()}
+    with pytest.raises(UserError, match=f"{copied}: cannot be made: Directory not empty"):
+        Run.create(copied, tiny(), codec_of(tiny()))
+    assert {file.name: file.read_bytes() for file in copied.iterdir()} == before
+    assert os.listdir(copied.parent) == ["run"]
+
+
+def test_a_run_cannot_be_made_below_a_file(tiny: Callable[..., Experiment], tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=f"{tmp_path}/file/run: cannot be made"):
+        Run.create(tmp_path / "file" / "run", tiny(), codec_of(tiny()))
+
+
+# --- Subwords --------------------------------------------------------------------------------------------
+
+
+def subwords_of(corpus: Path, joint: bool) -> Experiment:
+    names = {split: str(corpus / split) for split in ("train", "validation")}
+    task = Files.model_validate(names | {"text": {"size": 80, "joint": joint, "coverage": 1.0}})
+    return Experiment(data=task)
+
+
+MODELS = {True: ["subwords.model"], False: ["source.model", "target.model"]}
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_subwords_are_written_with_the_run_and_read_back(corpus: Path, tmp_path: Path, joint: bool):
+    experiment = subwords_of(corpus, joint)
+    codec = codec_of(experiment)
+    run = Run.create(tmp_path / "run", experiment, codec)
+    assert sorted(os.listdir(run.path)) == sorted(["config.yaml", "run.json", "vocabulary.json", *MODELS[joint]])
+    again = Run(run.path).codec()
+    assert again.source_vocabulary == codec.source_vocabulary
+    assert again.target_vocabulary == codec.target_vocabulary
+    pairs = list(experiment.data.splits()["train"])
+    assert again.examples(pairs) == codec.examples(pairs)
+    assert {again.text(example.target) for example in again.examples(pairs)} == {pair.target for pair in pairs}
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_run_is_read_without_the_texts_that_it_was_made_from(corpus: Path, tmp_path: Path, joint: bool):
+    texts = Path(shutil.copytree(corpus, tmp_path / "texts"))
+    experiment = subwords_of(texts, joint)
+    run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
+    expected = run.codec().source("Der Hund.")
+    shutil.rmtree(texts)
+    assert Run(run.path).codec().source("Der Hund.") == expected
+
+
+@pytest.mark.parametrize(("joint", "name"), [(joint, name) for joint in MODELS for name in MODELS[joint]])
+def test_missing_subwords_are_named(corpus: Path, tmp_path: Path, joint: bool, name: str):
+    experiment = subwords_of(corpus, joint)
+    run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
+    (run.path / name).unlink()
+    with pytest.raises(UserError, match=f"{run.path}/{name}: this file is missing; the run directory is incomplete"):
+        run.codec()
+
+
+@pytest.mark.parametrize("content", [b"", b"no such thing"])
+@pytest.mark.parametrize(("joint", "name"), [(joint, name) for joint in MODELS for name in MODELS[joint]])
+def test_damaged_subwords_are_named(corpus: Path, tmp_path: Path, joint: bool, name: str, content: bytes):
+    experiment = subwords_of(corpus, joint)
+    run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
+    (run.path / name).write_bytes(content)
+    with pytest.raises(UserError, match=f"{run.path}/{name}: .*not a SentencePiece model"):
+        run.codec()
+
+
+def test_subwords_of_another_run_are_refused(corpus: Path, tmp_path: Path):
+    experiment = subwords_of(corpus, True)
+    run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
+    texts = (corpus / "train.en").read_text(encoding="utf-8").splitlines()
+    other = Subwords.learn(texts, 60, algorithm="bpe", coverage=1.0)
+    (run.path / "subwords.model").write_bytes(other.model)
+    with pytest.raises(UserError, match=f"{run.path}/vocabulary.json: .*not the tokens of the .model files beside it"):
+        run.codec()
+
+
+# --- Readable without Regard -----------------------------------------------------------------------------
+
+
+def strict_json(text: str) -> Any:
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_a_run_is_readable_without_regard(trained: Path):
+    names = "config.yaml metrics.jsonl model.safetensors run.json state.safetensors vocabulary.json"
+    assert sorted(os.listdir(trained)) == [".lock", *names.split()]
+    about = strict_json((trained / "run.json").read_text())
+    assert about["format"] == 1
+    assert about["regard"] == regard.__version__
+    assert about["torch"] == torch.__version__
+    config = yaml.safe_load((trained / "config.yaml").read_text())
+    assert config["data"]["alphabet"] == "abcde"
+    assert config["training"]["seed"] == 1
+    vocabulary = strict_json((trained / "vocabulary.json").read_text())
+    special = ["<pad>", "<begin>", "<end>", "<unknown>"]
+    for side in ("source", "target"):
+        assert vocabulary[side][:4] == special
+        assert sorted(vocabulary[side][4:]) == list("abcde")
+    rows = [strict_json(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    assert [row["epoch"] for row in rows] == list(range(1, 16))
+    assert all(isinstance(row["validation_loss"], float) for row in rows)
+
+
+def test_tensors_carry_their_progress_in_their_header(trained: Path):
+    rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    best = min(rows, key=lambda row: row["validation_loss"])
+    with safe_open(trained / MODEL, "pt") as file:
+        assert strict_json(file.metadata()["regard"])["step"] == best["step"]
+        names = set(file.keys())
+    with safe_open(trained / STATE, "pt") as file:
+        progress = strict_json(file.metadata()["regard"])
+        assert {name for name in file.keys() if name.startswith("model/")} == {f"model/{name}" for name in names}  # noqa: SIM118
+    assert progress["step"] == rows[-1]["step"]
+    assert progress["best_step"] == best["step"]
+    assert progress["finished"] == "all epochs done"
+    assert progress["validation_losses"] == [row["validation_loss"] for row in rows]
+
+
+# --- Refused when damaged --------------------------------------------------------------------------------
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path):
+    with pytest.raises(UserError, match=f"{tmp_path}/none: there is no such run directory; 'regard train' makes one"):
+        Run(tmp_path / "none")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=f"{tmp_path}/file: "):
+        Run(tmp_path / "file")
+    with pytest.raises(UserError, match=f"{tmp_path}: this is not a run directory: it has no run.json"):
+        Run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("run.json", b"", "run.json: this file is damaged"),
+        ("run.json", b"{", "run.json: this file is damaged"),
+        ("run.json", b"\xff", "run.json: this file is damaged"),
+        ("run.json", b"[" * 100_000, "run.json: this file is damaged"),
+        ("run.json", b'{"format": 2}', f"this run has format 2; Regard {regard.__version__} reads format 1"),
+        ("run.json", b"{}", "run.json: this run has format None"),
+        ("run.json", b"[1]", "run.json: this run has format"),
+        ("config.yaml", b"", "config.yaml"),
+        ("config.yaml", b"data: [", "config.yaml, line 1: this is not YAML"),
+        ("config.yaml", b"data: {task: copy}\nmodel: {x: 1}\n", "config.yaml, line 2: model.x: there is no such key"),
+        ("config.yaml", b"\xff", "config.yaml"),
+        ("vocabulary.json", b"{}", "vocabulary.json: this file is damaged: it lacks 'source'"),
+        ("vocabulary.json", b"[]", "vocabulary.json: this file is damaged"),
+        ("vocabulary.json", b"", "vocabulary.json: this file is damaged"),
+        ("vocabulary.json", b"\xff", "vocabulary.json: this file is damaged"),
+        (
+            "vocabulary.json",
+            b'{"source": 1, "target": 2, "longest_source": 3}',
+            "vocabulary.json: this file is damaged",
+        ),
+        (
+            "vocabulary.json",
+            json.dumps(
+                {side: ["<pad>", "<begin>", "<end>", "<unknown>", *"aa"] for side in ("source", "target")}
+            ).encode(),
+            "vocabulary.json: this file is damaged: a vocabulary starts with",
+        ),
+        (
+            "vocabulary.json",
+            b'{"source": ["<pad>", "<begin>", "<end>", "<unknown>", 5, ["a"]], "target": [], "longest_source": 3}',
+            "vocabulary.json: this file is damaged",
+        ),
+        (
+            "vocabulary.json",
+            json.dumps(
+                {side: ["<pad>", "<begin>", "<end>", "<unknown>", *"ab"] for side in ("source", "target")}
+                | {"longest_source": 6}
+            ).encode(),
+            "model.safetensors: these are not the weights of the model that",
+        ),
+        ("model.safetensors", b"", "model.safetensors: this file is damaged or not Regard's"),
+        ("model.safetensors", b"x" * 100, "model.safetensors: this file is damaged or not Regard's"),
+    ],
+)
+def test_a_damaged_file_is_named(copied: Path, name: str, content: bytes, expected: str):
+    (copied / name).write_bytes(content)
+    with pytest.raises(UserError) as error:
+        regard.load(copied)
+    assert str(error.value).startswith(f"{copied}/")
+    assert expected in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "vocabulary.json", "model.safetensors"])
+def test_a_missing_file_is_named(copied: Path, name: str):
+    (copied / name).unlink()
+    with pytest.raises(UserError, match=f"{copied}/{name}: "):
+        regard.load(copied)
+
+
+@pytest.mark.parametrize("name", ["run.json", "config.yaml", "vocabulary.json", "model.safetensors"])
+def test_a_folder_in_place_of_a_file_is_refused(copied: Path, name: str):
+    (copied / name).unlink()
+    (copied / name).mkdir()
+    with pytest.raises(UserError, match=f"{copied}"):
+        regard.load(copied)
+
+
+@pytest.mark.parametrize("kept", [1, 7, 8, 100, 5_000, -1])
+def test_truncated_weights_are_refused(copied: Path, kept: int):
+    content = (copied / MODEL).read_bytes()
+    (copied / MODEL).write_bytes(content[:kept])
+    with pytest.raises(UserError, match=f"{copied}/model.safetensors: this file is damaged or not Regard's"):
+        regard.load(copied)
+
+
+def test_weights_of_another_model_are_refused(copied: Path, trained_brief: Callable[..., Path]):
+    shutil.copy(trained_brief() / MODEL, copied / MODEL)
+    with pytest.raises(UserError, match=f"{copied}/model.safetensors: these are not the weights of the model that"):
+        regard.load(copied)
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"regard": "{"}, {"other": "{}"}])
+def test_weights_that_regard_did_not_write_are_refused(copied: Path, metadata: dict[str, str] | None):
+    save_file(load_file(copied / MODEL), copied / MODEL, metadata)
+    with pytest.raises(UserError, match=f"{copied}/model.safetensors: this file is damaged or not Regard's"):
+        Run(copied).read_tensors(MODEL)
+
+
+def test_a_run_without_weights_yet_says_so(copied: Path):
+    (copied / MODEL).unlink()
+    with pytest.raises(UserError, match=r"model.safetensors: not there yet; 'regard train' writes it at the first"):
+        regard.load(copied)
+
+
+def test_a_metrics_line_that_a_crash_has_cut_does_not_count(copied: Path):
+    path = copied / "metrics.jsonl"
+    rows = Run(copied).metrics()
+    path.write_bytes(path.read_bytes()[:-20])
+    assert Run(copied).metrics() == rows[:-1]
+    Run(copied).forget_metrics_after(rows[-1]["step"])
+    assert path.read_text().count("\n") == len(rows) - 1
+    Run(copied).append_metrics(rows[-1])
+    assert Run(copied).metrics() == rows
+
+
+def test_a_metrics_line_that_is_cut_within_a_character_does_not_count(copied: Path):
+    path = copied / "metrics.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"step": "\xc3')
+    assert len(Run(copied).metrics()) == 15
+
+
+@pytest.mark.parametrize("line", [b"{", b"not json", b"\xff", b"[1]", b"{}", b'{"step": "x"}'])
+def test_a_broken_metrics_line_in_the_middle_is_refused(copied: Path, line: bytes):
+    path = copied / "metrics.jsonl"
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([*lines[:2], line, *lines[3:]]) + b"\n")
+    with pytest.raises(UserError, match=f"{path}, line 3: this file is damaged"):
+        Run(copied).forget_metrics_after(10)
+
+
+def test_metrics_after_a_step_are_forgotten(copied: Path):
+    rows = Run(copied).metrics()
+    Run(copied).forget_metrics_after(rows[3]["step"])
+    assert Run(copied).metrics() == rows[:4]
+
+
+# --- Tensors ---------------------------------------------------------------------------------------------
+
+
+def test_tensors_come_back_bit_by_bit_with_what_was_said_of_them(copied: Path):
+    tensors = {"a/b": torch.randn(3, 2), "step": torch.tensor(7.0), "t": torch.randn(4, 3).t(), "n": torch.tensor([1])}
+    Run(copied).write_tensors("x.safetensors", tensors, {"ä": [1.5, "x"], "big": 2**60})
+    read, about = Run(copied).read_tensors("x.safetensors")
+    assert about == {"ä": [1.5, "x"], "big": 2**60}
+    assert read.keys() == tensors.keys()
+    assert all(torch.equal(read[name], tensors[name]) for name in tensors)
+
+
+def test_a_weight_that_serves_twice_stands_once(tiny: Callable[..., Experiment]):
+    model = build_model(tiny("model.decoder.readout=tied").model, 5, 7)
+    weights = named_weights(model)
+    assert len({weight.data_ptr() for weight in weights.values()}) == len(weights)
+    assert not any(weight.requires_grad for weight in weights.values())

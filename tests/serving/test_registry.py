@@ -1,0 +1,69 @@
+"""The runs that are served."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from regard.errors import UserError
+from regard.inference.translator import load
+from regard.serving.limits import Limits
+from regard.serving.registry import examples_for, open_runs
+from regard.training import train
+
+
+def test_names_are_as_long_as_it_takes_to_tell_runs_apart(trained: Path, tmp_path: Path):
+    paths = [tmp_path / name for name in ("one/best", "two/best", "two/last")]
+    for path in paths:
+        shutil.copytree(trained, path)
+    assert [run.name for run in open_runs(paths[1:])] == ["best", "last"]
+    assert [run.name for run in open_runs(paths)] == ["one/best", "two/best", "two/last"]
+    assert [run.name for run in open_runs([paths[0] / ".." / "best"])] == ["best"]
+    shutil.copytree(trained, tmp_path / "best")
+    assert [run.name for run in open_runs([tmp_path / "best", paths[0]])] == [f"{tmp_path.name}/best", "one/best"]
+
+
+def test_a_run_that_cannot_be_loaded_is_told(trained: Path, tmp_path: Path):
+    with pytest.raises(UserError, match="there is no such run directory"):
+        open_runs([trained, tmp_path / "nowhere"])
+    with pytest.raises(UserError, match="/: this is not a run directory"):
+        open_runs([Path("/")])
+    (tmp_path / "link").symlink_to(trained)
+    with pytest.raises(UserError, match="is given twice"):
+        open_runs([trained, tmp_path / "link"])
+
+
+def test_examples_are_test_sentences_from_short_to_long(trained: Path):
+    translator = load(trained)
+    examples = examples_for(translator)
+    test = [pair.source for pair in translator.experiment.data.pairs("test")]
+    assert 3 <= len(examples) <= 5
+    assert set(examples) <= set(test)
+    assert list(examples) == sorted(examples, key=len)
+
+
+def test_without_its_test_set_a_run_has_no_examples(corpus: Path, tmp_path: Path, watcher: Callable[..., object]):
+    from regard.config import loading
+
+    folder = tmp_path / "corpus"
+    shutil.copytree(corpus, folder)
+    text = "data: {task: files, source: de, target: en, train: train, validation: validation, test: test}\n"
+    (folder / "mine.yaml").write_text(text)
+    settings = ["training.epochs=1", "training.validate_every=1", "data.text.unit=words"]
+    train(loading.load_experiment(str(folder / "mine.yaml"), settings), tmp_path / "run", watcher(stop_after=1))
+    assert len(examples_for(load(tmp_path / "run"))) == 5
+    for name in ("test.de", "test.en"):
+        (folder / name).unlink()
+    (run,) = open_runs([tmp_path / "run"])
+    assert run.examples == ()
+    assert run.about()["task"] == "files"
+
+
+@pytest.mark.parametrize("name", ["characters", "texts", "beam", "waiting", "seconds", "memory", "batch"])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
+def test_a_limit_is_above_nothing(name: str, value: float):
+    with pytest.raises(UserError, match=f"{name} {value}: a limit should be a number above 0"):
+        Limits(**{name: value})

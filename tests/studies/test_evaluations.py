@@ -1,0 +1,86 @@
+"""Exams: they come back from JSON, and each has a file of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from regard.config import loading, recipes
+from regard.studies.evaluations import DecodeOptions, EvaluationSpec, fingerprint
+from regard.tasks import SPLITS, Task
+from regard.tasks.copy import Copy
+
+manners = st.builds(
+    DecodeOptions,
+    split=st.sampled_from(SPLITS),
+    beam=st.integers(1, 10_000),
+    length_penalty=st.none() | st.floats(0, 10),
+)
+
+
+def data_of(name: str, *overrides: str) -> Task:
+    return loading.load_experiment(name, overrides).data
+
+
+FILES = "data={task: files, train: a, validation: ä, text: {unit: words}}"
+
+
+@pytest.mark.parametrize(
+    "data", [*map(data_of, recipes.recipe_names()), data_of("copy", FILES)], ids=lambda data: data.task
+)
+def test_an_exam_comes_back_from_json(data: Task):
+    exam = EvaluationSpec(data, DecodeOptions(split="validation", beam=5, length_penalty=0.5))
+    again = EvaluationSpec.from_json(json.loads(json.dumps(exam.as_json())))
+    assert again == exam
+    assert type(again.data) is type(data)
+    assert again.file(Path("run")) == exam.file(Path("run"))
+
+
+@given(manner=manners)
+def test_any_manner_comes_back_from_json(manner: DecodeOptions):
+    exam = EvaluationSpec(Copy(), manner)
+    assert EvaluationSpec.from_json(json.loads(json.dumps(exam.as_json()))) == exam
+
+
+@given(one=manners, other=manners)
+def test_two_manners_have_one_file_only_if_they_are_the_same(one: DecodeOptions, other: DecodeOptions):
+    assert (EvaluationSpec(Copy(), one).file(Path()) == EvaluationSpec(Copy(), other).file(Path())) == (one == other)
+
+
+def test_the_file_depends_on_every_part_of_the_manner():
+    others: dict[str, Any] = {"split": "train", "beam": 2, "length_penalty": 0.0}
+    assert others.keys() == DecodeOptions.model_fields.keys()
+    files = {EvaluationSpec(Copy(), DecodeOptions(**{key: value})).file(Path()) for key, value in others.items()}
+    assert len(files | {EvaluationSpec(Copy(), DecodeOptions()).file(Path())}) == 4
+
+
+OTHERS = {"train": 5, "validation": 5, "test": 5, "seed": 5, "min_length": 5, "max_length": 5, "alphabet": "aé"}
+
+
+def test_the_file_depends_on_every_setting_of_the_data():
+    assert {"task", *OTHERS} == set(Copy.model_fields)
+    others = [Copy(**{key: value}) for key, value in OTHERS.items()]
+    files = {EvaluationSpec(data, DecodeOptions()).file(Path()) for data in (Copy(), *others, data_of("reverse"))}
+    assert len(files) == len(OTHERS) + 2
+
+
+def test_the_file_lies_with_the_run():
+    path = EvaluationSpec(Copy(), DecodeOptions()).file(Path("studies/runs/copy-1"))
+    assert (path.parent, path.suffix) == (Path("studies/runs/copy-1/exams"), ".json")
+
+
+def test_a_digest_does_not_depend_on_the_order_of_keys_and_takes_any_text():
+    assert fingerprint({"a": 1, "b": "ä"}) == fingerprint({"b": "ä", "a": 1}) != fingerprint({"a": "ä", "b": 1})
+    assert len(fingerprint({"half a character": "\ud800"})) == 10
+
+
+@pytest.mark.parametrize("wrong", [{"beam": 0}, {"beam": 1.5}, {"length_penalty": -1.0}, {"split": "all"}, {"bem": 2}])
+def test_a_manner_that_means_nothing_is_refused(wrong: dict[str, Any]):
+    with pytest.raises(ValidationError):
+        DecodeOptions(**wrong)

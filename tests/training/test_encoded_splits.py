@@ -1,0 +1,356 @@
+"""What a training works on: refused before anything is written, and the same when it goes on."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard.config import loading
+from regard.config.schema import Experiment
+from regard.data import Codec
+from regard.errors import UserError
+from regard.runs import Run
+from regard.tasks import SPLITS, Pair, Split
+from regard.training import TrainingStopped, train
+from regard.training.encoded_splits import ProgressIterator, encode_splits
+
+EXPERIMENT = """\
+data: {task: files, train: corpus/train, validation: corpus/validation, text: {size: 70}}
+model:
+  encoder: {cell: tanh, embedding: 8, size: 8}
+  decoder: {cell: tanh, embedding: 8, size: 16}
+  attention: {kind: dot}
+  dropout: 0.1
+training: {epochs: 2, batch_tokens: 4000, validate_every: 3, save_every: 1000}
+"""
+REGULARISED = ("data.text.regularisation={best: 8, alpha: 0.1}",)
+WORDS = ("data.text.unit=words", "data.text.size=null")
+Make = Callable[..., Experiment]
+
+
+@pytest.fixture
+def texts(corpus: Path, tmp_path: Path) -> Path:
+    """The corpus, to be changed."""
+    return Path(shutil.copytree(corpus, tmp_path / "corpus"))
+
+
+@pytest.fixture
+def small(texts: Path) -> Make:
+    """A small experiment on these texts."""
+    path = texts.parent / "small.yaml"
+    path.write_text(EXPERIMENT)
+    return lambda *overrides: loading.load_experiment(str(path), overrides)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def names(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text)
+
+
+# --- A refused training leaves nothing behind ------------------------------------------------------------
+
+
+def empty_line(texts: Path, split: str) -> None:
+    for language, text in (("de", "Ein Satz.\n"), ("en", "\n")):
+        append(texts / f"{split}.{language}", text)
+
+
+def lone_line(texts: Path, split: str) -> None:
+    append(texts / f"{split}.de", "Ein Satz.\n")
+
+
+def no_file(texts: Path, split: str) -> None:
+    (texts / f"{split}.en").unlink()
+
+
+@pytest.mark.parametrize("settings", [(), WORDS], ids=["subwords", "words"])
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (empty_line, r"{split}\.en, line \d+: the target text is empty"),
+        (lone_line, r"{split}\.en ends after line \d+, this file only after line \d+"),
+        (no_file, r"data\.{split}: there is no .*{split}\.en"),
+    ],
+)
+def test_bad_texts_are_refused_and_nothing_is_left(
+    small: Make,
+    texts: Path,
+    train_in: Any,
+    tmp_path: Path,
+    spoil: Callable[[Path, str], None],
+    message: str,
+    split: str,
+    settings: tuple[str, ...],
+):
+    spoil(texts, split)
+    before = names(tmp_path)
+    with pytest.raises(UserError, match=message.format(split=split)):
+        train_in(small(*settings, f"data.test={texts / 'test'}"))
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_too_few_positions_are_refused_and_nothing_is_left(small: Make, train_in: Any, tmp_path: Path, side: str):
+    experiment = small(f"model.{side}.positions={{kind: learned, longest: 5}}")
+    before = names(tmp_path)
+    with pytest.raises(
+        UserError, match=rf"model\.{side}\.positions\.longest: 5 positions are too few; the data has sequences of \d+"
+    ):
+        train_in(experiment)
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_positions_are_counted_in_both_splits(small: Make, texts: Path, train_in: Any, split: str):
+    for language in ("de", "en"):
+        append(texts / f"{split}.{language}", "der " * 60 + "\n")
+    with pytest.raises(UserError, match=r"40 positions are too few; the data has sequences of 61 tokens"):
+        train_in(small(*WORDS, "model.decoder.positions={kind: learned, longest: 40}"))
+
+
+def test_not_even_the_folder_of_the_runs_is_left(small: Make, train_in: Any, tmp_path: Path):
+    experiment = small("model.decoder.positions={kind: learned, longest: 5}")
+    before = names(tmp_path)
+    with pytest.raises(UserError, match="5 positions are too few"):
+        train_in(experiment, name="runs/mine")
+    assert names(tmp_path) == before
+
+
+def test_positions_that_pass_the_check_are_enough_for_every_way_to_split(small: Make, train_in: Any):
+    """A text that is split in another way has more tokens."""
+    too_few = small(*REGULARISED, "model.encoder.positions={kind: learned, longest: 2}")
+    with pytest.raises(UserError) as error:
+        train_in(too_few)
+    needed = int(re.findall(r"\d+", str(error.value))[1])
+    train_in(small(*REGULARISED, f"model.encoder.positions={{kind: learned, longest: {needed}}}"))
+
+
+def test_a_vocabulary_that_is_too_small_for_the_validation_texts_is_told(tmp_path: Path, dictionary: Path):
+    """A notation that is not open has to know all of it."""
+    codec = Codec.build(loading.load_experiment("g2p", [f"data.file={dictionary}"]).data, [Pair("ask", "AA S K")])
+    pairs: dict[Split, Iterable[Pair]] = {"train": [Pair("ask", "AA S K")], "validation": [Pair("test", "T EH S T")]}
+    with (
+        pytest.raises(UserError, match=r"data\.train: too few pairs to know all that the validation split is made of"),
+        encode_splits(codec, pairs, tmp_path),
+    ):
+        pytest.fail("this should have been refused")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written_to_is_told(small: Make, train_in: Any, tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"file: cannot be written to: (File exists|Not a directory)"):
+        train_in(small(*WORDS), name="file/run")
+
+
+def test_texts_of_a_training_lie_in_no_file_that_is_left(small: Make, train_in: Any, tmp_path: Path):
+    before = names(tmp_path)
+    train_in(small(*WORDS), stop_after=1)
+    new = {name.split("/")[0] for name in names(tmp_path) - before}
+    assert new == {"run"}
+
+
+def test_material_is_gone_when_it_is_no_longer_needed(small: Make, tmp_path: Path):
+    experiment = small(*WORDS)
+    pairs = experiment.data.splits()
+    with encode_splits(Codec.build(experiment.data, pairs["train"]), pairs, tmp_path / "run") as material:
+        assert {split: len(corpus) for split, corpus in material.splits.items()} == {
+            split: len(list(those)) for split, those in pairs.items()
+        }
+        assert material.splits["train"][0] == material.codec.example(next(iter(pairs["train"])))
+    with pytest.raises(ValueError, match="closed"):
+        material.splits["train"][0]
+
+
+# --- Told while reading ----------------------------------------------------------------------------------
+
+
+class Impatient:
+    """Counts what it is told, and wants to stop the so-manieth time that it is asked."""
+
+    def __init__(self, patience: int) -> None:
+        self.patience, self.asked = patience, 0
+        self.told: list[tuple[Split, int]] = []
+
+    def learning(self) -> None:
+        pass
+
+    def reading(self, split: Split, pairs: int) -> None:
+        self.told.append((split, pairs))
+
+    def wants_to_stop(self) -> bool:
+        self.asked += 1
+        return self.asked > self.patience
+
+    def began(self, *_: object) -> None:
+        pytest.fail("training began, though it should have stopped before")
+
+    stepped = validated = began
+
+
+def test_pairs_are_counted_aloud(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("regard.training.encoded_splits.TELL_EVERY", 2)
+    pairs = [Pair(str(number), "") for number in range(5)]
+    reader = Impatient(99)
+    assert list(ProgressIterator(pairs, "train", reader)) == pairs
+    assert reader.told == [("train", 2), ("train", 4), ("train", 5)]
+    assert reader.asked == 2
+    assert list(ProgressIterator([], "validation", reader)) == []
+    assert reader.told[-1] == ("validation", 0)
+
+
+def test_one_may_stop_among_the_pairs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("regard.training.encoded_splits.TELL_EVERY", 2)
+    with pytest.raises(TrainingStopped):
+        list(ProgressIterator([Pair("a", "b")] * 5, "train", Impatient(1)))
+
+
+@pytest.mark.parametrize(
+    "patience",
+    [
+        0,  # while words are counted
+        5,  # while numbers are written
+    ],
+)
+def test_stopping_while_texts_are_read_leaves_nothing(
+    small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: int
+):
+    monkeypatch.setattr("regard.training.encoded_splits.TELL_EVERY", 100)
+    experiment = small(*WORDS)
+    before = names(tmp_path)
+    reader = Impatient(patience)
+    with pytest.raises(TrainingStopped):
+        train(experiment, tmp_path / "run", reader)
+    gc.collect()  # a file that was left open would be told of now
+    assert reader.asked == patience + 1
+    assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "patience",
+    [
+        0,  # while they are counted
+        5,  # while SentencePiece reads them
+        9,  # while words are counted
+    ],
+)
+def test_stopping_while_subwords_are_learned_leaves_nothing(
+    small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: int
+):
+    monkeypatch.setattr("regard.training.encoded_splits.TELL_EVERY", 100)
+    experiment = small()
+    before = names(tmp_path)
+    with pytest.raises(TrainingStopped):
+        train(experiment, tmp_path / "run", Impatient(patience))
+    assert names(tmp_path) == before
+
+
+def test_whoever_watches_knows_how_much_was_read(small: Make, train_in: Any):
+    assert train_in(small(*WORDS), stop_after=1).read == {"train": 400, "validation": 20}
+
+
+# --- Going on --------------------------------------------------------------------------------------------
+
+
+def change_word(texts: Path) -> None:
+    path = texts / "train.de"
+    first, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([f"Der {first}", *rest]))
+
+
+def change_order(texts: Path) -> None:
+    for language in ("de", "en"):
+        path = texts / f"train.{language}"
+        path.write_text("".join(reversed(path.read_text().splitlines(keepends=True))))
+
+
+def add_pair(texts: Path) -> None:
+    for language in ("de", "en"):
+        append(texts / f"train.{language}", "Neu.\n")
+
+
+@pytest.mark.parametrize("saved", [True, False])
+@pytest.mark.parametrize("change", [change_word, change_order, add_pair])
+def test_a_training_does_not_go_on_with_other_texts(
+    small: Make, texts: Path, train_in: Any, tmp_path: Path, change: Callable[[Path], None], saved: bool
+):
+    experiment = small(*WORDS)
+    train_in(experiment, stop_after=2)
+    if not saved:
+        (tmp_path / "run" / "state.safetensors").unlink()  # as if killed before
+    before, kept = contents(texts), contents(tmp_path / "run")
+    change(texts)
+    message = "the training text is not what it was when this run was begun; bring it back, or choose another --out"
+    with pytest.raises(UserError, match=f"^{re.escape(str(tmp_path / 'run'))}: {message}$"):
+        train_in(experiment)
+    assert contents(tmp_path / "run") == kept
+    for name, content in before.items():
+        (texts / name).write_bytes(content)
+    assert train_in(experiment, stop_after=1).began_with[0][0] == (2 if saved else 0)
+
+
+def test_an_unfinished_training_of_an_older_version_is_refused(small: Make, train_in: Any, tmp_path: Path):
+    train_in(small(*WORDS), stop_after=2)
+    path = tmp_path / "run" / "run.json"
+    path.write_text(json.dumps({"format": 1, "regard": "0.2.0", "torch": "2.13.0"}))
+    with pytest.raises(UserError, match=r"begun by an older Regard, .*; begin anew with another --out$"):
+        train_in(small(*WORDS))
+
+
+def test_a_finished_training_stays_as_it_is(small: Make, train_in: Any, tmp_path: Path):
+    experiment = small(*WORDS, "training.epochs=1")
+    assert train_in(experiment).progress.finished
+    kept = contents(tmp_path / "run")
+    assert train_in(experiment).losses == []
+    assert contents(tmp_path / "run") == kept
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [REGULARISED, (*REGULARISED, "data.text.joint=false"), WORDS])
+def test_a_training_on_files_goes_on_as_if_it_had_not_stopped(
+    small: Make, train_in: Any, tmp_path: Path, read_tensors: Any, read_rows: Any, settings: tuple[str, ...]
+):
+    experiment = small(*settings, "training.epochs=1", "training.batch_tokens=2000")
+    whole = train_in(experiment, name="whole")
+    assert whole.progress.step > 3
+    for steps in (1, 2):
+        assert not train_in(experiment, stop_after=steps, name="parts").progress.finished
+    parts = train_in(experiment, name="parts")
+    assert parts.progress.finished
+    assert whole.losses[3:] == parts.losses != []
+    assert read_rows(tmp_path / "whole") == read_rows(tmp_path / "parts")
+    for name in ("model.safetensors", "state.safetensors"):
+        (mine, about), (theirs, about_theirs) = (read_tensors(tmp_path / run / name) for run in ("whole", "parts"))
+        assert about == about_theirs
+        assert mine.keys() == theirs.keys()
+        assert all(mine[key].equal(theirs[key]) for key in mine)
+    assert names(tmp_path / "whole") == names(tmp_path / "parts")
+
+
+def test_other_ways_to_split_are_another_training(small: Make, train_in: Any):
+    plain, varied = (train_in(small(*some), stop_after=2, name=name) for some, name in (((), "a"), (REGULARISED, "b")))
+    assert plain.losses != varied.losses
+
+
+def test_a_run_that_goes_on_reads_with_the_words_that_it_has_learned(small: Make, train_in: Any, tmp_path: Path):
+    train_in(small(*WORDS), stop_after=1)
+    vocabulary = Run(tmp_path / "run").codec().source_vocabulary
+    train_in(small(*WORDS), stop_after=1)
+    assert Run(tmp_path / "run").codec().source_vocabulary == vocabulary

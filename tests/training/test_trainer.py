@@ -1,0 +1,392 @@
+"""What a training does: loss, validation, the best weights, when it ends, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import log_softmax
+
+import regard
+from regard.config.schema import Experiment
+from regard.data import Batches, Codec
+from regard.errors import UserError
+from regard.evaluation.losses import compute_losses
+from regard.files import lock_folder
+from regard.nn.build import build_model
+from regard.runs import Run
+from regard.seeding import seed_for
+from regard.training import train, trainer
+
+Make = Callable[..., Experiment]
+TrainIn = Callable[..., Any]
+NewTrainer = Callable[..., trainer.Trainer]
+
+
+# --- Loss ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_the_loss_is_that_of_each_real_token_and_padding_never_counts(brief: Make, train_in: TrainIn, smoothing: float):
+    """Computed again by hand, sentence by sentence, without any padding."""
+    experiment = brief("model.dropout=0", "training.teacher_forcing.ratio=1", f"training.label_smoothing={smoothing}")
+    watching = train_in(experiment, stop_after=1)
+
+    pairs = experiment.data.splits()["train"]
+    codec = Codec.build(experiment.data, pairs)
+    torch.manual_seed(seed_for(experiment.training.seed, "weights"))
+    model = build_model(experiment.model, len(codec.source_vocabulary), len(codec.target_vocabulary))
+    batch = Batches(codec.examples(pairs), batch_tokens=300, seed=experiment.training.seed).at(0)
+    assert not batch.valid.all()
+    losses: list[float] = []
+    for row in range(len(batch.source)):
+        source = batch.source[row][batch.source_valid[row]].unsqueeze(0)
+        inputs = batch.inputs[row][batch.valid[row]].unsqueeze(0)
+        state = model.start(source, torch.ones_like(source, dtype=torch.bool))
+        chances = log_softmax(model.decoder.teacher_forced(inputs, state)[0][0], -1)
+        for chance, truth in zip(chances, batch.outputs[row][batch.valid[row]].tolist(), strict=True):
+            losses.append((-(1 - smoothing) * chance[truth] - smoothing * chance.mean()).item())
+    assert watching.losses == pytest.approx([sum(losses) / len(losses)], abs=1e-5)
+    assert watching.progress.tokens == len(losses)
+    assert watching.progress.loss_sum == pytest.approx(sum(losses), rel=1e-5)
+
+
+def test_training_loss_is_the_mean_over_tokens_since_the_last_validation(brief: Make, train_in: TrainIn):
+    watching = train_in(brief("data.train=40", "training.batch_tokens=70", "training.validate_every=3"))
+    codec = Codec.build(brief().data, brief().data.splits()["train"])
+    experiment = brief("data.train=40")
+    batches = Batches(codec.examples(experiment.data.splits()["train"]), batch_tokens=70, seed=1)
+    sizes = [int(batches.at(step).valid.sum()) for step in range(3, 6)]
+    expected = sum(loss * size for loss, size in zip(watching.losses[3:6], sizes, strict=True)) / sum(sizes)
+    assert watching.rows[1]["train_loss"] == pytest.approx(expected)
+
+
+def test_the_loss_falls_and_the_task_is_learned(trained: Path):
+    rows = Run(trained).metrics()
+    assert rows[-1]["train_loss"] < 0.1 * rows[0]["train_loss"]
+    assert rows[-1]["validation_loss"] < 0.1
+    assert rows[-1]["free_running_exact_match"] >= 0.95
+
+
+@pytest.mark.parametrize("kind", ["constant", "stepped", "linear", "exponential", "inverse-sigmoid"])
+def test_training_learns_with_fewer_true_tokens(tiny: Make, train_in: TrainIn, kind: str):
+    schedule = [f"training.teacher_forcing.{key}" for key in (f"kind={kind}", "ratio=0.6", "floor=0.2", "epochs=2")]
+    watching = train_in(tiny("data.train=150", "training.epochs=5", *schedule))
+    assert watching.rows[-1]["train_loss"] < 0.9 * watching.rows[0]["train_loss"]
+    ratios = [row["teacher_forcing"] for row in watching.rows]
+    assert ratios[0] == 0.6
+    assert (ratios[-1] < 0.6) == (kind != "constant")
+
+
+def test_a_coin_falls_for_each_token_as_often_as_the_ratio_says(brief: Make, new_trainer: NewTrainer):
+    trainer = new_trainer(brief("training.teacher_forcing.ratio=0.7"))
+    teacher_forcing_mask = trainer.teacher_forcing_mask(torch.zeros(200, 101, dtype=torch.long))
+    assert teacher_forcing_mask is not None
+    assert teacher_forcing_mask.shape == (200, 101)
+    assert float(teacher_forcing_mask.float().mean()) == pytest.approx(0.7, abs=0.01)
+    assert not (teacher_forcing_mask == teacher_forcing_mask[:1]).all()  # not one coin for a whole sentence,
+    assert not (teacher_forcing_mask == teacher_forcing_mask[:, :1]).all()  # nor one for all sentences at a step
+
+
+def test_dropout_is_on_in_training_and_off_in_validation(brief: Make, train_in: TrainIn):
+    plain = train_in(brief("model.dropout=0"), stop_after=1, name="plain")
+    dropped = train_in(brief("model.dropout=0.5"), stop_after=1, name="dropped")
+    assert plain.losses != dropped.losses
+
+
+def test_gradients_are_clipped(brief: Make, tmp_path: Path, watcher: Any, monkeypatch: pytest.MonkeyPatch):
+    norms = []
+
+    class Spy(torch.optim.Adam):
+        def step(self, *arguments: Any) -> Any:
+            norms.append(torch.cat([p.grad.flatten() for group in self.param_groups for p in group["params"]]).norm())
+            return super().step(*arguments)
+
+    monkeypatch.setitem(trainer.OPTIMIZERS, "adam", Spy)
+    train(brief("training.clip=0.01"), tmp_path / "run", watcher(2))
+    assert [float(norm) for norm in norms] == pytest.approx([0.01, 0.01], rel=1e-3)
+
+
+def test_each_setting_of_the_optimizer_arrives(brief: Make, new_trainer: NewTrainer):
+    options = ("kind=adamw", "weight_decay=0.25", "beta1=0.5", "beta2=0.75", "epsilon=0.125")
+    trainer = new_trainer(brief(*(f"training.optimizer.{option}" for option in options)))
+    assert isinstance(trainer.optimizer, torch.optim.AdamW)
+    group = trainer.optimizer.param_groups[0]
+    assert (group["weight_decay"], group["betas"], group["eps"]) == (0.25, (0.5, 0.75), 0.125)
+    trainer.step()
+    assert group["lr"] == pytest.approx(0.03 / round(0.2 * trainer.steps))
+
+
+def test_the_seed_decides_and_the_callers_random_numbers_do_not(
+    brief: Make, train_in: TrainIn, same_training: Callable[[Path, Path], None], tmp_path: Path
+):
+    for name in ("one", "two"):
+        torch.rand(7)
+        train_in(brief(), name=name)
+    same_training(tmp_path / "one", tmp_path / "two")
+    other = train_in(brief("training.seed=2"), stop_after=1, name="three")
+    assert other.losses[0] != train_in(brief(), stop_after=1, name="four").losses[0]
+
+
+# --- Validation ------------------------------------------------------------------------------------------
+
+
+def test_a_row_for_each_validation_says_what_was_measured(brief: Make, train_in: TrainIn, tmp_path: Path):
+    watching = train_in(brief("training.validate_every=5"))
+    rows = Run(tmp_path / "run").metrics()
+    assert rows == watching.rows
+    assert [row["step"] for row in rows] == [5, 10, 12]  # and at the end
+    measures = [
+        f"{kind}_{name}"
+        for kind in ("validation", "free_running")
+        for name in ("loss", "token_accuracy", "exact_match")
+    ]
+    for row in rows:
+        assert list(row) == ["step", "epoch", "train_loss", *measures, "rate", "teacher_forcing", "seconds"]
+        assert row["epoch"] == row["step"] / 4
+        assert all(math.isfinite(value) for value in row.values())
+
+
+def test_validation_is_measured_on_the_validation_split_with_the_saved_weights(trained: Path):
+    translator = regard.load(trained)
+    pairs = translator.experiment.data.splits()["validation"]
+    batches = Batches(translator.codec.examples(pairs), batch_tokens=100, seed=9)
+    best = min(Run(trained).metrics(), key=lambda row: row["validation_loss"])
+    again = compute_losses(translator.model, batches.once(), teacher=True)
+    assert again.loss == pytest.approx(best["validation_loss"], abs=1e-5)
+    assert again.token_accuracy == pytest.approx(best["validation_token_accuracy"])
+
+
+def test_the_saved_model_is_the_one_with_the_lowest_validation_loss(
+    brief: Make, train_in: TrainIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_tensors: Callable[..., Any]
+):
+    losses = iter([3.0, 1.0, 1.0, 2.0, 0.5, 4.0])
+    real = trainer.compute_losses
+    monkeypatch.setattr(
+        trainer, "compute_losses", lambda *a, teacher: _with_loss(real(*a, teacher=teacher), losses, teacher)
+    )
+    watching = train_in(brief("training.validate_every=2"))
+    assert watching.best == [True, True, False, False, True, False]
+    assert watching.progress.best_step == 10
+    assert watching.progress.best_loss == 0.5
+    weights, about = read_tensors(tmp_path / "run" / "model.safetensors")
+    assert about == {"step": 10}
+    monkeypatch.undo()
+    train_in(brief("training.validate_every=2"), stop_after=10, name="until_10")
+    expected, _ = read_tensors(tmp_path / "until_10" / "state.safetensors")
+    assert all(torch.equal(weights[name], expected[f"model/{name}"]) for name in weights)
+
+
+def _with_loss(measures: Any, losses: Any, teacher: bool) -> Any:
+    return type(measures)(next(losses), *list(vars(measures).values())[1:]) if teacher else measures
+
+
+@pytest.mark.parametrize(
+    ("losses", "steps"),
+    [
+        ([3.0, 2.0, 2.5, 2.0, 1.0, 1.0], 8),  # two without a better one, 2.0 is not better than 2.0
+        ([3.0, 2.0, 2.5, 1.0, 1.5, 1.5], 12),
+        ([3.0, 4.0, 5.0], 6),
+    ],
+)
+def test_training_stops_early_when_no_better_loss_comes(
+    brief: Make, train_in: TrainIn, monkeypatch: pytest.MonkeyPatch, losses: list[float], steps: int
+):
+    coming, real = iter(losses), trainer.compute_losses
+    monkeypatch.setattr(
+        trainer, "compute_losses", lambda *a, teacher: _with_loss(real(*a, teacher=teacher), coming, teacher)
+    )
+    progress = train_in(brief("training.validate_every=2", "training.patience=2")).progress
+    assert progress.step == steps
+    assert progress.finished == "no better loss in 2 validations"
+
+
+def test_the_same_sentences_are_measured_with_and_without_a_teacher(
+    brief: Make, train_in: TrainIn, monkeypatch: pytest.MonkeyPatch
+):
+    counts: dict[bool, int] = {}
+    real = trainer.compute_losses
+
+    def counting(model: Any, batches: Any, *, teacher: bool) -> Any:
+        listed = list(batches)
+        counts[teacher] = sum(len(batch.source) for batch in listed)
+        return real(model, listed, teacher=teacher)
+
+    monkeypatch.setattr(trainer, "compute_losses", counting)
+    train_in(brief("data.validation=20"))
+    assert counts == {True: 20, False: 20}
+
+
+# --- The end, and what is refused ------------------------------------------------------------------------
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+def test_the_observer_is_told_everything_in_order(brief: Make, train_in: TrainIn):
+    watching = train_in(brief())
+    ((first, steps, parameters),) = watching.began_with
+    assert (first, steps) == (0, 12)
+    assert parameters > 1000
+    assert len(watching.losses) == 12
+    assert [row["step"] for row in watching.rows] == [4, 8, 12]
+    assert watching.progress.finished == "all epochs done"
+
+
+def test_a_run_that_is_done_says_so_and_is_not_touched(brief: Make, train_in: TrainIn, tmp_path: Path):
+    first = train_in(brief())
+    before = contents(tmp_path / "run")
+    again = train_in(brief())
+    assert again.progress == first.progress
+    assert (again.began_with, again.losses, again.rows) == ([], [], [])
+    assert contents(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("override", "key"),
+    [
+        ("training.seed=2", "training.seed = 1, not 2"),
+        ("model.encoder.positions.width=4", "model.encoder.positions.width = 8, not 4"),
+        ("data.train=121", "data.train = 120, not 121"),
+        ("decoding.length_extra=3", "decoding.length_extra = 10, not 3"),
+    ],
+)
+def test_another_setting_in_the_same_directory_is_refused(
+    brief: Make, train_in: TrainIn, tmp_path: Path, override: str, key: str
+):
+    train_in(brief(), stop_after=1)
+    before = contents(tmp_path / "run")
+    with pytest.raises(UserError, match=f"run: this run was begun with {key}; choose another --out"):
+        train_in(brief(override))
+    assert contents(tmp_path / "run") == before
+
+
+def test_another_task_is_refused_and_another_description_is_not(brief: Make, train_in: TrainIn):
+    train_in(brief(), stop_after=1)
+    assert train_in(brief("description=other"), stop_after=1).progress.step == 2
+    with pytest.raises(UserError, match=r"begun with data\.task = 'copy', not 'reverse'"):
+        train_in(brief("data.task=reverse"))
+
+
+def test_an_empty_directory_will_do(brief: Make, train_in: TrainIn, tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    assert train_in(brief(), stop_after=1).progress.step == 1
+
+
+def test_a_directory_with_other_things_in_it_is_refused_and_left_alone(brief: Make, train_in: TrainIn, tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.tex").write_text("all my work")
+    with pytest.raises(UserError, match="run: this is not a run directory"):
+        train_in(brief())
+    assert contents(tmp_path / "run") == {"thesis.tex": b"all my work"}
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UserError, match=r"file: "):
+        train_in(brief(), name="file")
+
+
+def test_two_at_once_in_one_directory_are_refused(brief: Make, train_in: TrainIn, tmp_path: Path):
+    train_in(brief(), stop_after=1)
+    before = contents(tmp_path / "run")
+    with lock_folder(tmp_path / "run") as alone:
+        assert alone
+        with pytest.raises(UserError, match="run: another process is training here"):
+            train_in(brief())
+    assert contents(tmp_path / "run") == before
+    assert train_in(brief()).progress.finished
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+@pytest.mark.parametrize("kind", ["learned", "one-hot"])
+def test_positions_that_do_not_suffice_are_refused_before_training(
+    brief: Make, train_in: TrainIn, tmp_path: Path, side: str, kind: str
+):
+    def positions(longest: int) -> Experiment:
+        return brief(f"model.{side}.positions={{kind: {kind}, longest: {longest}}}")
+
+    with pytest.raises(UserError, match=rf"model\.{side}\.positions\.longest: 5 positions are too few; .* of 6 tokens"):
+        train_in(positions(5))
+    assert train_in(positions(6), name="enough").progress.finished
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda about: {}, lambda about: about | {"step": "x"}, lambda about: about | {"unknown": 1}, lambda about: []],
+    ids=["empty", "no-number", "unknown-key", "list"],
+)
+def test_a_state_that_is_not_one_is_refused(
+    brief: Make, train_in: TrainIn, tmp_path: Path, damage: Callable[[dict[str, Any]], Any]
+):
+    train_in(brief(), stop_after=3)
+    run = Run(tmp_path / "run")
+    tensors, about = run.read_tensors("state.safetensors")
+    run.write_tensors("state.safetensors", tensors, damage(about))
+    with pytest.raises(UserError, match=r"run/state\.safetensors: this file is damaged"):
+        train_in(brief())
+
+
+def test_a_state_without_its_optimizer_is_refused(brief: Make, train_in: TrainIn, tmp_path: Path):
+    train_in(brief(), stop_after=3)
+    run = Run(tmp_path / "run")
+    tensors, about = run.read_tensors("state.safetensors")
+    lost = next(name for name in tensors if name.endswith("/exp_avg"))
+    del tensors[lost]
+    run.write_tensors("state.safetensors", tensors, about)
+    with pytest.raises(UserError, match=r"run/state\.safetensors: "):
+        train_in(brief())
+
+
+# --- Breaking down ---------------------------------------------------------------------------------------
+
+
+def test_a_rate_far_too_high_is_explained(brief: Make, train_in: TrainIn):
+    with pytest.raises(
+        UserError, match=r"training broke down after step \d+: the loss is .* Try a lower training.rate.peak"
+    ):
+        train_in(brief("training.rate.peak=1.0e+38"))
+
+
+def test_what_was_saved_before_a_breakdown_stays(
+    brief: Make, train_in: TrainIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    train_in(brief(), stop_after=6)
+    before = contents(tmp_path / "run")
+    monkeypatch.setattr(trainer, "learning_rate", lambda *_: 1e38)
+    with pytest.raises(UserError, match=r"run: training broke down after step 7: .* saved before is intact"):
+        train_in(brief())
+    assert contents(tmp_path / "run") == before
+    monkeypatch.undo()
+    assert train_in(brief()).progress.finished
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_state_with_a_broken_weight_is_not_saved(brief: Make, new_trainer: NewTrainer, tmp_path: Path, value: float):
+    trainer = new_trainer(brief())
+    trainer.step()
+    trainer.save()
+    before = contents(tmp_path / "run")
+    last = list(trainer.model.parameters())[-1]
+    last.data.view(-1)[0] = value
+    with pytest.raises(UserError, match="training broke down after step 1: the sum of the weights is"):
+        trainer.save()
+    assert contents(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize("setting", ["training.validate_every=1", "training.save_every=0"])
+def test_broken_weights_are_neither_measured_nor_kept(
+    brief: Make, train_in: TrainIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+):
+    """The step that ruins the weights may be the last before a validation or a saving."""
+    train_in(brief(setting), stop_after=6)
+    before = contents(tmp_path / "run")
+    monkeypatch.setattr(trainer, "learning_rate", lambda *_: 1e38)
+    with pytest.raises(UserError, match="training broke down"):
+        train_in(brief(setting))
+    for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert contents(tmp_path / "run")["model.safetensors"] == before["model.safetensors"]
