@@ -20,6 +20,7 @@ from regard.inference.translator import copied_words
 from regard.nn.build import build_model
 from regard.runs import MODEL, Run, named_weights
 from regard.search import Hypothesis, SearchOptions
+from regard.search import search as run_search
 from regard.tasks import Pair
 from regard.tasks.parallel import Files
 from regard.text import Vocabulary
