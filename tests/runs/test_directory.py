@@ -18,10 +18,10 @@ from safetensors.torch import load_file, save_file
 
 import regard
 from regard import files
-from regard.nn.build import build_model
 from regard.config.schema import Experiment
 from regard.data import Codec
 from regard.errors import UserError
+from regard.nn.build import build_model
 from regard.runs import MODEL, STATE, Run, named_weights
 from regard.tasks.parallel import Files
 from regard.text.subwords import Subwords

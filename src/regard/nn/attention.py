@@ -64,8 +64,6 @@ class Attention(nn.Module, ABC):
     """A mechanism is its `score`, and its `keys` where part of the score can be computed before any query comes."""
 
     weight_axes: tuple[str, ...] = ()  # the axes of its weights between batch and steps
-    maps: int = 1  # how many weights a query gives to a position
-    pair_size: int = 1  # how many numbers it takes to hold a query against a position
 
     def __init__(self, query_size: int, memory_size: int, *, hard: bool = False, unit_norm: bool = False) -> None:
         super().__init__()
@@ -191,7 +189,6 @@ class AdditiveAttention(KeyedAttention):
     ) -> None:
         super().__init__(query_size, memory_size, key_size=key_size, hard=hard, unit_norm=unit_norm)
         self.score_layer = nn.Linear(self.key_size, 1, bias=False)  # w_2
-        self.pair_size = self.key_size
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         both = self.query_layer(query).unsqueeze(2) + keys.unsqueeze(1)  # [batch, steps, positions, key]
@@ -233,7 +230,7 @@ class MultiHeadAttention(Attention):
         key_size = key_size or query_size
         if key_size % heads:
             raise UserError(f"{heads} heads cannot share a key size of {key_size}: it must be a multiple of {heads}")
-        self.heads = self.maps = self.pair_size = heads
+        self.heads = heads
         self.context_size = query_size
         self.query_layer = nn.Linear(query_size, key_size)
         self.key_layer = nn.Linear(memory_size, key_size)

@@ -35,7 +35,6 @@ class Encoder(nn.Module, ABC):
     embedding: Embedding
     size: int  # of a state
     longest: int | None = None  # the longest source it takes; None: no limit
-    pair_size: int = 0  # how many numbers it takes to hold two positions against each other; 0: it does not
 
     @abstractmethod
     def forward(self, tokens: Tensor, valid: Tensor) -> Encoding:
@@ -72,8 +71,6 @@ class Decoder(nn.Module, ABC, Generic[StateType]):
     """Subclasses say how to begin (`start`) and how to run over some tokens (`run`); the rest follows."""
 
     longest: int | None = None  # the longest target it can produce; None: no limit
-    pair_size: int = 0  # how many numbers it takes to hold two of its own steps against each other; 0: it does not
-    growth: int = 0  # how many numbers its state gains with each step
     weight_axes: tuple[str, ...] = ()  # the axes of the weights between batch and steps, e.g. ("layer", "head")
     embedding: Embedding
     readout: Readout

@@ -70,7 +70,6 @@ class SelfAttentionEncoder(Encoder):
         self.norm = nn.LayerNorm(size)
         self.size = size
         self.longest = embedding.longest
-        self.pair_size = heads
 
     def forward(self, tokens: Tensor, valid: Tensor) -> Encoding:
         states = self.input_layer(self.embedding(tokens))
@@ -161,8 +160,6 @@ class TransformerDecoder(Decoder[TransformerState]):
         self.readout = readout(size, embedding, dropout=dropout)
         self.longest = embedding.longest
         self.weight_axes = ("layer", *cross_attentions[0].weight_axes)
-        self.pair_size = heads
-        self.growth = 2 * size * len(cross_attentions)  # keys and values
 
     @property
     def source_attentions(self) -> tuple[Attention, ...]:

@@ -71,7 +71,9 @@ class Run:
             raise UserError(
                 f"{path / 'run.json'}: this run has format {found!r}; Regard {__version__} reads format {FORMAT}"
             )
-        self.experiment = self._read("config.yaml", lambda text: loading.parse_experiment(text, str(path / "config.yaml")))
+        self.experiment = self._read(
+            "config.yaml", lambda text: loading.parse_experiment(text, str(path / "config.yaml"))
+        )
 
     @classmethod
     def create(cls, path: Path, experiment: Experiment, codec: Codec, texts: Mapping[Split, str] | None = None) -> Run:
@@ -117,7 +119,9 @@ class Run:
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
         """One file, all at once; `about` goes into its header, so that the two cannot part."""
         metadata = {"regard": json.dumps(about)}
-        files.write_atomic(self.path / name, save({key: tensor.contiguous() for key, tensor in tensors.items()}, metadata))
+        files.write_atomic(
+            self.path / name, save({key: tensor.contiguous() for key, tensor in tensors.items()}, metadata)
+        )
 
     def read_tensors(self, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
         path = self.path / name

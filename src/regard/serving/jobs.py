@@ -37,12 +37,14 @@ class Translating:
         at_once, search = self.run.translator.at_once, self.search
         width, outputs = max(search.beam, search.n_best), search.n_best * extent.items
         source, target, memory = extent.source, extent.target, self.run.memory
-        total = memory.searching(min(extent.items, at_once(width)), width, source, target)
-        total += memory.telling(outputs, source, target, attention=self.attention, alternatives=self.alternatives)
+        total = memory.search_bytes(min(extent.items, at_once(width)), width, source, target)
+        total += memory.response_bytes(
+            outputs, source, target, attention=self.attention, alternatives=self.alternatives
+        )
         if self.alternatives:
-            total += memory.unrolling(min(outputs, at_once()), source, target)
+            total += memory.teacher_forcing_bytes(min(outputs, at_once()), source, target)
         if self.tree:
-            total += memory.growing(extent.items, width, target)
+            total += memory.tree_bytes(extent.items, width, target)
         return total / 1e6
 
     def do(self, texts: Sequence[str]) -> list[bytes]:
@@ -91,8 +93,10 @@ class Scoring:
 
     def megabytes(self, extent: RequestSize) -> float:
         at_once = min(extent.items, self.run.translator.at_once())
-        total = self.run.memory.unrolling(at_once, extent.source, extent.target)
-        total += self.run.memory.telling(extent.items, extent.source, extent.target, attention=False, alternatives=0)
+        total = self.run.memory.teacher_forcing_bytes(at_once, extent.source, extent.target)
+        total += self.run.memory.response_bytes(
+            extent.items, extent.source, extent.target, attention=False, alternatives=0
+        )
         return total / 1e6
 
     def do(self, pairs: Sequence[tuple[str, str]]) -> list[bytes]:

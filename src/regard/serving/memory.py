@@ -1,61 +1,114 @@
-"""How much memory a model takes to do something: an upper bound, and about right where a request is large."""
+"""Upper bounds on the memory that a request needs, computed from the sizes of the model's modules.
+
+The bounds are close where a request is large. Search and scoring hold tensors of these sizes (4 bytes a number):
+
+    encoder            texts × source × (2 · encoder size + source · self-attention heads)
+    search             texts × width × (target × (source · cross-attention maps + cache per step) + one step)
+    teacher forcing    texts × target × (one step + cache per step)
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from regard.inference.translator import Translator
+from torch import nn
 
-# In bytes: a number of a tensor; in a list and in JSON; a token with all that is told of it; a node of a tree.
-NUMBER, LISTED, TOKEN, NODE = 4, 64, 550, 1_000
-COPIES = 2  # what a step computes stands beside what the step before has computed
+from regard.inference.translator import Translator
+from regard.nn.attention import AdditiveAttention, Attention, MultiHeadAttention
+
+FLOAT_BYTES = 4
+LIST_ITEM_BYTES = 64  # a number in a Python list and in JSON
+TOKEN_BYTES = 550  # a token with its label, log-probability and alignment
+NODE_BYTES = 1_000  # a node of a beam tree
+COPIES = 2  # the result of a step exists next to the result of the step before
 
 
 @dataclass(frozen=True)
-class Footprint:
-    """Of a model, by its sizes. All results are in bytes; sources and targets are told by the tokens of the longest."""
+class MemoryEstimator:
+    """Upper bounds, in bytes, on the memory that one model needs.
 
-    maps: int  # of attention, over all layers
-    pair_size: int
+    Lengths (`source`, `target`) are in tokens, of the longest text of a batch, because a batch is padded to it.
+
+    Args:
+        cross_attention_maps: Attention weights for each pair of target and source token, over all layers and heads.
+        cross_score_size: Numbers needed to compute the scores of one such pair, in the largest layer.
+        encoder_size: Size of an encoder state.
+        encoder_heads: Self-attention heads of an encoder layer; 0 without self-attention.
+        decoder_heads: Self-attention heads of a decoder layer; 0 without self-attention.
+        cache_per_step: Numbers that each step adds to the decoder's cache of keys and values.
+        vocabulary_size: Size of the target vocabulary.
+    """
+
+    cross_attention_maps: int
+    cross_score_size: int
     encoder_size: int
-    encoder_pair_size: int
-    decoder_pair_size: int
-    growth: int
-    vocabulary: int
+    encoder_heads: int
+    decoder_heads: int
+    cache_per_step: int
+    vocabulary_size: int
 
     @classmethod
-    def of(cls, translator: Translator) -> Footprint:
+    def from_translator(cls, translator: Translator) -> MemoryEstimator:
+        """The estimator for a translator's model.
+
+        Args:
+            translator: A translator of one run.
+        """
         encoder, decoder = translator.model.encoder, translator.model.decoder
+        cross_attentions = decoder.source_attentions
+        encoder_layers = self_attentions(encoder)
+        decoder_layers = [layer for layer in self_attentions(decoder) if layer not in cross_attentions]
         return cls(
-            maps=sum(attention.maps for attention in decoder.source_attentions),
-            pair_size=max(attention.pair_size for attention in decoder.source_attentions),
+            cross_attention_maps=sum(map(count_maps, cross_attentions)),
+            cross_score_size=max(map(score_size, cross_attentions)),
             encoder_size=encoder.size,
-            encoder_pair_size=encoder.pair_size,
-            decoder_pair_size=decoder.pair_size,
-            growth=decoder.growth,
-            vocabulary=len(translator.codec.target_vocabulary),
+            encoder_heads=max((layer.heads for layer in encoder_layers), default=0),
+            decoder_heads=max((layer.heads for layer in decoder_layers), default=0),
+            cache_per_step=sum(
+                layer.key_layer.out_features + layer.value_layer.out_features for layer in decoder_layers
+            ),
+            vocabulary_size=len(translator.codec.target_vocabulary),
         )
 
-    def reading(self, texts: int, source: int) -> int:
-        """The encoder's states, and what its positions are held against each other with."""
-        return COPIES * NUMBER * texts * source * (2 * self.encoder_size + source * self.encoder_pair_size)
+    def encoder_bytes(self, texts: int, source: int) -> int:
+        """The encoder's states, and the scores of its self-attention."""
+        return COPIES * FLOAT_BYTES * texts * source * (2 * self.encoder_size + source * self.encoder_heads)
 
-    def searching(self, texts: int, width: int, source: int, target: int) -> int:
-        """Where each hypothesis looked at each step, what its state has gained, and the chances of its next token."""
-        remembered = target * (source * self.maps + self.growth)
-        at_a_step = source * self.pair_size + self.vocabulary
-        return self.reading(texts, source) + COPIES * NUMBER * texts * width * (remembered + at_a_step)
+    def search_bytes(self, texts: int, width: int, source: int, target: int) -> int:
+        """The attention weights and cache of every hypothesis, and the logits of its next token."""
+        history = target * (source * self.cross_attention_maps + self.cache_per_step)
+        step = source * self.cross_score_size + self.vocabulary_size
+        return self.encoder_bytes(texts, source) + COPIES * FLOAT_BYTES * texts * width * (history + step)
 
-    def unrolling(self, texts: int, source: int, target: int) -> int:
-        """The same for all steps at once."""
-        at_a_step = source * (self.maps + self.pair_size) + target * self.decoder_pair_size + self.vocabulary
-        return self.reading(texts, source) + COPIES * NUMBER * texts * target * (at_a_step + self.growth)
+    def teacher_forcing_bytes(self, texts: int, source: int, target: int) -> int:
+        """The same for all steps of a given target at once."""
+        scores = source * (self.cross_attention_maps + self.cross_score_size) + target * self.decoder_heads
+        step = scores + self.vocabulary_size + self.cache_per_step
+        return self.encoder_bytes(texts, source) + COPIES * FLOAT_BYTES * texts * target * step
 
-    def telling(self, outputs: int, source: int, target: int, *, attention: bool, alternatives: int) -> int:
-        """Outputs as objects and as JSON."""
-        looks = LISTED * source * self.maps if attention else 0
-        return outputs * target * (TOKEN * (1 + alternatives) + looks)
+    def response_bytes(self, outputs: int, source: int, target: int, *, attention: bool, alternatives: int) -> int:
+        """Outputs as Python objects and as JSON."""
+        weights = LIST_ITEM_BYTES * source * self.cross_attention_maps if attention else 0
+        return outputs * target * (TOKEN_BYTES * (1 + alternatives) + weights)
 
-    def growing(self, texts: int, width: int, target: int) -> int:
-        """The beam as a tree."""
-        return NODE * texts * target * (width + 3)
+    def tree_bytes(self, texts: int, width: int, target: int) -> int:
+        """Beam trees as Python objects and as JSON."""
+        return NODE_BYTES * texts * target * (width + 3)
+
+
+def self_attentions(module: nn.Module) -> list[MultiHeadAttention]:
+    """The multi-head attention layers inside a module. In an encoder all of them are self-attention."""
+    return [layer for layer in module.modules() if isinstance(layer, MultiHeadAttention)]
+
+
+def count_maps(attention: Attention) -> int:
+    """The number of weights that a query gives to one source position."""
+    return attention.heads if isinstance(attention, MultiHeadAttention) else 1
+
+
+def score_size(attention: Attention) -> int:
+    """The numbers that computing the score of a query and one source position needs.
+
+    Additive attention holds a vector of the key size for every pair, before w_2 makes one number of it.
+    """
+    return attention.key_size if isinstance(attention, AdditiveAttention) else count_maps(attention)

@@ -11,7 +11,7 @@ from typing import Any
 from regard.errors import UserError
 from regard.inference.translator import Translator, load
 from regard.runs import named_weights
-from regard.serving.memory import Footprint
+from regard.serving.memory import MemoryEstimator
 
 EXAMPLES = 5
 LOOK_AT = 200  # test sentences among which examples are chosen
@@ -21,7 +21,7 @@ LOOK_AT = 200  # test sentences among which examples are chosen
 class ServedRun:
     name: str
     translator: Translator
-    memory: Footprint
+    memory: MemoryEstimator
     examples: tuple[str, ...]
 
     def about(self) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def open_runs(paths: Sequence[Path]) -> list[ServedRun]:
     names = _names(resolved)
     translators = [load(path) for path in paths]
     return [
-        ServedRun(name, translator, Footprint.of(translator), examples_for(translator))
+        ServedRun(name, translator, MemoryEstimator.from_translator(translator), examples_for(translator))
         for name, translator in zip(names, translators, strict=True)
     ]
 
