@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.cli.progress import Counter
-from regard.cli.tables import aligned
+from regard.cli.tables import format_table
 from regard.corpora.parallel_text import TSV_SUFFIXES
 from regard.errors import UserError
 
@@ -56,7 +56,7 @@ def _lengths(report: CorpusReport) -> str:
     table = [["length", "mean", "median", "95 %", "99 %", "longest", "in line"]]
     for name, side in (("source", report.source), ("target", report.target)):
         table += [_length_row(f"{name}, words", side.words), _length_row(f"{name}, characters", side.characters)]
-    return aligned(table)
+    return format_table(table[0], table[1:])
 
 
 def _length_row(name: str, lengths: Lengths) -> list[str]:
@@ -73,7 +73,7 @@ def _words(report: CorpusReport) -> str:
         more = "" if side.all_words_counted else "≥ "
         counts = [f"{more}{count:,}" for count in (side.different_words, side.words_occurring_once)]
         table.append([name, f"{side.running_words:,}", *counts, *(_share(side, size) for size in sizes)])
-    return aligned(table)
+    return format_table(table[0], table[1:])
 
 
 def _share(side: SideReport, size: int) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from regard.cli.input_lines import note
 from regard.cli.loading import load_translator, use_threads_of
 from regard.cli.progress import Counter
-from regard.cli.tables import by_width, side_by_side
+from regard.cli.tables import print_beams, print_runs
 from regard.errors import UserError
 from regard.evaluation.evaluator import Evaluator, evaluation_to_dict
 from regard.evaluation.final import score_test_set, write_test_examples
@@ -47,7 +47,7 @@ def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[Sea
                 if json_lines:
                     print(json.dumps(results[-1]), flush=True)
     if not json_lines:
-        print(by_width(results) if len(searches) > 1 else side_by_side(results))
+        (print_beams if len(searches) > 1 else print_runs)(results)
 
 
 def note_change(run: Run, split: Split) -> None:
@@ -67,7 +67,7 @@ def print_conclusion(run: Run) -> None:
                 outcome = score_test_set(run, counter.advance)
             if outcome.changed:
                 note_change(run, "test")
-            print(by_width([evaluation_to_dict(evaluation) for evaluation in outcome.evaluations]), flush=True)
+            print_beams([evaluation_to_dict(evaluation) for evaluation in outcome.evaluations])
             with Counter(None, what="pictures") as counter:
                 write_test_examples(run, outcome, counter.advance)
         except KeyboardInterrupt:

@@ -53,7 +53,7 @@ def print_report(report: LabReport, out: Sequence[Path], as_json: bool) -> None:
 
 def lines(page: ReportPage) -> Iterator[str]:
     """The page without its pictures, for a terminal."""
-    from regard.cli.tables import aligned
+    from regard.cli.tables import format_table
     from regard.reports.report_page import Table
 
     yield printable(page.title)
@@ -68,8 +68,8 @@ def lines(page: ReportPage) -> Iterator[str]:
         for place, table in enumerate(tables):
             yield from [""] * (place > 0)
             yield from folded(table.caption)
-            rows = [[printable(cell) for cell in row] for row in (table.head, *table.rows)]
-            yield aligned(rows, table.numeric_columns())
+            head, *rows = [[printable(cell) for cell in row] for row in (table.head, *table.rows)]
+            yield format_table(head, rows, right=table.numeric_columns())
 
 
 def folded(text: str) -> list[str]:

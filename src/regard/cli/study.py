@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from regard import files
 from regard.cli.progress import PLAIN_EVERY, Interruptions
-from regard.cli.tables import aligned
+from regard.cli.tables import print_table
 from regard.config import yaml_source
 from regard.errors import UserError
 from regard.studies.definition import Study
@@ -94,7 +94,8 @@ def report_study(study: Study, jobs: Sequence[TrainingJob], out: Path, as_json: 
         print(dump_json(findings))
         return
     for table in all_tables(findings):
-        print(f"{table.caption}\n{aligned([table.head, *table.rows])}\n")
+        print_table(table.head, table.rows, title=table.caption)
+        print()
     print(f"{out / PAGE}: the whole report")
 
 

@@ -1,14 +1,21 @@
-"""Results as a table for people."""
+"""Tables on the terminal: the one helper that prints them, and the tables of `regard evaluate`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
+from typing import TYPE_CHECKING, TextIO
 
 from regard.evaluation.metrics import METRICS
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 Result = Mapping[str, object]
-# What the width of a beam changes.
-OF_A_SEARCH = (
+WIDE = 1_000_000  # columns: wider than any table, so that files and pipes get whole lines
+# The metrics that depend on the beam width.
+SEARCH_METRICS = (
     "exact_match",
     "word_error",
     "phoneme_error",
@@ -21,39 +28,85 @@ OF_A_SEARCH = (
 )
 
 
-def side_by_side(results: Sequence[Result]) -> str:
-    """A column for each run, a row for each measure."""
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Sequence[bool] | None = None,
+    title: str = "",
+    file: TextIO | None = None,
+) -> None:
+    """Print a table. On a terminal, cells fold to fit its width; elsewhere every row is one whole line.
+
+    Args:
+        columns: The header of each column.
+        rows: The cells of each row, as many as there are columns. They are printed as they are, not as markup.
+        right: Which columns are right-aligned; by default all but the first.
+        title: A line above the table.
+        file: Where to print; standard output by default.
+    """
+    from rich.console import Console
+
+    file = file or sys.stdout
+    if title:
+        print(title, file=file)
+    if file.isatty():
+        Console(file=file, highlight=False, soft_wrap=False).print(_rich_table(columns, rows, right, whole_lines=False))
+    else:
+        print(format_table(columns, rows, right=right), file=file, flush=True)
+
+
+def format_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[bool] | None = None) -> str:
+    """A table as plain text, each row one whole line. Wide scripts (Chinese, Japanese) are aligned by their width.
+
+    Args:
+        columns: The header of each column.
+        rows: The cells of each row, as many as there are columns.
+        right: Which columns are right-aligned; by default all but the first.
+    """
+    from rich.console import Console
+
+    text = StringIO()
+    console = Console(file=text, width=WIDE, color_system=None, force_terminal=False, legacy_windows=False)
+    console.print(_rich_table(columns, rows, right, whole_lines=True), crop=False)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def _rich_table(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[bool] | None, *, whole_lines: bool
+) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    right = right if right is not None else [False, *[True] * (len(columns) - 1)]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    for column, is_right in zip(columns, right, strict=True):
+        table.add_column(Text(column), justify="right" if is_right else "left", no_wrap=whole_lines, overflow="fold")
+    for row in rows:
+        if len(row) != len(columns):
+            raise ValueError(f"a row has {len(row)} cells, the table {len(columns)} columns: {list(row)}")
+        table.add_row(*map(Text, row))
+    return table
+
+
+def print_runs(results: Sequence[Result]) -> None:
+    """Print evaluations side by side: a column for each run, a row for each metric."""
     known = [key for key in METRICS if any(key in result for result in results)]
-    return aligned(
-        [["", *(str(result["run"]) for result in results)]]
-        + [["sentences", *(f"{result['sentences']:,}" for result in results)]]
-        + [[METRICS[key].title, *(_cell(result, key) for result in results)] for key in known]
-    )
+    rows = [["sentences", *(f"{result['sentences']:,}" for result in results)]]
+    rows += [[METRICS[key].title, *(_metric_text(result, key) for result in results)] for key in known]
+    print_table(["", *(str(result["run"]) for result in results)], rows)
 
 
-def by_width(results: Sequence[Result]) -> str:
-    """A row for each width of each run, a column for each measure."""
-    known = [key for key in OF_A_SEARCH if any(key in result for result in results)]
-    table = [["beam", *(METRICS[key].title for key in known)]]
-    table += [[str(result["beam"]), *(_cell(result, key) for key in known)] for result in results]
+def print_beams(results: Sequence[Result]) -> None:
+    """Print evaluations with several beam widths: a row for each width of each run, a column for each metric."""
+    known = [key for key in SEARCH_METRICS if any(key in result for result in results)]
+    columns = ["beam", *(METRICS[key].title for key in known)]
+    rows = [[str(result["beam"]), *(_metric_text(result, key) for key in known)] for result in results]
     if len({result["run"] for result in results}) > 1:
-        names = ["run", *(str(result["run"]) for result in results)]
-        table = [[name, *row] for name, row in zip(names, table, strict=True)]
-    return aligned(table)
+        columns = ["run", *columns]
+        rows = [[str(result["run"]), *row] for result, row in zip(results, rows, strict=True)]
+    print_table(columns, rows)
 
 
-def _cell(result: Result, key: str) -> str:
+def _metric_text(result: Result, key: str) -> str:
     return METRICS[key].form.format(result[key]) if key in result else "–"
-
-
-def aligned(table: Sequence[Sequence[str]], to_the_right: Sequence[bool] = ()) -> str:
-    """Which columns are set to the right is said, or else it is all but the first."""
-    to_the_right = to_the_right or [False, *[True] * (len(table[0]) - 1)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if to_the_right[column] else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in table
-    )
