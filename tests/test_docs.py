@@ -1,6 +1,7 @@
 """What the documentation says is so."""
 
 import re
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -74,14 +75,32 @@ def commands() -> dict[str, Any]:
     return found
 
 
-def test_every_command_in_the_readme_exists() -> None:
-    lines = re.findall(r"^ *(?:\.venv/bin/)?regard (\w.*)", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
-    shown = {name for name in commands() for line in lines if f"{line} ".startswith(f"{name} ")}
+def commands_shown(page: str) -> set[str]:
+    """The commands that a page shows; every line of it that runs `regard` must name one."""
+    lines = re.findall(r"^ +(?:\.venv/bin/)?regard (\w.*)", (ROOT / page).read_text(encoding="utf-8"), re.M)
     assert all(any(f"{line} ".startswith(f"{name} ") for name in commands()) for line in lines)
-    assert shown == set(commands())
+    return {name for name in commands() for line in lines if f"{line} ".startswith(f"{name} ")}
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/text.md"])
+def test_the_commands_of_the_readme_exist_and_the_commands_page_has_all() -> None:
+    assert len(commands_shown("README.md")) >= 8
+    assert commands_shown("docs/commands.md") == set(commands())
+
+
+def test_links_of_the_readme_are_absolute_in_the_package_metadata() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    hook = settings["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"\]\((?!https?:)", text), "the checkout's README has relative links"
+    for substitution in hook["substitutions"]:
+        text = re.sub(substitution["pattern"], substitution["replacement"], text)
+    targets = re.findall(r"\]\(([^)]+)\)", text)
+    assert all(target.startswith("https://") for target in targets)
+    base = settings["project"]["urls"]["Source"].removeprefix("https://github.com")
+    assert all(base in target for target in targets)
+
+
+@pytest.mark.parametrize("page", ["docs/commands.md", "docs/text.md"])
 def test_the_experiments_in_the_docs_are_valid(page: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
     assert blocks
@@ -122,8 +141,8 @@ def test_the_modules_in_the_readme_work_on_their_own() -> None:
     assert names["weights"].shape == (3, 7, 5)
 
 
-def test_every_recipe_is_in_the_readme() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_every_recipe_is_on_the_commands_page() -> None:
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     assert [name for name in recipes.recipe_names() if f"`{name}`" not in text] == []
 
 
