@@ -126,6 +126,17 @@ def test_the_package_is_light_and_its_names_come_when_called():
     )
 
 
+# Laboratory modules that measure, without drawing or writing a page.
+MEASUREMENTS = ("matrix_parsing",)
+
+
+@pytest.mark.parametrize("module", MEASUREMENTS)
+def test_a_measurement_module_imports_no_plotting_library(module: str):
+    loaded = modules_after(f"import regard.laboratory.{module}")
+    assert f"regard.laboratory.{module}" in loaded
+    assert not {name for name in loaded if name.split(".")[0] == "matplotlib" or name.startswith("regard.plotting")}
+
+
 def test_every_public_name_is_there():
     for name in regard.__all__:
         assert getattr(regard, name) is not None

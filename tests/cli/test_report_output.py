@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from regard.cli.report_output import check_output_path, lines, print_report
 from regard.errors import UserError
-from regard.laboratory.report import LabReport, format_number
+from regard.laboratory.formatting import format_number
+from regard.laboratory.lab_report import LabReport
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 
 PAGE = ReportPage(

@@ -13,7 +13,7 @@ import torch
 
 from regard.inference.translator import Translator, load
 from regard.laboratory.explanation import explain, explanation_report
-from regard.laboratory.report import format_number
+from regard.laboratory.formatting import format_number
 from regard.search import GREEDY, SearchOptions
 
 Regard = Callable[..., Any]

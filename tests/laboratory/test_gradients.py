@@ -21,7 +21,7 @@ from regard.errors import UserError
 from regard.inference.translator import Translator
 from regard.laboratory import gradients
 from regard.laboratory.gradients import GradientProfile, Gradients, gradients_of
-from regard.laboratory.report import LabReport
+from regard.laboratory.lab_report import LabReport
 from regard.nn import Seq2Seq
 from regard.nn.build import DECODERS, build_model
 

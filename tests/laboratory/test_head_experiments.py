@@ -28,7 +28,7 @@ from regard.laboratory.head_experiments import (
     closed_form,
 )
 from regard.laboratory.head_report import head_report
-from regard.laboratory.report import LabReport
+from regard.laboratory.lab_report import LabReport
 
 Regard = Callable[..., Any]
 

@@ -13,7 +13,7 @@ import torch
 
 from regard.errors import UserError
 from regard.laboratory import matrix_parsing, worked_bleu, worked_examples
-from regard.laboratory.report import LabReport
+from regard.laboratory.lab_report import LabReport
 from regard.nn import MultiHeadAttention
 
 Regard = Callable[..., Any]
@@ -225,12 +225,12 @@ def test_matrices_are_rows_of_numbers() -> None:
         ("1,two", "--key-weights, row 1: 'two' is not a number"),
         ("1,2;3,", "--key-weights, row 2: '' is not a number"),
         ("1;\x1b[31m", r"row 2: '\\x1b\[31m' is not a number"),
-        ("1;" + "x" * 999, "row 2: 'x+…x+' is not a number"),
+        ("1;" + "x" * 999, "row 2: 'x+…' is not a number"),
         ("nan", "row 1: nan is not between -1,000,000 and 1,000,000"),
         ("1;2;-inf", "row 3: -inf is not between"),
         ("1000001", "row 1: 1000001 is not between"),
-        (";".join("1" * 51), "--key-weights has 51 rows; there can be up to 50"),
-        (",".join("1" * 51), "row 1: 51 numbers; there can be up to 50"),
+        (";".join("1" * 51), "--key-weights has 51 rows; the maximum is 50"),
+        (",".join("1" * 51), "row 1: 51 numbers; the maximum is 50"),
     ],
 )
 def test_what_is_no_matrix_is_refused(text: str, problem: str) -> None:

@@ -12,7 +12,7 @@ from regard import files
 from regard.errors import UserError, printable, suggest
 
 if TYPE_CHECKING:
-    from regard.laboratory.report import LabReport
+    from regard.laboratory.lab_report import LabReport
     from regard.reports.report_page import ReportPage
 
 PAGE = ".html"

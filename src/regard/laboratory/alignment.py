@@ -20,7 +20,7 @@ from regard.evaluation.alignment import AlignmentCounts, teacher_forced_attentio
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.laboratory import sentences
 from regard.laboratory.attention_stats import MEASURES, AlignedSentence, Alignment, look, named_maps
-from regard.laboratory.report import LabReport
+from regard.laboratory.lab_report import LabReport
 from regard.plotting import attention_map
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.tasks import Pair, Split

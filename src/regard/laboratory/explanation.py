@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from regard.config.schema import ModelSection
 from regard.inference.translation import select_attention
 from regard.inference.translator import Translator
-from regard.laboratory.report import LabReport, format_number
+from regard.laboratory.formatting import format_number
+from regard.laboratory.lab_report import LabReport
 from regard.laboratory.states import describe_bottleneck
 from regard.laboratory.translation_trace import (
     Call,

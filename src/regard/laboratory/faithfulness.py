@@ -20,8 +20,9 @@ from regard.inference.translation import Translation
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.laboratory import sentences
 from regard.laboratory.embeddings import precise
+from regard.laboratory.formatting import format_number, format_percent
 from regard.laboratory.importance import MEASURES, Importance, importance_of
-from regard.laboratory.report import LabReport, format_number, format_percent
+from regard.laboratory.lab_report import LabReport
 from regard.laboratory.translation_trace import TracedTranslation
 from regard.plotting import attention_map
 from regard.plotting.comparison import DotRow, draw_dots

@@ -30,7 +30,8 @@ from regard.errors import UserError
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.laboratory import sentences
 from regard.laboratory.embeddings import encode, precise, vectors_of
-from regard.laboratory.report import LabReport, format_number, format_percent
+from regard.laboratory.formatting import format_number, format_percent
+from regard.laboratory.lab_report import LabReport
 from regard.nn import Encoding, Seq2Seq
 from regard.nn.build import initial_model
 from regard.plotting.comparison import Band, draw_bands

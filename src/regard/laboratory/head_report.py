@@ -9,8 +9,9 @@ from math import isfinite, sqrt
 import torch
 
 from regard.errors import UserError
+from regard.laboratory.formatting import format_number
 from regard.laboratory.head_experiments import A, B, HeadExperiment, HeadOutcome, Keys, closed_form
-from regard.laboratory.report import LabReport, format_number
+from regard.laboratory.lab_report import LabReport
 from regard.plotting import formula_vs_measured
 from regard.plotting.formula_vs_measured import Curve, Draws
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table

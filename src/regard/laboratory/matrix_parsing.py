@@ -1,31 +1,41 @@
-"""Matrices as people write them on a command line: '5,1; 4,3; -2,6' is three rows of two numbers."""
+"""Matrices as they are written on a command line: '5,1; 4,3; -2,6' has three rows of two numbers."""
 
 from __future__ import annotations
 
 from math import isfinite
 
-from regard.errors import UserError
-from regard.plotting.panels import truncate
+from regard.errors import UserError, printable
 
 Matrix = tuple[tuple[float, ...], ...]
 
-MOST = 50  # rows, and numbers in a row
-LARGEST = 1e6
+MAX_ROWS = MAX_COLUMNS = 50
+MAX_VALUE = 1e6
+MAX_QUOTED = 40  # characters of a cell in an error message
 EXAMPLE = "write rows of numbers, such as '5,1; 4,3; -2,6'"
 
 
 def parse_matrices(**texts: str | None) -> dict[str, Matrix]:
-    """Those of the texts that were given, as matrices. Each goes by the name of its option, `query_weights` say."""
-    return {name: _matrix(f"--{name.replace('_', '-')}", text) for name, text in texts.items() if text is not None}
+    """The matrices that were given, by name.
+
+    Args:
+        texts: For each option its text, or None if it was not given. The name is that of the option with underscores:
+            `query_weights` for `--query-weights`.
+
+    Raises:
+        UserError: If a text is not a matrix; the message names the option and the row.
+    """
+    return {
+        name: _parse_matrix(f"--{name.replace('_', '-')}", text) for name, text in texts.items() if text is not None
+    }
 
 
-def _matrix(option: str, text: str) -> Matrix:
+def _parse_matrix(option: str, text: str) -> Matrix:
     if not text.strip():
         raise UserError(f"{option} is empty; {EXAMPLE}")
     lines = text.split(";")
-    if len(lines) > MOST:
-        raise UserError(f"{option} has {len(lines):,} rows; there can be up to {MOST}")
-    rows = tuple(_row(f"{option}, row {number}", line) for number, line in enumerate(lines, start=1))
+    if len(lines) > MAX_ROWS:
+        raise UserError(f"{option} has {len(lines):,} rows; the maximum is {MAX_ROWS}")
+    rows = tuple(_parse_row(f"{option}, row {number}", line) for number, line in enumerate(lines, start=1))
     for number, row in enumerate(rows, start=1):
         if len(row) != len(rows[0]):
             raise UserError(
@@ -35,20 +45,21 @@ def _matrix(option: str, text: str) -> Matrix:
     return rows
 
 
-def _row(place: str, line: str) -> tuple[float, ...]:
+def _parse_row(origin: str, line: str) -> tuple[float, ...]:
     if not line.strip():
-        raise UserError(f"{place} is empty; {EXAMPLE}, with no semicolon at the end")
+        raise UserError(f"{origin} is empty; {EXAMPLE}, with no semicolon at the end")
     cells = line.split(",")
-    if len(cells) > MOST:
-        raise UserError(f"{place}: {len(cells):,} numbers; there can be up to {MOST}")
-    return tuple(_number(place, cell.strip()) for cell in cells)
+    if len(cells) > MAX_COLUMNS:
+        raise UserError(f"{origin}: {len(cells):,} numbers; the maximum is {MAX_COLUMNS}")
+    return tuple(_parse_number(origin, cell.strip()) for cell in cells)
 
 
-def _number(place: str, cell: str) -> float:
+def _parse_number(origin: str, cell: str) -> float:
+    quoted = printable(cell if len(cell) <= MAX_QUOTED else f"{cell[: MAX_QUOTED - 1]}…")
     try:
         value = float(cell)
     except ValueError:
-        raise UserError(f"{place}: '{truncate(cell, 40)}' is not a number; {EXAMPLE}") from None
-    if not isfinite(value) or abs(value) > LARGEST:
-        raise UserError(f"{place}: {truncate(cell, 40)} is not between -{LARGEST:,.0f} and {LARGEST:,.0f}")
+        raise UserError(f"{origin}: '{quoted}' is not a number; {EXAMPLE}") from None
+    if not isfinite(value) or abs(value) > MAX_VALUE:
+        raise UserError(f"{origin}: {quoted} is not between -{MAX_VALUE:,.0f} and {MAX_VALUE:,.0f}")
     return value

@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from regard.errors import UserError
-from regard.laboratory.report import LabReport, format_number
+from regard.laboratory.formatting import format_number
+from regard.laboratory.lab_report import LabReport
 from regard.nn import OneHotPositions, sines
 from regard.plotting import position_encodings
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table

@@ -19,6 +19,8 @@ from regard.data import Example
 from regard.errors import UserError
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.laboratory import sentences
+from regard.laboratory.formatting import format_percent
+from regard.laboratory.lab_report import LabReport
 from regard.laboratory.probes import (
     FEWEST_FITTED,
     FEWEST_JUDGED,
@@ -29,7 +31,6 @@ from regard.laboratory.probes import (
     ProbeTarget,
     run_probe,
 )
-from regard.laboratory.report import LabReport, format_percent
 from regard.laboratory.states import (
     BOTTLENECK,
     DECODER,

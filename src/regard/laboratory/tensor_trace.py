@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from regard.inference.translator import Translator
-from regard.laboratory.report import LabReport
+from regard.laboratory.lab_report import LabReport
 from regard.laboratory.translation_trace import Call, TracedTranslation, record_module_calls, trace_translation
 from regard.nn import Dropout
 from regard.plotting import change_chart

@@ -9,7 +9,8 @@ from math import isfinite
 
 from regard.errors import UserError
 from regard.evaluation.bleu import Bleu, bleu, ngrams
-from regard.laboratory.report import LabReport, format_number
+from regard.laboratory.formatting import format_number
+from regard.laboratory.lab_report import LabReport
 from regard.laboratory.worked_steps import count, tell
 from regard.plotting.matrix_steps import Grid
 

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.laboratory.formatting import format_number
+from regard.laboratory.lab_report import LabReport
 from regard.laboratory.matrix_parsing import Matrix
-from regard.laboratory.report import LabReport, format_number
 from regard.laboratory.worked_steps import count, step, tell
 from regard.nn import DotAttention, Memory, ScaledDotAttention, attend
 

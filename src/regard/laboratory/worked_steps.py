@@ -11,7 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
-from regard.laboratory.report import LabReport, format_number
+from regard.laboratory.formatting import format_number
+from regard.laboratory.lab_report import LabReport
 from regard.plotting import matrix_steps
 from regard.plotting.matrix_steps import Grid
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
