@@ -559,7 +559,7 @@ def test_without_the_option_unknown_is_never_said(tmp_path: Path):
 
 @pytest.mark.parametrize("unit", ["words", "characters", "subwords"])
 def test_half_a_character_is_refused_wherever_it_stands(tmp_path: Path, unit: str):
-    size = 25 if unit == "subwords" else None
+    size = 20 if unit == "subwords" else None
     translator = speechless(tmp_path / "run", {"unit": unit, "size": size}, {})
     for ask in (
         lambda: translator.translate(["der \ud800"], SearchOptions(sample=True)),

@@ -22,14 +22,34 @@ from regard.training.trainer import Trainer
 
 PAIRS = [
     Pair(f"{who[0]} {does[0]} {where[0]}.", f"{who[1]} {does[1]} {where[1]}.")
-    for who in (("Ein Mann", "A man"), ("Eine Frau", "A woman"), ("Zwei Hunde", "Two dogs"))
-    for does in (("schläft", "is sleeping"), ("rennt schnell", "is running fast"), ("steht", "stands"))
-    for where in (("im Wasser", "in the water"), ("auf einem Weinberg", "on a vineyard"), ("am See", "at the lake"))
+    for who in (
+        ("Ein Mann", "A man"),
+        ("Eine Frau", "A woman"),
+        ("Zwei Hunde", "Two dogs"),
+        ("Ein Freund", "A friend"),
+        ("Eine Lehrerin", "A teacher"),
+        ("Zwei Mauern", "Two walls"),
+    )
+    for does in (
+        ("schläft", "is sleeping"),
+        ("rennt schnell", "is running fast"),
+        ("steht", "stands"),
+        ("singt", "is singing"),
+        ("wandert weit", "is wandering far"),
+    )
+    for where in (
+        ("im Wasser", "in the water"),
+        ("auf einem Weinberg", "on a vineyard"),
+        ("am See", "at the lake"),
+        ("am Strand", "on the sand"),
+        ("neben einem Stein", "near a stone"),
+        ("unter einem Dach", "under a roof"),
+    )
 ]
 UNITS = ["characters", "words", "subwords"]
 
 
-SIZE = 38
+SIZE = 42
 
 
 def section(**settings: Any) -> TextSection:
