@@ -1,0 +1,171 @@
+"""Run directories and studies written by version 0.5.0 still load, translate and continue."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from regard.config import loading
+from regard.inference.translator import load
+from regard.runs import Run
+from regard.search import SearchOptions
+from regard.training import train
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs-0.5.0"
+KINDS = sorted(path.parent.name for path in FIXTURES.glob("*/experiment.yaml"))
+CONTINUED = [kind for kind in KINDS if "continued" in json.loads((FIXTURES / kind / "expected.json").read_text())]
+# The recorded numbers come from one CPU; another one may add the same terms in a different order.
+TOLERANCE = 1e-5
+
+
+@pytest.fixture
+def fixtures(tmp_path: Path) -> Callable[[str], Path]:
+    """A copy of the named fixture, with absolute paths that point to the copy."""
+
+    def copy(name: str) -> Path:
+        for folder in (name, "corpus"):
+            shutil.copytree(FIXTURES / folder, tmp_path / folder)
+        for path in tmp_path.rglob("*.yaml"):
+            path.write_text(path.read_text().replace("/fixtures", str(tmp_path)))
+        if name in KINDS:  # the paths in it are relative to the folder of the corpus
+            (tmp_path / name / "experiment.yaml").rename(tmp_path / "experiment.yaml")
+        return tmp_path / name
+
+    return copy
+
+
+def expected_of(name: str) -> dict[str, Any]:
+    return json.loads((FIXTURES / name / "expected.json").read_text())
+
+
+def close(value: Any) -> Any:
+    return pytest.approx(value, rel=TOLERANCE, abs=TOLERANCE)
+
+
+def assert_same_translations(run: Path, expected: dict[str, Any]) -> None:
+    translator = load(run)
+    recorded = expected["translations"]
+    greedy = translator.translate(expected["texts"])
+    for translation, known in zip(greedy, recorded["greedy"], strict=True):
+        assert translation.text == known["text"]
+        assert list(translation.tokens) == known["tokens"]
+        assert list(translation.log_probabilities) == close(known["log_probabilities"])
+        assert translation.finished == known["finished"]
+        assert [list(pair) for pair in translation.alignment] == known["alignment"]
+    searches = {
+        "beam": SearchOptions(beam=3, n_best=2),
+        "sampled": SearchOptions(sample=True, temperature=1.3, top_k=5, seed=7, n_best=2),
+    }
+    for name, search in searches.items():
+        for translation, known in zip(translator.translate(expected["texts"], search), recorded[name], strict=True):
+            assert [each.text for each in translation.n_best] == [each["text"] for each in known]
+            assert [each.score for each in translation.n_best] == close([each["score"] for each in known])
+    if recorded["attention_of_first_step"]:
+        first_step = torch.tensor(recorded["attention_of_first_step"])
+        torch.testing.assert_close(greedy[0].attention[..., 0, :], first_step, rtol=TOLERANCE, atol=TOLERANCE)
+    scores = translator.score(list(zip(expected["texts"], expected["targets"], strict=True)))
+    assert [score.log_probability for score in scores] == close(recorded["given_scores"])
+
+
+def assert_same_metrics(run: Run, rows: list[dict[str, float]]) -> None:
+    measured = [{key: value for key, value in row.items() if key != "seconds"} for row in run.metrics()]
+    assert [row.keys() for row in measured] == [row.keys() for row in rows]
+    for row, known in zip(measured, rows, strict=True):
+        assert row == close(known)
+
+
+def test_every_kind_is_among_the_fixtures():
+    experiments = [Run(FIXTURES / kind / "run").experiment for kind in KINDS]
+    models = [experiment.model.model_dump() for experiment in experiments]
+
+    def values(*path: str) -> set[str]:
+        found = set()
+        for model in models:
+            for part in path:
+                model = model.get(part, {})
+            found |= {model} if isinstance(model, str) else set()
+        return found
+
+    attention = {"none", "mean", "dot", "scaled-dot", "bilinear", "additive", "multi-head"}
+    assert values("attention", "kind") == attention
+    assert values("encoder", "kind") == {"recurrent", "self-attention"}
+    assert values("decoder", "kind") == {"recurrent", "transformer"}
+    assert values("decoder", "wiring") == {"before", "after"}
+    assert values("decoder", "start") == {"copy", "tanh", "relu", "zeros"}
+    assert values("decoder", "readout") == {"direct", "tied"}
+    for side in ("encoder", "decoder"):
+        assert values(side, "cell") == {"tanh", "gru", "lstm"}
+        assert values(side, "positions", "kind") == {"none", "one-hot", "sine", "sine-added", "learned"}
+    assert {experiment.data.task for experiment in experiments} == {
+        *("copy", "reverse", "case", "addition", "spaces", "clauses", "files", "g2p")
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_loads_and_translates_as_before(kind: str, fixtures: Callable[[str], Path]):
+    folder, expected = fixtures(kind), expected_of(kind)
+    assert_same_translations(folder / "run", expected)
+    assert_same_metrics(Run(folder / "run"), expected["metrics"])
+
+
+@pytest.mark.parametrize("source", ["run", "file"])
+@pytest.mark.parametrize("kind", CONTINUED)
+def test_a_stopped_run_continues_as_before(kind: str, source: str, fixtures: Callable[[str], Path], watcher: Any):
+    """With the settings that the run directory holds, and with the experiment file that the run was started from."""
+    folder, expected = fixtures(kind), expected_of(kind)
+    path = folder / "run"
+    experiment = (
+        Run(path).experiment if source == "run" else loading.load_experiment(str(folder.parent / "experiment.yaml"))
+    )
+    watching = watcher()
+    progress = train(experiment, path, watching)
+    end = expected["continued"]
+    assert watching.began_with[0][0] == expected["stopped_after"]
+    assert (progress.step, progress.best_step, progress.finished) == (end["steps"], end["best_step"], end["finished"])
+    assert_same_metrics(Run(path), end["metrics"])
+    weights, _ = Run(path).read_tensors("model.safetensors")
+    assert weights.keys() == end["sums_and_norms"].keys()
+    for name, weight in weights.items():
+        measured = [weight.double().sum().item(), weight.double().norm().item()]
+        assert measured == pytest.approx(end["sums_and_norms"][name], rel=1e-4, abs=1e-4), name
+    assert_same_translations(path, {**expected, **end})
+
+
+def test_a_finished_run_is_not_trained_again(fixtures: Callable[[str], Path], watcher: Any):
+    folder = fixtures("mean")
+    before = (folder / "run" / "model.safetensors").read_bytes()
+    watching = watcher()
+    experiment = loading.load_experiment(str(folder.parent / "experiment.yaml"))
+    assert train(experiment, folder / "run", watching).finished == "all epochs done"
+    assert watching.losses == []
+    assert (folder / "run" / "model.safetensors").read_bytes() == before
+
+
+def test_a_study_is_reported_without_training_again(
+    fixtures: Callable[[str], Path], regard: Any, monkeypatch: pytest.MonkeyPatch
+):
+    folder = fixtures("study")
+    monkeypatch.chdir(folder)
+    arguments = ("compare", "--config", "tiny/study.yaml", "--runs", "trained", "--json")
+    reported = regard(*arguments, "--report")
+    assert reported.code == 0, reported.err
+    results = json.loads(reported.out)
+    assert results["runs"] == {"wanted": 4, "finished": 4}
+    measured = [
+        {
+            "options": condition["options"],
+            "exact_match": condition["measures"]["exact_match"]["mean"],
+            "runs": condition["measures"]["exact_match"]["count"],
+        }
+        for condition in results["conditions"]
+    ]
+    assert measured == expected_of("study")["conditions"]
+    before = {path: path.stat().st_mtime_ns for path in (folder / "trained").rglob("*.safetensors")}
+    assert regard(*arguments).code == 0
+    assert {path: path.stat().st_mtime_ns for path in (folder / "trained").rglob("*.safetensors")} == before
