@@ -19,7 +19,7 @@ from regard.inference.translation import mean_attention
 from regard.inference.translator import copied_words
 from regard.nn.build import build_model
 from regard.runs import MODEL, Run, named_weights
-from regard.search import Hypothesis, SearchOptions
+from regard.search import Hypothesis, SearchOptions, SearchStopped
 from regard.search import search as run_search
 from regard.tasks import Pair
 from regard.tasks.parallel import Files
@@ -481,6 +481,30 @@ def test_alignments_by_hand(attention: list[object], expected: list[tuple[int, i
     assert translation.alignment == expected
     cut_off = Translation("xyz", ("x", "y", "z"), ("a", "b", "<end>"), (-1.0,) * 3, torch.eye(3), finished=False)
     assert cut_off.alignment == [(0, 0), (1, 1)]
+
+
+def test_should_stop_is_called_before_each_step_and_ends_the_search(translator: Translator):
+    (translation,) = translator.translate(["abc"])
+    calls: list[int] = []
+
+    def after(count: int) -> Callable[[], bool]:
+        calls.clear()
+        return lambda: bool(calls.append(1)) or len(calls) > count
+
+    assert translator.translate(["abc"], should_stop=after(99))[0].text == translation.text
+    steps = len(calls)
+    assert steps == len(translation.tokens)
+    for count in range(steps):
+        with pytest.raises(SearchStopped):
+            translator.translate(["abc"], should_stop=after(count))
+        assert len(calls) == count + 1
+    with pytest.raises(SearchStopped):
+        translator.tree("abc", SearchOptions(beam=2), should_stop=after(1))
+    with pytest.raises(SearchStopped):
+        translator.score([("abc", "abc")], should_stop=after(0))
+    with pytest.raises(SearchStopped):
+        translator.alternatives(["abc"], [translation], 2, should_stop=after(0))
+    assert translator.translate(["abc"])[0].text == translation.text, "a search that was stopped leaves nothing behind"
 
 
 def test_progress_counts_every_text_once(translator: Translator):

@@ -243,10 +243,10 @@ class Slow:
         self.begun, self.let_go = threading.Event(), threading.Event()
         really = Translator.translate
 
-        def translate(translator: Translator, *arguments: Any) -> Any:
+        def translate(translator: Translator, *arguments: Any, **options: Any) -> Any:
             self.begun.set()
             assert self.let_go.wait(20)
-            return really(translator, *arguments)
+            return really(translator, *arguments, **options)
 
         monkeypatch.setattr(Translator, "translate", translate)
 
@@ -315,7 +315,7 @@ def test_a_decoder_without_end_is_stopped_when_its_time_is_over(ask: Ask, monkey
 
 
 def test_what_nobody_has_thought_of_is_no_traceback(ask: Ask, monkeypatch: pytest.MonkeyPatch):
-    def broken(self: Any, items: Any) -> Any:
+    def broken(self: Any, items: Any, should_stop: Any) -> Any:
         raise KeyError("a secret path")
 
     client = ask()
@@ -326,7 +326,7 @@ def test_what_nobody_has_thought_of_is_no_traceback(ask: Ask, monkeypatch: pytes
         {"detail": "something went wrong here; the server's log says what"},
     )
 
-    def starved(self: Any, items: Any) -> Any:
+    def starved(self: Any, items: Any, should_stop: Any) -> Any:
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory")
 
     monkeypatch.setattr(Scoring, "do", starved)

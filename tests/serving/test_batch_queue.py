@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from regard.serving.batch_queue import AbandonedError, BatchQueue, RequestSize
+from regard.search import SearchStopped
+from regard.serving.batch_queue import BatchQueue, RequestSize
 from regard.serving.limits import Limits, RefusedError
 
 
@@ -28,7 +30,7 @@ class Doubling:
     def megabytes(self, extent: RequestSize) -> float:
         return extent.items * extent.source
 
-    def do(self, items: Sequence[int]) -> list[int]:
+    def do(self, items: Sequence[int], should_stop: Callable[[], bool]) -> list[int]:
         self.batches.append(list(items))
         self.threads.add(get_ident())
         self.begun.set()
@@ -147,12 +149,12 @@ def test_who_has_gone_is_not_done_alone_either():
     class Touchy(Doubling):
         """It fails when it is asked for several things, but not before it is let go."""
 
-        def do(self, items: Sequence[int]) -> list[int]:
+        def do(self, items: Sequence[int], should_stop: Callable[[], bool]) -> list[int]:
             if len(items) > 1:
                 self.batches.append(list(items))
                 assert together.wait(10)
                 raise ValueError("one at a time")
-            return super().do(items)
+            return super().do(items, should_stop)
 
     work = Touchy()
 
@@ -177,7 +179,7 @@ def test_who_has_gone_is_not_done_alone_either():
 
 def test_want_of_memory_is_told_as_such_and_nothing_ends_the_desk():
     class Starved(Doubling):
-        def do(self, items: Sequence[int]) -> list[int]:
+        def do(self, items: Sequence[int], should_stop: Callable[[], bool]) -> list[int]:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     def broken(texts: int, seconds: float) -> None:
@@ -235,46 +237,74 @@ def test_what_takes_too_long_is_given_up_and_not_done():
     assert work.batches == [[0]]
 
 
-def test_work_that_nobody_waits_for_is_told_to_end():
-    started, heard = Event(), Event()
+@dataclass(frozen=True)
+class Endless:
+    """Work that runs until `should_stop` returns True."""
 
-    @dataclass(frozen=True)
-    class Endless:
-        desk: BatchQueue
+    started: Event = field(default_factory=Event, compare=False)
+    stopped: Event = field(default_factory=Event, compare=False)
 
-        def do(self, items: Sequence[int]) -> list[int]:
-            started.set()
-            while True:
-                try:
-                    self.desk.check_wanted()
-                except AbandonedError:
-                    heard.set()
-                    raise
+    def megabytes(self, extent: RequestSize) -> float:
+        return 0.0
 
+    def do(self, items: Sequence[int], should_stop: Callable[[], bool]) -> list[int]:
+        self.started.set()
+        while not should_stop():
+            time.sleep(0.001)
+        self.stopped.set()
+        raise SearchStopped
+
+
+def test_work_that_nobody_waits_for_is_stopped():
     async def visit(desk: BatchQueue) -> None:
-        endless = asyncio.ensure_future(ask(desk, Endless(desk), [0]))
-        assert await asyncio.to_thread(started.wait, 10)
+        work = Endless()
+        endless = asyncio.ensure_future(ask(desk, work, [0]))
+        assert await asyncio.to_thread(work.started.wait, 10)
         endless.cancel()
-        assert await asyncio.to_thread(heard.wait, 10)
-        work = Doubling()
-        work.let_go.set()
-        assert await ask(desk, work, [4]) == [8], "and then the next is done"
+        assert await asyncio.to_thread(work.stopped.wait, 10)
+        doubling = Doubling()
+        doubling.let_go.set()
+        assert await ask(desk, doubling, [4]) == [8], "the next request is served"
 
     run(visit)
 
 
-def test_whoever_else_uses_a_model_is_left_alone():
-    work = Doubling()
-    BatchQueue(Limits()).check_wanted()
+def test_a_batch_is_stopped_only_when_all_its_clients_have_left():
+    first = Doubling()
+    endless = Endless()
 
     async def visit(desk: BatchQueue) -> None:
-        abandoned = asyncio.ensure_future(ask(desk, work, [0]))
-        await begun(work)
+        busy = asyncio.ensure_future(ask(desk, first, [0]))
+        await begun(first)
+        clients = [asyncio.ensure_future(ask(desk, endless, [number])) for number in range(2)]
+        await queued(desk, 2)
+        first.let_go.set()
+        assert await busy == [0]
+        assert await asyncio.to_thread(endless.started.wait, 10)
+        clients[0].cancel()
+        assert not await asyncio.to_thread(endless.stopped.wait, 0.1)
+        clients[1].cancel()
+        assert await asyncio.to_thread(endless.stopped.wait, 10)
+
+    run(visit)
+
+
+def test_a_queue_does_not_stop_the_work_of_another_queue():
+    work = Endless()
+
+    async def visit(desk: BatchQueue) -> None:
+        other = BatchQueue(Limits())
+        other.open()
+        abandoned = asyncio.ensure_future(ask(desk, Endless(), [0]))
+        kept = asyncio.ensure_future(ask(other, work, [0]))
+        assert await asyncio.to_thread(work.started.wait, 10)
         abandoned.cancel()
         with suppress(asyncio.CancelledError):
             await abandoned
-        desk.check_wanted()
-        work.let_go.set()
+        assert not await asyncio.to_thread(work.stopped.wait, 0.1)
+        kept.cancel()
+        assert await asyncio.to_thread(work.stopped.wait, 10)
+        await asyncio.to_thread(other.close)
 
     run(visit)
 

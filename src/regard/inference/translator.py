@@ -26,10 +26,12 @@ from regard.search import (
     Sampling,
     SearchBatch,
     SearchOptions,
+    SearchStopped,
     Selector,
     build_tree,
 )
 from regard.search import search as run_search
+from regard.search.beam import never_stop
 from regard.seeding import seed_for
 from regard.tasks import Pair
 from regard.text import END, Vocabulary
@@ -134,9 +136,16 @@ class Translator:
             raise UserError(f"{what} has {tokens} tokens, its end included, and this model has {longest} positions")
 
     def translate(
-        self, texts: Sequence[str], search: SearchOptions = GREEDY, advance: ProgressCallback = no_progress
+        self,
+        texts: Sequence[str],
+        search: SearchOptions = GREEDY,
+        advance: ProgressCallback = no_progress,
+        should_stop: Callable[[], bool] = never_stop,
     ) -> list[Translation]:
-        """One translation for each text, in order. An empty text has an empty one."""
+        """One translation for each text, in order. An empty text has an empty one.
+
+        `should_stop` is called before each step of the search; if it returns True, `SearchStopped` is raised.
+        """
         if isinstance(texts, str):
             raise TypeError("translate takes a list of texts; for one text, write [text]")
         rules = self.rules(search)
@@ -147,18 +156,25 @@ class Translator:
         for places in self._batches({place: len(source) for place, source in sources.items()}, width):
             some = [texts[place] for place in places]
             question = self._question(some, [sources[place] for place in places], search, rules)
-            found = run_search(self.ensemble, question, _chooser(search, some, question))
+            found = run_search(self.ensemble, question, _chooser(search, some, question), should_stop)
             for place, hypotheses in zip(places, found.hypotheses(), strict=True):
                 translations[place] = self._translation(texts[place], hypotheses, search.n_best)
             advance(len(places))
         return translations
 
-    def score(self, pairs: Sequence[tuple[str, str]], advance: ProgressCallback = no_progress) -> list[Score]:
+    def score(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        advance: ProgressCallback = no_progress,
+        should_stop: Callable[[], bool] = never_stop,
+    ) -> list[Score]:
         """What the model thinks of each (source, target), in order. An empty text has an empty translation, surely."""
         examples = {place: e for place, pair in enumerate(pairs) if (e := self.check_pair(*pair))}
         scores = [Score(())] * len(pairs)
         advance(len(pairs) - len(examples))
         for places in self._batches({place: len(e.source) + len(e.target) for place, e in examples.items()}):
+            if should_stop():
+                raise SearchStopped
             batch = collate([examples[place] for place in places])
             for place, log_probabilities in zip(places, self.ensemble.score(batch), strict=True):
                 scores[place] = Score(tuple(log_probabilities))
@@ -166,7 +182,11 @@ class Translator:
         return scores
 
     def alternatives(
-        self, texts: Sequence[str], translations: Sequence[Translation], count: int
+        self,
+        texts: Sequence[str],
+        translations: Sequence[Translation],
+        count: int,
+        should_stop: Callable[[], bool] = never_stop,
     ) -> list[tuple[Alternatives, ...]]:
         """For each token of each translation the `count` likeliest in its place, each with its log p.
 
@@ -179,6 +199,8 @@ class Translator:
         spelled = self.codec.target_vocabulary.tokens
         found: list[tuple[Alternatives, ...]] = [()] * len(texts)
         for places in self._batches({place: len(e.source) + len(e.target) for place, e in examples.items()}):
+            if should_stop():
+                raise SearchStopped
             batch = collate([examples[place] for place in places])
             for place, rows in zip(places, self.ensemble.likeliest(batch, count, self.banned_tokens), strict=True):
                 found[place] = tuple(tuple((spelled[number], chance) for number, chance in row) for row in rows)
@@ -189,7 +211,7 @@ class Translator:
         tokens = ("", token)  # the first begins a word, whatever it is
         return token_labels(tokens, self.codec.tokenization.target_starts(tokens))[1]
 
-    def tree(self, text: str, search: SearchOptions) -> list[BeamNode]:
+    def tree(self, text: str, search: SearchOptions, should_stop: Callable[[], bool] = never_stop) -> list[BeamNode]:
         """The beam of a text, step by step; that of an empty text is empty."""
         if search.sample:
             raise UserError("sampling has no tree: each hypothesis has one extension; choose a beam")
@@ -197,7 +219,7 @@ class Translator:
         if not source:
             return []
         beam = RecordingBeam(search.beam)
-        found = run_search(self.ensemble, self._question([text], [source], search, rules), beam)
+        found = run_search(self.ensemble, self._question([text], [source], search, rules), beam, should_stop)
         (hypotheses,) = found.hypotheses()
         texts = [self._translation(text, [hypothesis], 1).text for hypothesis in hypotheses]
         best = list(dict.fromkeys(texts))[: search.n_best]  # as in `translate`, a text counts once

@@ -1,6 +1,6 @@
 """Search drives any decoder through `start`, `step` and `select`, and knows nothing of its kind."""
 
-from regard.search.beam import SearchBatch, SearchResult, search
+from regard.search.beam import SearchBatch, SearchResult, SearchStopped, search
 from regard.search.constraints import Constraints
 from regard.search.hypothesis import Hypothesis
 from regard.search.log_probs import Ensemble, LogProbs
@@ -24,6 +24,7 @@ __all__ = [
     "SearchBatch",
     "SearchOptions",
     "SearchResult",
+    "SearchStopped",
     "Selection",
     "Selector",
     "build_tree",

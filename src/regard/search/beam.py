@@ -12,6 +12,7 @@ Shapes: [sentences, width] for the hypotheses of a batch; decoders see them as r
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +26,15 @@ from regard.search.selection import Selection, Selector
 from regard.text import Vocabulary
 
 UNFINISHED = 1e9  # what a rank loses by being cut off: whatever is finished comes first
+
+
+class SearchStopped(Exception):  # noqa: N818 (nothing went wrong)
+    """Raised by a search whose `should_stop` has returned True."""
+
+
+def never_stop() -> bool:
+    """Return False: the default of `should_stop`."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -122,15 +132,20 @@ class SearchResult:
 
 
 @torch.inference_mode()
-def search(ensemble: Ensemble, question: SearchBatch, choose: Selector) -> SearchResult:
+def search(
+    ensemble: Ensemble, question: SearchBatch, choose: Selector, should_stop: Callable[[], bool] = never_stop
+) -> SearchResult:
     """Search until no hypothesis that goes on can still come among the `n_best`.
 
-    The models are taken as they are: call `eval` on each before, or dropout joins the search.
+    The models are taken as they are: call `eval` on each before, or dropout joins the search. `should_stop` is called
+    before each step; if it returns True, the search ends with `SearchStopped`.
     """
     history: list[StepRecord] = []
     best = FinishedHypotheses(len(question.source), question.n_best)
     front = BeamState.start(ensemble, question)
     while True:
+        if should_stop():
+            raise SearchStopped
         chances, state = ensemble.step(front.read[:, -1], front.state)
         choice = front.choose(chances, question.rules, choose)
         history.append(record_step(choice, chances, front.places, state))

@@ -30,8 +30,6 @@ def build_app(
 ) -> FastAPI:
     metrics = Metrics()
     desk = BatchQueue(limits, metrics.worked)
-    for run in runs:
-        run.before_each_step(desk.check_wanted)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

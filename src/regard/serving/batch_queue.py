@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Condition, Thread, current_thread
+from threading import Condition, Thread
 from typing import Any, Protocol
 
+from regard.search import SearchStopped
 from regard.serving.limits import NOT_NOW, TOO_MANY, Limits, RefusedError
 
 log = logging.getLogger(__name__)
@@ -43,8 +44,8 @@ class Job(Protocol):
     def megabytes(self, extent: RequestSize) -> float:
         """How much memory it takes to do so much of it at once, about."""
 
-    def do(self, items: Sequence[Any]) -> list[Any]:
-        """A result for each item."""
+    def do(self, items: Sequence[Any], should_stop: Callable[[], bool]) -> list[Any]:
+        """A result for each item; raises `SearchStopped` soon after `should_stop` returns True."""
 
 
 @dataclass(eq=False)
@@ -54,10 +55,6 @@ class QueuedRequest:
     extent: RequestSize
     answer: asyncio.Future[list[Any]]
     wanted: bool = True  # does somebody still wait?
-
-
-class AbandonedError(Exception):
-    """Raised within work that is under way, to end it."""
 
 
 @dataclass(eq=False)
@@ -122,14 +119,6 @@ class BatchQueue:
             with self._changed, suppress(ValueError):  # it may have been begun with
                 self._queue.remove(job)
 
-    def check_wanted(self) -> None:
-        """Called by work that is under way, now and then: an `AbandonedError` if nobody waits for it any more.
-
-        A model may be at work for another desk, too, in a thread of that one.
-        """
-        if current_thread() is self._thread and not any(job.wanted for job in self._under_way):
-            raise AbandonedError
-
     def _serve(self) -> None:
         while batch := self._next():
             try:
@@ -164,8 +153,8 @@ class BatchQueue:
         items = [item for job in batch for item in job.items]
         began = time.monotonic()
         try:
-            results: list[Any] | Exception = batch[0].work.do(items)
-        except AbandonedError:
+            results: list[Any] | Exception = batch[0].work.do(items, lambda: not any(job.wanted for job in batch))
+        except SearchStopped:  # nobody waits for any of these any more
             return
         except Exception as error:
             # Torch has no class of its own for this.

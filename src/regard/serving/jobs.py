@@ -47,25 +47,29 @@ class Translating:
             total += memory.tree_bytes(extent.items, width, target)
         return total / 1e6
 
-    def do(self, texts: Sequence[str]) -> list[bytes]:
+    def do(self, texts: Sequence[str], should_stop: Callable[[], bool]) -> list[bytes]:
         """An answer to each text, as JSON."""
-        translations = self.run.translator.translate(texts, self.search)
+        translations = self.run.translator.translate(texts, self.search, should_stop=should_stop)
         penalty = {"length_penalty": self.run.translator.length_penalty(self.search)}
         answers = [whole(translation, attention=self.attention) | penalty for translation in translations]
         if self.alternatives:
-            self._add_alternatives(texts, translations, answers)
+            self._add_alternatives(texts, translations, answers, should_stop)
         if self.tree:
             for text, answer in zip(texts, answers, strict=True):
-                answer["tree"] = self._tree(text)
+                answer["tree"] = self._tree(text, should_stop)
         return [write_json(answer).encode() for answer in answers]
 
     def _add_alternatives(
-        self, texts: Sequence[str], translations: Sequence[Translation], answers: Sequence[dict[str, Any]]
+        self,
+        texts: Sequence[str],
+        translations: Sequence[Translation],
+        answers: Sequence[dict[str, Any]],
+        should_stop: Callable[[], bool],
     ) -> None:
         sources = [text for text, best in zip(texts, translations, strict=True) for _ in best.n_best]
         outputs = [each for best in translations for each in best.n_best]
         hypotheses = [hypothesis for answer in answers for hypothesis in answer["n_best"]]
-        found = self.run.translator.alternatives(sources, outputs, self.alternatives)
+        found = self.run.translator.alternatives(sources, outputs, self.alternatives, should_stop)
         for hypothesis, rows in zip(hypotheses, found, strict=True):
             hypothesis["alternatives"] = [self._named(row) for row in rows]
 
@@ -73,9 +77,9 @@ class Translating:
         label = self.run.translator.label
         return [{"token": each, "label": label(each), "probability": round(math.exp(log), 6)} for each, log in row]
 
-    def _tree(self, text: str) -> list[dict[str, Any]]:
+    def _tree(self, text: str, should_stop: Callable[[], bool]) -> list[dict[str, Any]]:
         translator = self.run.translator
-        nodes = translator.tree(text, self.search)
+        nodes = translator.tree(text, self.search, should_stop)
         return [asdict(node) | {"label": translator.label(node.token), "score": round(node.score, 6)} for node in nodes]
 
 
@@ -99,7 +103,7 @@ class Scoring:
         )
         return total / 1e6
 
-    def do(self, pairs: Sequence[tuple[str, str]]) -> list[bytes]:
+    def do(self, pairs: Sequence[tuple[str, str]], should_stop: Callable[[], bool]) -> list[bytes]:
         """A score for each pair, as JSON."""
         return [
             write_json(
@@ -109,7 +113,7 @@ class Scoring:
                     "log_probabilities": rounded(list(score.log_probabilities)),
                 }
             ).encode()
-            for score in self.run.translator.score(pairs)
+            for score in self.run.translator.score(pairs, should_stop=should_stop)
         ]
 
 

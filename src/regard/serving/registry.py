@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -43,10 +43,6 @@ class ServedRun:
         """How many an answer may have to a source of so many tokens."""
         limits = self.translator.experiment.decoding
         return int(source * limits.length_factor) + limits.length_extra
-
-    def before_each_step(self, check: Callable[[], None]) -> None:
-        """From now on `check` is called before each step of the decoder; it may raise, and end what is under way."""
-        self.translator.model.decoder.readout.register_forward_pre_hook(lambda module, given: check())
 
 
 def open_runs(paths: Sequence[Path]) -> list[ServedRun]:
