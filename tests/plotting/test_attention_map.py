@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 import torch
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -9,7 +8,8 @@ from matplotlib.lines import Line2D
 from matplotlib.typing import ColorType
 
 from regard.plotting import figures
-from regard.plotting.attention_map import COLOURS, LONGEST_LABEL, draw_attention_map, token_label
+from regard.plotting.attention_map import LONGEST_LABEL, draw_attention_map, token_label
+from regard.plotting.palette import ATTENTION_COLORMAP
 
 SOURCE = ["<U>", "I", " ", "a", "m", "!", "<end>"]  # 7 columns
 TARGET = ["I", " ", "A", "M", "<end>"]  # 5 rows
@@ -94,7 +94,7 @@ def test_layers_are_rows_of_maps_and_heads_are_columns() -> None:
     figure = draw_attention_map(weights, SOURCE, TARGET, title="all", axes=("layer", "head"))
     panels = maps_of(figure)
     assert len(panels) == 6
-    assert len(figure.axes) == 7, "one colour bar for all"
+    assert len(figure.axes) == 7, "one color bar for all"
     assert [panel.get_title() for panel in panels][:4] == [
         "layer 1 · head 1",
         "layer 1 · head 2",
@@ -165,12 +165,14 @@ def test_label(token: str, shown: str) -> None:
     assert token_label(token) == shown
 
 
-def test_brighter_is_more() -> None:
-    red, green, blue, _ = colormaps[COLOURS](np.linspace(0, 1, 101)).T
+def test_darker_is_more_and_zero_is_paper() -> None:
+    red, green, blue, _ = ATTENTION_COLORMAP(np.linspace(0, 1, 101)).T
     brightness = 0.2126 * red + 0.7152 * green + 0.0722 * blue
-    assert (np.diff(brightness) > 0).all()
-    assert brightness[0] < 0.02
-    assert brightness[-1] > 0.9
+    assert (np.diff(brightness) < 0).all()
+    assert brightness[0] == pytest.approx(1), "white"
+    assert brightness[-1] < 0.2
+    (panel,) = maps_of(draw_attention_map(some_weights(5, 7), SOURCE, TARGET))
+    assert panel.images[0].get_cmap() == ATTENTION_COLORMAP
 
 
 @pytest.mark.parametrize("weights", [[], np.zeros((0, 7)), np.zeros((3, 0, 7))])
@@ -311,22 +313,22 @@ def test_links_are_ringed_in_every_map() -> None:
 
 
 @pytest.mark.parametrize("weight", np.linspace(0, 1, 11))
-def test_a_ring_is_seen_on_every_cell_in_grey_print_too(weight: float) -> None:
+def test_a_ring_is_seen_on_every_cell_in_gray_print_too(weight: float) -> None:
     """Its line or its edge stands out from the cell, and the one from the other, with a contrast of 3 or more."""
     (panel,) = maps_of(draw_attention_map([[weight]], ["a"], ["b"], links={(0, 0)}))
     edge, line = rings_of(panel)
     assert edge.get_markeredgewidth() > line.get_markeredgewidth()
     assert edge.get_markersize() == line.get_markersize()
     assert edge.get_zorder() == line.get_zorder(), "the line is drawn later, over the middle of its edges"
-    cell = brightness_of(colormaps[COLOURS](weight))
+    cell = brightness_of(ATTENTION_COLORMAP(weight))
     ring = [brightness_of(each.get_markeredgecolor()) for each in (edge, line)]
     assert max(contrast(cell, each) for each in ring) >= 3
     assert contrast(*ring) >= 3
 
 
-def brightness_of(colour: ColorType) -> float:
+def brightness_of(color: ColorType) -> float:
     """The relative luminance of the WCAG."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)]
     return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
 
 

@@ -156,7 +156,7 @@ def test_without_a_result_nothing_is_bold() -> None:
     assert legend(figure) == ["kept"]
 
 
-def test_fates_differ_without_colour() -> None:
+def test_fates_differ_without_color() -> None:
     figure = draw_beam_tree([replace(TREE[0], fate=fate) for fate in FATES])
     white = (1, 1, 1, 1)
     looks = {(box.get_linestyle(), box.get_facecolor() == white) for box in boxes(figure)[1:]}

@@ -6,14 +6,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from regard.plotting import figures
-from regard.plotting.change_chart import ABSENT, CHANGED, COLOURS, KEPT, draw_change_chart
+from regard.plotting.change_chart import ABSENT, CHANGED, KEPT, STATE_COLORS, draw_change_chart
 
 ROWS = {"weights": [KEPT, KEPT, KEPT], "state [2, 3]": [ABSENT, CHANGED, KEPT], "$x$": [ABSENT, ABSENT, CHANGED]}
 MOMENTS = ("start", "1", "2")
 
 
 def cells(figure: Figure) -> dict[tuple[int, int], str]:
-    """Colours by row and column."""
+    """Colors by row and column."""
     patches = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
     return {(int(patch.get_y()), int(patch.get_x())): to_hex(patch.get_facecolor()) for patch in patches}
 
@@ -22,7 +22,7 @@ def test_each_cell_says_whether_something_is_new_kept_or_absent() -> None:
     found = cells(draw_change_chart(ROWS, MOMENTS))
     for row, states in enumerate(ROWS.values()):
         for column, state in enumerate(states):
-            assert found.get((row, column)) == (None if state == ABSENT else to_hex(COLOURS[state]))
+            assert found.get((row, column)) == (None if state == ABSENT else to_hex(STATE_COLORS[state]))
 
 
 def test_rows_and_moments_have_their_names() -> None:

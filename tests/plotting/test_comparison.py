@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from regard.errors import UserError
 from regard.plotting import figures
 from regard.plotting.comparison import Band, DotRow, draw_bands, draw_dots
-from regard.plotting.panels import LONGEST_LINE, LONGEST_TEXT, fold, line_style, truncate
+from regard.plotting.palette import line_style
+from regard.plotting.panels import LONGEST_LINE, LONGEST_TEXT, fold, truncate
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -114,7 +115,7 @@ def test_means_are_told_to_three_digits(values: tuple[float, ...], percent: bool
     assert notes(axes) == wanted
 
 
-def test_groups_differ_in_colour_marker_and_place() -> None:
+def test_groups_differ_in_color_marker_and_place() -> None:
     figure = draw_dots(
         [*some_dots(group="trained length"), *some_dots(group="twice the length")], "exact matches", percent=True
     )
@@ -122,7 +123,7 @@ def test_groups_differ_in_colour_marker_and_place() -> None:
     assert labels(axes) == ["none", "dot"]
     assert len(means(axes)) == 4
     looks = {(to_hex(line.get_color()), line.get_marker()) for line in axes.lines}
-    assert len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == 2
+    assert len({color for color, _ in looks}) == len({marker for _, marker in looks}) == 2
     assert len({line.get_ydata()[0] for line in axes.lines}) == 8
     assert keys(figure) == ["trained length", "twice the length", "mean", "one run", "95 % interval"]
 

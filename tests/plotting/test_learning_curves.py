@@ -105,8 +105,8 @@ def test_legends_cover_no_line() -> None:
 
 
 @pytest.mark.parametrize("panel", [LOSSES, ACCURACIES, (RATE, TEACHER_FORCING)])
-def test_lines_of_a_panel_differ_without_colour(panel) -> None:
-    for look in ("style", "marker", "colour"):
+def test_lines_of_a_panel_differ_without_color(panel) -> None:
+    for look in ("style", "marker", "color"):
         assert len({getattr(series, look) for series in panel}) == len(panel)
 
 

@@ -221,7 +221,7 @@ def _picture(translator: Translator, explanation: Explanation, numbers: Mapping[
             source_starts=translation.source_starts,
         )
         if weights.any()
-        else figures.say("this model looks nowhere", translation.text)
+        else figures.message_figure("this model looks nowhere", translation.text)
     )
     return Picture(figure, f"attention of {len(translation.tokens)} output tokens to the source")
 

@@ -26,7 +26,7 @@ from regard.laboratory.lab_report import LabReport
 from regard.laboratory.translation_trace import TracedTranslation
 from regard.plotting import attention_map
 from regard.plotting.comparison import DotRow, draw_dots
-from regard.plotting.figures import say
+from regard.plotting.figures import message_figure
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.search import GREEDY
 from regard.tasks import Split
@@ -238,7 +238,7 @@ def _over_sentences(agreements: Sequence[RankAgreement]) -> ReportSection:
     )
     alt = "The mean rank correlation of each sentence, for each pair of measures."
     nothing = not any(row.values for row in dots)
-    figure = say(NO_ORDER, None) if nothing else draw_dots(dots, "Spearman's ρ", each="one sentence")
+    figure = message_figure(NO_ORDER, None) if nothing else draw_dots(dots, "Spearman's ρ", each="one sentence")
     blocks = (Table(head, tuple(rows), caption), Picture(figure, alt))
     return ReportSection(QUESTION, tuple(_findings(agreements)), blocks)
 

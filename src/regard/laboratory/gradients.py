@@ -35,7 +35,7 @@ from regard.laboratory.lab_report import LabReport
 from regard.nn import Encoding, Seq2Seq
 from regard.nn.build import initial_model
 from regard.plotting.comparison import Band, draw_bands
-from regard.plotting.figures import say
+from regard.plotting.figures import message_figure
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.tasks import Split
 
@@ -274,7 +274,7 @@ def _draw(runs: Sequence[GradientProfile], from_end: bool, counted: str) -> Figu
         x = tuple(place + 1 for place in run.common_places)
         bands += [Band(LABELS[part], x, (tuple(norm[part] for norm in norms),), panel) for part in PARTS]
     if not any(value for band in bands for values in band.runs for value in values):
-        return say("no gradient reaches the source", None)
+        return message_figure("no gradient reaches the source", None)
     return draw_bands(bands, f"source position, {counted}", "norm of the gradient", log_y=True)
 
 

@@ -41,7 +41,7 @@ from regard.laboratory.states import (
     gather,
 )
 from regard.plotting.comparison import Band, draw_bands
-from regard.plotting.figures import say
+from regard.plotting.figures import message_figure
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.tasks import Pair, Split
 
@@ -302,7 +302,7 @@ def _cell(value: object) -> str:
 def _picture(places: Sequence[Mapping[str, Any]], by_length: Sequence[Mapping[str, Any]], unit: str) -> Picture:
     alt = f"how often a linear probe reads the k-th {unit} of a source from the bottleneck, by k and by length"
     if not places:
-        return Picture(say(f"no {unit} could be probed", None), alt)
+        return Picture(message_figure(f"no {unit} could be probed", None), alt)
     bands = []
     for way, label in LINES.items():
         k, shares = tuple(each["k"] for each in places), tuple(each[way] for each in places)

@@ -17,12 +17,11 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike, NDArray
 
-from regard.plotting.figures import ems, literal, say
-from regard.plotting.learning_curves import BLACK, SKY
+from regard.plotting.figures import ems, literal, message_figure
+from regard.plotting.palette import ATTENTION_COLORMAP, BLACK, ORANGE
 from regard.plotting.panels import truncate
 from regard.text.word_boundaries import token_labels, visible, word_spans, word_starts
 
-COLOURS = "inferno"  # black to bright in even steps, also in grey print and to colour-blind eyes
 LONGEST_LABEL = 16  # characters
 SHORTEST_TITLE = 40  # characters that a title has room for, however small the map
 LARGEST_CELL = 0.36
@@ -57,7 +56,7 @@ def draw_attention_map(
     axes = axes or ("map",) * bool(names)
     maps = _check(weights, len(source_tokens), len(target_tokens), axes)
     if not len(source_tokens) or not len(target_tokens):
-        return say("nothing was read" if len(target_tokens) else "nothing was produced", title)
+        return message_figure("nothing was read" if len(target_tokens) else "nothing was produced", title)
     source, target = piece_labels(source_tokens, source_starts), piece_labels(target_tokens, starts)
     source_words = word_spans(word_starts(source_tokens, source_starts), len(source))
     words = word_spans(word_starts(target_tokens, starts), len(target))
@@ -177,14 +176,14 @@ class MapLayout:
 
 
 def _draw_cells(panel: Axes, weights: NDArray[np.float64]) -> AxesImage:
-    image = panel.imshow(weights, cmap=COLOURS, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
+    image = panel.imshow(weights, cmap=ATTENTION_COLORMAP, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
     outputs, sources = weights.shape
     panel.tick_params(which="both", length=0, pad=5)
     if max(weights.shape) <= 24:  # among many cells the lines would be all that one sees
         panel.set_xticks(np.arange(1, sources) - 0.5, minor=True)
         panel.set_yticks(np.arange(1, outputs) - 0.5, minor=True)
-        panel.grid(which="minor", color="white", linewidth=0.5, alpha=0.25)
-    panel.spines[:].set_visible(False)
+        panel.grid(which="minor", color="0.9", linewidth=0.6)
+    panel.spines[:].set(color="0.75", linewidth=0.8)
     panel.autoscale(False)  # lines that are drawn later do not move the map
     return image
 
@@ -193,7 +192,7 @@ def _part_words(panel: Axes, words: Sequence[range], source_words: Sequence[rang
     """A line between one word and the next, clearer than those between cells."""
     outputs, sources = words[-1].stop, source_words[-1].stop
     if len(words) < outputs or len(source_words) < sources:  # else the lines between cells will do
-        style: dict[str, Any] = {"color": "white", "linewidth": 0.8, "alpha": 0.5}
+        style: dict[str, Any] = {"color": "0.6", "linewidth": 0.9}
         panel.hlines([word.start - 0.5 for word in words[1:]], -0.5, sources - 0.5, **style)
         panel.vlines([word.start - 0.5 for word in source_words[1:]], -0.5, outputs - 0.5, **style)
 
@@ -213,13 +212,13 @@ def _join_pieces(panel: Axes, words: Sequence[range], source_words: Sequence[ran
 def _ring(panel: Axes, links: Collection[tuple[int, int]], sheet: MapLayout) -> None:
     """A ring in each of these cells, in a colour that the map does not have, with dark edges.
 
-    On dark cells one sees the ring and on bright ones its edges; on those in between, and in grey print, both.
+    On dark cells the ring is visible, on light ones its edges; on those in between, and in gray print, both.
     """
     outputs, sources = [output for output, _ in links], [source for _, source in links]
     style: dict[str, Any] = {"markerfacecolor": "none", "linestyle": "none", "marker": "o"}
-    for colour, width in ((BLACK, 0.15), (SKY, 0.075)):
+    for color, width in ((BLACK, 0.15), (ORANGE, 0.08)):
         style |= {"markersize": 72 * 0.66 * sheet.cell, "markeredgewidth": 72 * width * sheet.cell}
-        panel.plot(sources, outputs, markeredgecolor=colour, **style)
+        panel.plot(sources, outputs, markeredgecolor=color, **style)
 
 
 def _label_source(panel: Axes, labels: Sequence[str], sheet: MapLayout) -> None:
@@ -249,7 +248,7 @@ def _add_colour_bar(figure: Figure, image: AxesImage, sheet: MapLayout, measure:
     bar = figure.colorbar(image, cax=figure.add_axes(sheet.bar_place()), ticks=[0, 0.5, 1])
     bar.set_label(measure, fontsize=sheet.caption)
     bar.ax.tick_params(labelsize=sheet.caption * 0.9, length=2)
-    bar.outline.set_visible(False)
+    bar.outline.set(edgecolor="0.75", linewidth=0.8)
 
 
 def _check(weights: ArrayLike, sources: int, outputs: int, axes: Sequence[str]) -> NDArray[np.float64]:

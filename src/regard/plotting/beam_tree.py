@@ -21,8 +21,8 @@ from matplotlib.path import Path
 
 from regard.errors import printable
 from regard.plotting.attention_map import token_label
-from regard.plotting.figures import ems, literal, say
-from regard.plotting.learning_curves import BLACK, BLUE, GREEN, VERMILION
+from regard.plotting.figures import ems, literal, message_figure
+from regard.plotting.palette import BLACK, BLUE, GREEN, VERMILION
 
 Place = tuple[int, float]  # column and row
 
@@ -82,7 +82,7 @@ def draw_beam_tree(nodes: Sequence[TreeNode], title: str | None = None) -> Figur
     Parents come before their children, and the better before the worse.
     """
     if not nodes:
-        return say("no hypothesis was looked at", title)
+        return message_figure("no hypothesis was looked at", title)
     places, leads_to = arrange(nodes), best_ranks(nodes)
     legend = _legend({node.fate for node in nodes}, set(leads_to))
     sheet = TreeLayout([token_label(node.token) for node in nodes], places, bool(title), len(legend))

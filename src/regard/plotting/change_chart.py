@@ -13,10 +13,10 @@ from matplotlib.patches import Rectangle
 
 from regard.errors import printable
 from regard.plotting.figures import ems, fonts, literal
-from regard.plotting.learning_curves import BLUE
+from regard.plotting.palette import BLUE
 
 ABSENT, KEPT, CHANGED = "absent", "kept", "changed"
-COLOURS = {KEPT: "0.85", CHANGED: BLUE}
+STATE_COLORS = {KEPT: "0.85", CHANGED: BLUE}
 TYPE = 12.0
 ROW = 0.3
 LARGEST_CELL, SMALLEST_CELL = 0.42, 0.12
@@ -35,7 +35,7 @@ def draw_change_chart(rows: Mapping[str, Sequence[str]], moments: Sequence[str])
     for y, states in enumerate(rows.values()):
         for x, state in enumerate(states):
             if state != ABSENT:
-                axes.add_patch(Rectangle((x + 0.06, y + 0.1), 0.88, 0.8, color=COLOURS[state], linewidth=0))
+                axes.add_patch(Rectangle((x + 0.06, y + 0.1), 0.88, 0.8, color=STATE_COLORS[state], linewidth=0))
     axes.set_yticks([y + 0.5 for y in range(len(rows))], names, fontsize=TYPE, **literal())
     each = ceil(0.32 / cell)  # room for a number of two digits
     shown = [x for x, name in enumerate(moments) if not name.isdecimal() or int(name) % each == 0]
@@ -51,7 +51,7 @@ def draw_change_chart(rows: Mapping[str, Sequence[str]], moments: Sequence[str])
 
 
 def _add_legend(figure: Figure, left: float) -> None:
-    keys = [Rectangle((0, 0), 1, 1, color=COLOURS[state]) for state in (CHANGED, KEPT)]
+    keys = [Rectangle((0, 0), 1, 1, color=STATE_COLORS[state]) for state in (CHANGED, KEPT)]
     figure.legend(
         keys,
         ["new, or another than before", "as it was"],

@@ -15,7 +15,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from regard.errors import UserError
 from regard.plotting.figures import literal
-from regard.plotting.panels import TYPE, PanelLayout, distinct, fold, line_style, width
+from regard.plotting.palette import GRAY, line_style
+from regard.plotting.panels import TYPE, PanelLayout, distinct, fold, width
 from regard.plotting.scales import ROUND, plain, scale_x, scale_y
 
 MOST_TALL_ROWS = 12  # more rows than these have labels of one line, not two
@@ -23,7 +24,6 @@ LARGEST_LANE = 0.36  # a lane is the part of a row that one group has
 SMALLEST_LANE = 0.12
 SMALLEST_NOTED_LANE = 0.15  # in smaller ones no number could be read
 USUAL_HEIGHT = 10.0  # lanes shrink to keep the rows this high
-QUIET = "0.35"
 SWARM = 20  # so many dots or more are spread, so that none covers another
 DOT = 6 / 72  # how far apart these are
 HIGHEST_SWARM = 0.8
@@ -244,7 +244,7 @@ def _add_keys(figure: Figure, rows: Rows, sheet: PanelLayout, each: str, interva
     dot: dict[str, Any] = {"linestyle": "none", "markersize": 9}
     groups = [(Line2D([], [], **line_style(number) | dot), group) for number, group in enumerate(rows.groups) if group]
     height = sheet.add_legend(figure, groups, handle=1.4) if groups else 0
-    colour = QUIET if groups else line_style(0)["color"]
+    colour = GRAY if groups else line_style(0)["color"]
     keys = [
         (rows.several, "mean", {"marker": "o"} | dot),
         (rows.several, each, {"marker": "o", "markerfacecolor": "white"} | dot | {"markersize": 5.5}),

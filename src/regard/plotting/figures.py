@@ -80,7 +80,7 @@ def ems(text: str) -> float:
     return sum(1.0 if east_asian_width(c) in "WF" else 0.65 for c in text)
 
 
-def say(message: str, title: str | None) -> Figure:
+def message_figure(message: str, title: str | None) -> Figure:
     """A figure for those who have nothing to draw."""
     figure = Figure(figsize=(4, 1.2))
     figure.text(0.5, 0.4, message, ha="center", va="center", fontsize=13, style="italic", color="dimgrey")

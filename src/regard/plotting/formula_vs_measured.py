@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from regard.errors import printable
 from regard.plotting.figures import fonts, literal
-from regard.plotting.panels import TYPE, PanelLayout, line_style
+from regard.plotting.palette import GRAY, line_style
+from regard.plotting.panels import TYPE, PanelLayout
 
-QUIET = "0.35"
 MOST_DRAWS = 60  # more could not be told apart
 EDGES = np.linspace(0, 1, 22)  # of bins in a histogram, one of them around 1/2
 
@@ -57,13 +57,13 @@ def draw_formula_curves(
         axes.plot(*curve.formula, **line)
         axes.plot(*curve.measured, **dots, linestyle="none")
         keys.append((Line2D([], [], **line | dots), curve.label))
-    keys.append((Line2D([], [], color=QUIET, linewidth=2), "lines: closed form"))
-    keys.append((Line2D([], [], color=QUIET, linestyle="none", marker="o", markersize=7), "points: measured"))
+    keys.append((Line2D([], [], color=GRAY, linewidth=2), "lines: closed form"))
+    keys.append((Line2D([], [], color=GRAY, linestyle="none", marker="o", markersize=7), "points: measured"))
     for place, name in marks:
-        axes.axvline(place, color=QUIET, linewidth=1, linestyle=":")
+        axes.axvline(place, color=GRAY, linewidth=1, linestyle=":")
         above = axes.get_xaxis_transform()  # along the axis as its numbers, up as parts of the panel
         axes.text(
-            place, 1.02, printable(name), transform=above, ha="center", color=QUIET, fontsize=TYPE - 1, **literal()
+            place, 1.02, printable(name), transform=above, ha="center", color=GRAY, fontsize=TYPE - 1, **literal()
         )
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))

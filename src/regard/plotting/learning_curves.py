@@ -14,6 +14,7 @@ from matplotlib.ticker import StrMethodFormatter
 
 from regard.errors import UserError, printable
 from regard.plotting.figures import literal
+from regard.plotting.palette import BLACK, BLUE, GREEN, PURPLE, VERMILION
 
 Metrics = Sequence[Mapping[str, object]]
 Points = tuple[list[float], list[float]]  # steps, values
@@ -21,19 +22,16 @@ Points = tuple[list[float], list[float]]  # steps, values
 
 @dataclass(frozen=True)
 class Series:
-    """One line. Style and marker tell the lines apart where colour cannot: in print, to colour-blind eyes."""
+    """One line. Style and marker tell the lines apart where color cannot: in print, to color-blind eyes."""
 
     key: str
     label: str
-    colour: str
+    color: str
     style: str
     marker: str
 
 
-# The colours of Okabe and Ito (2008). Teacher-forced and free-running look the same in all panels.
-BLACK, BLUE, VERMILION, GREEN, PURPLE = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY = "#E69F00", "#56B4E9"
-
+# Teacher-forced and free-running look the same in all panels.
 LOSSES = (
     Series("free_running_loss", "validation, free-running", VERMILION, "--", "s"),
     Series("validation_loss", "validation, teacher-forced", BLUE, "-", "o"),
@@ -149,7 +147,7 @@ def _draw_line(axes: Axes, series: Series, where: Points, note: str = "") -> Non
         axes.plot(
             steps,
             values,
-            color=series.colour,
+            color=series.color,
             linestyle=series.style,
             marker=series.marker,
             markersize=5,

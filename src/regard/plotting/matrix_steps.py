@@ -12,16 +12,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from regard.plotting.figures import ems, literal
-from regard.plotting.learning_curves import ORANGE, SKY
+from regard.plotting.palette import SIGNED_COLORMAP
 from regard.plotting.panels import TYPE, truncate
 
-# The further from zero, the deeper: orange below, blue above. Black type can be read on all of it, in print too.
-TINTS = LinearSegmentedColormap.from_list("tints", [ORANGE, "white", SKY])
 SMALL_TYPE = 7.0  # for grids that would be too large otherwise
 MOST_LARGE_ROWS = 20
 MOST_NUMBERED_COLUMNS = 12  # in wider grids only the tints are seen ...
@@ -150,7 +147,7 @@ def _draw_cells(sheet: Axes, box: Box, x: NDArray[np.floating], y: NDArray[np.fl
     largest = np.abs(numbers).max() or 1
     tints = numbers / largest if box.grid.tinted else np.zeros_like(numbers)
     lines: dict[str, Any] = {"edgecolors": "0.75", "linewidth": 0.8} if box.texts else {}
-    sheet.pcolormesh(x, y, tints, cmap=TINTS, vmin=-1, vmax=1, **lines)
+    sheet.pcolormesh(x, y, tints, cmap=SIGNED_COLORMAP, vmin=-1, vmax=1, **lines)
     for down, row in zip(_middles(y), box.texts, strict=False):  # there are none where cells are too small
         for right, text in zip(_middles(x), row, strict=True):
             sheet.text(right, down, text, fontsize=box.size, ha="center", va="center_baseline", **literal())

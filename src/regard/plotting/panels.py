@@ -17,28 +17,12 @@ from matplotlib.lines import Line2D
 
 from regard.errors import printable
 from regard.plotting.figures import ems, fonts, literal
-from regard.plotting.learning_curves import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
-
-# No two of the first 28 lines have the same colour and style, and neighbours differ in colour, style and marker.
-# The eighth colour of Okabe and Ito, yellow, can hardly be seen on white.
-COLOURS = (BLUE, VERMILION, GREEN, PURPLE, BLACK, ORANGE, SKY)
-STYLES = ("-", "--", "-.", ":")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 TYPE = 13.0
 MOST_COLUMNS = 3
 LONGEST_TEXT = 56  # characters of a label
 LONGEST_LINE = 28
 FOOT = 0.75  # below the panels, for the numbers and the name of their axis
-
-
-def line_style(number: int) -> dict[str, Any]:
-    """How the line with this number is told from the others."""
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "linestyle": STYLES[number % len(STYLES)],
-        "marker": MARKERS[number % len(MARKERS)],
-    }
 
 
 def distinct(names: Iterable[str]) -> list[str]:

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from regard.errors import printable
 from regard.plotting.figures import fonts, literal
-from regard.plotting.panels import TYPE, line_style
+from regard.plotting.palette import SIGNED_COLORMAP, line_style
+from regard.plotting.panels import TYPE
 
-COLOURS = "cividis"  # dark to bright in even steps, with a quiet grey for zero
 ROUND = (1, 2, 5, 10)  # ticks are these, times a power of ten
 
 
@@ -36,7 +36,7 @@ def draw_position_encodings(vectors: Mapping[str, ArrayLike], similarity: Mappin
 
 def _draw_image(panel: Axes, name: str, rows: ArrayLike) -> AxesImage:
     image = panel.imshow(
-        np.asarray(rows, dtype=float), cmap=COLOURS, vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
+        np.asarray(rows, dtype=float), cmap=SIGNED_COLORMAP, vmin=-1, vmax=1, aspect="auto", interpolation="nearest"
     )
     panel.set_title(printable(name), loc="left", fontsize=TYPE, **literal())
     panel.set_xlabel("number within the vector", fontsize=TYPE)
