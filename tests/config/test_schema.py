@@ -17,10 +17,10 @@ from regard.config.schema import (
     DecoderSection,
     EncoderSection,
     Experiment,
+    LearningRateSection,
     ModelSection,
     OptimizerSection,
     PositionsSection,
-    RateSection,
     TeacherForcingSection,
 )
 from regard.errors import UserError
@@ -41,7 +41,7 @@ from regard.training import schedules, trainer
         (EncoderSection, "kind", build.ENCODERS),
         (DecoderSection, "kind", build.DECODERS),
         (OptimizerSection, "kind", trainer.OPTIMIZERS),
-        (RateSection, "kind", schedules.LEARNING_RATES),
+        (LearningRateSection, "kind", schedules.LEARNING_RATES),
         (TeacherForcingSection, "kind", {"constant": None, **schedules.TEACHER_FORCING_DECAYS}),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else None,
@@ -89,7 +89,7 @@ def test_what_the_settings_say_of_the_last_state_holds_for_the_model(cell: Any, 
     model = build.build_model(ModelSection(encoder=encoder), 5, 7)
     encoding = model.encoder(torch.tensor([[4, 1, 2]]), torch.ones(1, 3, dtype=torch.bool))
     assert encoding.states.shape == (1, 3, encoder.state_size)
-    assert [part.shape for part in encoding.last] == [(last_layers, 1, size)] * (2 if memory_cell else 1)
+    assert [part.shape for part in encoding.final_state] == [(last_layers, 1, size)] * (2 if memory_cell else 1)
 
 
 def files(*overrides: str) -> Experiment:

@@ -57,7 +57,7 @@ class Looking:
     def start(self, source: Tensor, valid: Tensor) -> Tensor:
         return source
 
-    def run(self, inputs: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward_steps(self, inputs: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         (batch, steps), positions = inputs.shape, source.shape[1]
         told = pad(source, (0, max(0, steps - positions)))[:, :steps]
         heads = [one_hot((told + head) % positions, positions) for head in range(math.prod(self.axes))]
@@ -66,8 +66,8 @@ class Looking:
 
 
 class Blind(Looking):
-    def run(self, inputs: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        features, weights, state = super().run(inputs, source)
+    def forward_steps(self, inputs: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        features, weights, state = super().forward_steps(inputs, source)
         return features, torch.zeros_like(weights), state
 
 

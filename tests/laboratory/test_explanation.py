@@ -58,7 +58,7 @@ def test_embeddings_and_states_are_the_encoders_own(any_model: Translator) -> No
     encoding = encoder(source, torch.ones_like(source, dtype=torch.bool))
     torch.testing.assert_close(told.embeddings, encoder.embedding(source)[0])
     torch.testing.assert_close(told.states, encoding.states[0])
-    assert told.last.numel() == sum(part.numel() for part in encoding.last)
+    assert told.last.numel() == sum(part.numel() for part in encoding.final_state)
 
 
 def test_the_context_is_the_weighted_sum_of_states(model_of: Callable[[str], Translator]) -> None:

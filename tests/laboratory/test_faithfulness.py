@@ -69,7 +69,7 @@ class Saying(nn.Decoder[Encoding]):
     def start(self, encoding: Encoding) -> Encoding:  # type: ignore[override]
         return encoding
 
-    def run(self, tokens: Tensor, state: Encoding) -> tuple[Tensor, Tensor, Encoding]:
+    def forward_steps(self, tokens: Tensor, state: Encoding) -> tuple[Tensor, Tensor, Encoding]:
         query = state.states.new_zeros(*tokens.shape, TOKENS)
         said, _ = self.says(query, self.says.prepare(state.states, state.valid))
         _, weights = self.looks(query, self.looks.prepare(state.states, state.valid))

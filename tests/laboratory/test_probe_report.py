@@ -171,7 +171,7 @@ def test_no_source_is_fitted_on_and_judged(trained_brief, monkeypatch: pytest.Mo
 
 def test_sentences_that_are_too_long_for_a_model_are_left_out(trained_brief, monkeypatch: pytest.MonkeyPatch):
     translator = load(trained_brief("model.encoder.positions.kind=learned", "model.decoder.positions.kind=learned"))
-    translator.model.encoder.longest = 5  # <end> included
+    translator.model.encoder.max_length = 5  # <end> included
     monkeypatch.setattr(probe_report, "FEWEST_FITTED", 50)
     monkeypatch.setattr(probe_report, "FEWEST_JUDGED", 20)
     fitting, judging, notes = probe_report.read_material(translator, None, 1)

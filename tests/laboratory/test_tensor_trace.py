@@ -90,7 +90,7 @@ def test_changes_compare_with_the_stop_before() -> None:
 def test_tensors_are_named_by_the_way_to_them() -> None:
     one, two, three = torch.zeros(2), torch.zeros(3), torch.zeros(5)
     found = list(tensors("x", (Encoding(one, two, (three,)), None, 7)))
-    assert [name for name, _ in found] == ["x[0].states", "x[0].valid", "x[0].last[0]"]
+    assert [name for name, _ in found] == ["x[0].states", "x[0].valid", "x[0].final_state[0]"]
     assert [len(value) for _, value in found] == [2, 3, 5]
 
 

@@ -37,7 +37,7 @@ def test_a_recurrent_model_has_the_parts_and_sizes_that_were_written(cell: str, 
     )
     encoder, decoder = model.encoder, model.decoder
     assert isinstance(encoder, nn.RecurrentEncoder)
-    assert type(encoder.cell) is nn.TanhCell
+    assert type(encoder.cell) is nn.TanhRNN
     assert (encoder.embedding.tokens.num_embeddings, encoder.embedding.size) == (SOURCE, 3)
     assert (encoder.size, encoder.cell.layers, encoder.cell.directions) == (10, 2, 2)
     assert type(decoder) is nn.WIRINGS[wiring]
@@ -75,9 +75,9 @@ def test_a_transformer_has_the_parts_and_sizes_that_were_written() -> None:
 def test_each_side_has_positions_of_its_own(kind: str, size: int, longest: int | None) -> None:
     model = model_of(encoder={"embedding": 3, "positions": {"kind": kind, "width": 5, "longest": 11}})
     assert type(model.encoder.embedding.positions) is nn.POSITIONS[kind]
-    assert (model.encoder.embedding.size, model.encoder.longest) == (size, longest)
+    assert (model.encoder.embedding.size, model.encoder.max_length) == (size, longest)
     assert type(model.decoder.embedding.positions) is nn.Positions
-    assert model.decoder.longest is None
+    assert model.decoder.max_length is None
 
 
 @pytest.mark.parametrize("readout", nn.READOUTS)

@@ -15,12 +15,12 @@ def test_padding_changes_no_real_state_and_not_the_end(any_encoder, data) -> Non
     encoding, padded = encoder(data.source, data.valid), encoder(*data.padded(5))
     assert encoding.states.shape == (*data.source.shape, encoder.size)
     torch.testing.assert_close(padded.states[padded.valid], encoding.states[encoding.valid], **CLOSE)
-    torch.testing.assert_close(padded.last, encoding.last, **CLOSE)
+    torch.testing.assert_close(padded.final_state, encoding.final_state, **CLOSE)
     for row in range(len(data.source)):
         alone = encoder(*data.row(row))
         torch.testing.assert_close(alone.states[0], encoding.states[row, data.valid[row]], **CLOSE)
         torch.testing.assert_close(
-            [part[:, 0] for part in alone.last], [part[:, row] for part in encoding.last], **CLOSE
+            [part[:, 0] for part in alone.final_state], [part[:, row] for part in encoding.final_state], **CLOSE
         )
 
 
@@ -30,4 +30,4 @@ def test_a_batch_in_another_order_is_the_same_batch(any_encoder, data) -> None:
     order = torch.tensor([1, 2, 0])
     encoding, other = encoder(data.source, data.valid), encoder(data.source[order], data.valid[order])
     torch.testing.assert_close(other.states[other.valid], encoding.states[order][other.valid], **CLOSE)
-    torch.testing.assert_close(other.last, tuple(part[:, order] for part in encoding.last), **CLOSE)
+    torch.testing.assert_close(other.final_state, tuple(part[:, order] for part in encoding.final_state), **CLOSE)

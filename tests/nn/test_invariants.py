@@ -124,10 +124,10 @@ def test_unroll_with_valid_gives_the_real_steps_in_order(any_decoder, data) -> N
 def test_a_run_in_pieces_is_a_run_in_one(any_decoder, data) -> None:
     model = any_decoder.model
     state = model.start(data.source, data.valid)
-    features, weights, end = model.decoder.run(data.inputs, state)
+    features, weights, end = model.decoder.forward_steps(data.inputs, state)
     pieces = []
     for piece in data.inputs.split((2, 2, 1), 1):
-        *outputs, state = model.decoder.run(piece, state)
+        *outputs, state = model.decoder.forward_steps(piece, state)
         pieces.append(outputs)
     torch.testing.assert_close(torch.cat([piece[0] for piece in pieces], 1), features, **CLOSE)
     torch.testing.assert_close(torch.cat([piece[1] for piece in pieces], -2), weights, **CLOSE)
@@ -140,7 +140,7 @@ def test_the_state_shows_where_the_latest_step_looked(any_decoder, data) -> None
     decoder = any_decoder.model.decoder
     state = any_decoder.model.start(data.source, data.valid)
     assert state.weights is None, "before the first step it looked nowhere"
-    _, weights, state = decoder.run(data.inputs, state)
+    _, weights, state = decoder.forward_steps(data.inputs, state)
     assert torch.equal(state.weights, weights[..., -1, :])
 
 
@@ -177,7 +177,7 @@ def test_select_commutes_with_step(any_decoder, data, before: int) -> None:
     model = any_decoder.model
     state = model.start(data.source, data.valid)
     if before:
-        *_, state = model.decoder.run(data.inputs[:, :before], state)
+        *_, state = model.decoder.forward_steps(data.inputs[:, :before], state)
     rest = data.inputs[:, before : before + 2]
     logits, weights = steps(model, rest, state)
     for rows in map(torch.tensor, ([2, 0, 1], [1, 1, 0, 2], [2])):
@@ -218,13 +218,13 @@ def test_hypotheses_that_share_a_source_go_on_as_if_each_had_read_it_alone(any_d
     model = any_decoder.model
     state, read, origins = model.start(data.source, data.valid), data.inputs[:, :before], torch.arange(len(data.source))
     if before:
-        *_, state = model.decoder.run(read, state)
+        *_, state = model.decoder.forward_steps(read, state)
     for step, index in enumerate(map(torch.tensor, MOVES)):
         rows = index.flatten()
         token = torch.arange(len(rows)) + step  # each row reads another
         origins, read = origins[rows], torch.cat([read[rows], token.unsqueeze(1)], 1)
         logits, state = model.decoder.step(token, state.select(index))
-        features, _, copied = model.decoder.run(read, model.start(data.source[origins], data.valid[origins]))
+        features, _, copied = model.decoder.forward_steps(read, model.start(data.source[origins], data.valid[origins]))
         torch.testing.assert_close(logits, model.decoder.readout(features[:, -1]), **CLOSE)
         torch.testing.assert_close(state.weights, copied.weights, **CLOSE)
         torch.testing.assert_close(own(state), own(copied), **CLOSE)
@@ -235,7 +235,7 @@ def test_hypotheses_that_share_a_source_go_on_as_if_each_had_read_it_alone(any_d
 @torch.inference_mode()
 def test_to_select_twice_is_to_select_once(any_decoder, data) -> None:
     model = any_decoder.model
-    *_, state = model.decoder.run(data.inputs[:, :2], model.start(data.source, data.valid))
+    *_, state = model.decoder.forward_steps(data.inputs[:, :2], model.start(data.source, data.valid))
     one, two, three = map(torch.tensor, MOVES[:3])
     token = torch.arange(three.numel())
     logits, twice = model.decoder.step(token, state.select(one).select(two).select(three))
@@ -281,7 +281,7 @@ def test_a_step_depends_on_its_own_token_and_on_none_after_it(any_decoder, data)
 def test_the_state_before_a_step_is_left_as_it_was(any_decoder, data) -> None:
     model = any_decoder.model
     state = model.start(data.source, data.valid)
-    *_, middle = model.decoder.run(data.inputs[:, :2], state)
+    *_, middle = model.decoder.forward_steps(data.inputs[:, :2], state)
     for begin in (state, middle):
         first, _ = model.decoder.step(data.inputs[:, 2], begin)
         model.decoder.step(data.inputs[:, 3], begin)
@@ -374,7 +374,7 @@ def test_the_mechanisms_that_look_at_the_source_and_the_decoders_own_states_are_
     decoder, asked = any_decoder.model.decoder, []
     mechanisms = decoder.source_attentions
     removers = [each.register_forward_hook(lambda *call: asked.append(call[2][1])) for each in mechanisms]
-    features, weights, state = decoder.run(data.inputs, any_decoder.model.start(data.source, data.valid))
+    features, weights, state = decoder.forward_steps(data.inputs, any_decoder.model.start(data.source, data.valid))
     for hook in removers:
         hook.remove()
     # A step at a time in one wiring, all at once in the others; either way, what they saw is what is reported.

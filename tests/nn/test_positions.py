@@ -33,7 +33,7 @@ def vectors() -> Tensor:
 
 @pytest.mark.parametrize("size", [1, 2, 5, 16])
 def test_sines_are_their_formula(size: int) -> None:
-    waves = nn.sines(3, 4, size)
+    waves = nn.sinusoidal_encoding(3, 4, size)
     assert waves.shape == (4, size)
     for row, t in enumerate(range(3, 7)):
         for place in range(size):
@@ -45,7 +45,7 @@ def test_sines_are_their_formula(size: int) -> None:
 def test_wavelengths_are_a_geometric_progression_from_two_pi_towards_ten_thousand_times_that() -> None:
     size = 64
     # Of each pair at t = 1: an angle, which is the frequency.
-    one = nn.sines(1, 1, size).double().view(-1, 2)
+    one = nn.sinusoidal_encoding(1, 1, size).double().view(-1, 2)
     wavelengths = 2 * math.pi / torch.atan2(one[:, 0], one[:, 1])
     assert float(wavelengths[0]) == pytest.approx(2 * math.pi, rel=1e-6)
     ratios = wavelengths[1:] / wavelengths[:-1]
@@ -54,7 +54,7 @@ def test_wavelengths_are_a_geometric_progression_from_two_pi_towards_ten_thousan
 
 
 def test_sines_stay_exact_far_from_the_beginning() -> None:
-    assert float(nn.sines(100_001, 1, 2)[0, 0]) == pytest.approx(math.sin(100_001), abs=1e-6)
+    assert float(nn.sinusoidal_encoding(100_001, 1, 2)[0, 0]) == pytest.approx(math.sin(100_001), abs=1e-6)
 
 
 def test_none_leaves_vectors_as_they_are(vectors: Tensor) -> None:
@@ -71,11 +71,13 @@ def test_one_hot_is_concatenated(vectors: Tensor) -> None:
 def test_sine_is_concatenated(vectors: Tensor) -> None:
     with_positions = build("sine")(vectors, 2)
     assert torch.equal(with_positions[..., :SIZE], vectors)
-    assert torch.equal(with_positions[..., SIZE:], nn.sines(2, LONGEST, WIDTH).expand(BATCH, -1, -1))
+    assert torch.equal(with_positions[..., SIZE:], nn.sinusoidal_encoding(2, LONGEST, WIDTH).expand(BATCH, -1, -1))
 
 
 def test_sine_can_be_added(vectors: Tensor) -> None:
-    torch.testing.assert_close(build("sine-added")(vectors, 2) - vectors, nn.sines(2, LONGEST, SIZE).expand_as(vectors))
+    torch.testing.assert_close(
+        build("sine-added")(vectors, 2) - vectors, nn.sinusoidal_encoding(2, LONGEST, SIZE).expand_as(vectors)
+    )
 
 
 def test_learned_vectors_are_added(vectors: Tensor) -> None:
@@ -106,7 +108,7 @@ def test_the_same_vector_differs_from_place_to_place(kind: str) -> None:
 def test_an_embedding_has_the_size_and_limit_of_its_positions(kind: str) -> None:
     embedding = nn.Embedding(13, SIZE, positions=build(kind))
     assert embedding(torch.zeros(BATCH, STEPS, dtype=torch.long)).shape == (BATCH, STEPS, embedding.size)
-    assert embedding.longest == (LONGEST if kind in LIMITED else None)
+    assert embedding.max_length == (LONGEST if kind in LIMITED else None)
 
 
 def test_an_embedding_is_scaled_to_variance_one() -> None:
@@ -138,13 +140,13 @@ def limited_embedding(kind: str) -> nn.Embedding:
 def encoders(kind: str) -> dict[str, nn.Encoder]:
     embedding = limited_embedding(kind)
     return {
-        "recurrent": nn.RecurrentEncoder(embedding, nn.GRUCell(embedding.size, 5)),
+        "recurrent": nn.RecurrentEncoder(embedding, nn.GRU(embedding.size, 5)),
         "self-attention": nn.SelfAttentionEncoder(embedding, 6, layers=1, heads=2, inner_size=3),
     }
 
 
 def decoders(kind: str) -> dict[str, nn.Decoder[Any]]:
-    parts: dict[str, Any] = {"start": nn.ZeroStart, "readout": nn.DirectReadout, "cell": nn.GRUCell}
+    parts: dict[str, Any] = {"start": nn.ZeroStart, "readout": nn.DirectReadout, "cell": nn.GRU}
     made: dict[str, nn.Decoder[Any]] = {
         wiring: decoder(limited_embedding(kind), nn.MeanAttention(5, 6), **parts)
         for wiring, decoder in nn.WIRINGS.items()
@@ -159,7 +161,7 @@ def decoders(kind: str) -> dict[str, nn.Decoder[Any]]:
 @pytest.mark.parametrize("encoder", encoders("learned"))
 def test_an_encoder_says_what_it_takes_and_refuses_more(encoder: str, kind: str) -> None:
     module = encoders(kind)[encoder]
-    assert module.longest == LONGEST
+    assert module.max_length == LONGEST
     for length in (LONGEST, LONGEST + 1):
         tokens = torch.zeros(1, length, dtype=torch.long)
         if length == LONGEST:
@@ -174,7 +176,7 @@ def test_an_encoder_says_what_it_takes_and_refuses_more(encoder: str, kind: str)
 @torch.inference_mode()
 def test_a_decoder_says_what_it_takes_and_refuses_more_at_once_and_step_by_step(decoder: str, kind: str) -> None:
     module = decoders(kind)[decoder]
-    assert module.longest == LONGEST
+    assert module.max_length == LONGEST
     states = torch.zeros(1, 2, 6)
     state = module.start(nn.Encoding(states, torch.ones(1, 2, dtype=torch.bool), (states[:, :1],)))
     tokens = torch.zeros(1, LONGEST + 1, dtype=torch.long)

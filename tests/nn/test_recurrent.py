@@ -45,7 +45,7 @@ EQUATIONS: dict[str, Callable[[Tensor, Tensor, Parts], Parts]] = {
 }
 
 
-def by_hand(kind: str, cell: nn.Cell, inputs: Tensor, start: list[Parts]) -> tuple[Tensor, list[Parts]]:
+def by_hand(kind: str, cell: nn.RecurrentLayers, inputs: Tensor, start: list[Parts]) -> tuple[Tensor, list[Parts]]:
     """Outputs of one row [steps, size], and the end of each layer; `start` is that of layer and direction in turn."""
     weights, ends = dict(cell.recurrence.named_parameters()), []
     for layer in range(cell.layers):
@@ -116,8 +116,8 @@ def test_sizes_of_the_slide_deck(kind: str, length: int) -> None:
     encoding = encoder(tokens, torch.ones(1, length, dtype=torch.bool))
     assert encoder.embedding(tokens).shape == (1, length, 100)
     assert encoding.states.shape == (1, length, 256)
-    assert encoding.last[0].shape == (1, 1, 256), "whatever the length"
-    assert torch.equal(encoding.last[0][0], encoding.states[:, -1]), "the bottleneck is h_T"
+    assert encoding.final_state[0].shape == (1, 1, 256), "whatever the length"
+    assert torch.equal(encoding.final_state[0][0], encoding.states[:, -1]), "the bottleneck is h_T"
 
 
 def bidirectional_encoder(kind: str = "gru", layers: int = 1) -> nn.RecurrentEncoder:
@@ -134,7 +134,7 @@ def test_both_directions_end_where_the_sentence_does() -> None:
     encoding = bidirectional_encoder()(TOKENS, VALID)
     for row, length in enumerate((5, 3)):
         forward, backward = encoding.states[row, length - 1, :SIZE], encoding.states[row, 0, SIZE:]
-        assert torch.equal(encoding.last[0][0, row], torch.cat([forward, backward]))
+        assert torch.equal(encoding.final_state[0][0, row], torch.cat([forward, backward]))
 
 
 # Starts
@@ -143,7 +143,7 @@ def test_both_directions_end_where_the_sentence_does() -> None:
 @torch.inference_mode()
 def test_relu_starts_at_h_sent_of_torchs_own_last_states() -> None:
     """h_sent = ReLU(W [→h_T ; ←h_0] + b)."""
-    encoder, decoder_cell = bidirectional_encoder(), nn.GRUCell(INPUT, 11)
+    encoder, decoder_cell = bidirectional_encoder(), nn.GRU(INPUT, 11)
     start = nn.ReluStart(encoder.size, decoder_cell)
     (h_sent,) = start(encoder(TOKENS[:1], VALID[:1]))
     _, (forward, backward) = encoder.cell.recurrence(encoder.embedding(TOKENS[:1]))
@@ -170,7 +170,9 @@ def test_each_layer_and_part_of_a_decoder_starts_from_weights_of_its_own(
     for part in range(cell.parts):
         for layer in range(layers):
             own = part * layers + layer
-            expected = activation(encoding.last[0][-1] @ weights[own].T + biases[own])  # of the encoder's top layer
+            expected = activation(
+                encoding.final_state[0][-1] @ weights[own].T + biases[own]
+            )  # of the encoder's top layer
             torch.testing.assert_close(state[part][layer], expected, **CLOSE)
 
 
@@ -183,7 +185,7 @@ def test_zeros_and_copy_start_at_zero_and_at_the_last_state(kind: str) -> None:
     zeros = nn.ZeroStart(encoder.size, cell)(encoding)
     copied = nn.CopyStart(encoder.size, cell)(encoding)
     assert len(zeros) == len(copied) == cell.parts
-    for zero, copy, last in zip(zeros, copied, encoding.last, strict=True):
+    for zero, copy, last in zip(zeros, copied, encoding.final_state, strict=True):
         assert torch.equal(copy, last)
         assert torch.equal(zero, torch.zeros_like(last))
 

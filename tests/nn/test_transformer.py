@@ -76,7 +76,7 @@ def test_a_decoder_layer_is_that_of_torch(states: Tensor) -> None:
 @torch.inference_mode()
 def test_an_encoder_is_its_layers_in_turn_and_ends_at_the_mean_of_its_real_states() -> None:
     torch.manual_seed(2)
-    embedding = nn.Embedding(17, 5, positions=nn.AddedSinePositions(5))
+    embedding = nn.Embedding(17, 5, positions=nn.AddedSinusoidalPositions(5))
     encoder = nn.SelfAttentionEncoder(embedding, SIZE, layers=2, heads=HEADS, inner_size=INNER)
     tokens = torch.randint(17, (BATCH, POSITIONS))
     encoding = encoder(tokens, VALID)
@@ -85,12 +85,12 @@ def test_an_encoder_is_its_layers_in_turn_and_ends_at_the_mean_of_its_real_state
         states = encoder_twin(layer)(states, src_key_padding_mask=~VALID)
     states = encoder.norm(states)
     torch.testing.assert_close(encoding.states[VALID], states[VALID], **CLOSE)
-    assert encoding.last[0].shape == (1, BATCH, SIZE)
+    assert encoding.final_state[0].shape == (1, BATCH, SIZE)
     for row in range(BATCH):
-        torch.testing.assert_close(encoding.last[0][0, row], states[row, VALID[row]].mean(0), **CLOSE)
+        torch.testing.assert_close(encoding.final_state[0][0, row], states[row, VALID[row]].mean(0), **CLOSE)
 
 
-@pytest.mark.parametrize("positions", [nn.Positions(6), nn.AddedSinePositions(6)], ids=["without", "with"])
+@pytest.mark.parametrize("positions", [nn.Positions(6), nn.AddedSinusoidalPositions(6)], ids=["without", "with"])
 @torch.inference_mode()
 def test_without_positions_an_encoder_sees_a_set(positions: nn.Positions) -> None:
     torch.manual_seed(2)

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.config.schema import RateSection, TeacherForcingSection
+from regard.config.schema import LearningRateSection, TeacherForcingSection
 from regard.training.schedules import LEARNING_RATES, TEACHER_FORCING_DECAYS, learning_rate, teacher_forcing
 
 
 def rates(steps: int, losses: tuple[float, ...] = (), **settings: Any) -> list[float]:
-    section = RateSection(**settings)
+    section = LearningRateSection(**settings)
     return [learning_rate(section, step, steps, losses) for step in range(steps)]
 
 

@@ -137,7 +137,7 @@ class OptimizerSection(Section):
     epsilon: float = Field(1e-9, gt=0)
 
 
-class RateSection(Section):
+class LearningRateSection(Section):
     """The learning rate; see `regard.training.schedules`."""
 
     kind: Literal["constant", "one-cycle", "inverse-square-root", "plateau"] = "one-cycle"
@@ -172,7 +172,7 @@ class TrainingSection(Section):
     label_smoothing: float = Field(0.0, ge=0, lt=1)
     clip: float = Field(1.0, gt=0)  # the largest norm of the gradient
     optimizer: OptimizerSection = OptimizerSection()
-    rate: RateSection = RateSection()
+    rate: LearningRateSection = LearningRateSection()
     teacher_forcing: TeacherForcingSection = TeacherForcingSection()
     validate_every: int | None = Field(None, ge=1)  # steps; null: once in an epoch
     patience: int | None = Field(None, ge=1)  # stop after so many validations without a better loss; null: never

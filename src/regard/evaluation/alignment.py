@@ -38,7 +38,7 @@ def teacher_forced_attention(model: Seq2Seq, examples: Sequence[Example]) -> Ite
         some = examples[begin : begin + AT_ONCE]
         batch = collate(some)
         # Not `teacher_forced`, whose output layer would be most of the arithmetic.
-        _, weights, _ = model.decoder.run(batch.inputs, model.start(batch.source, batch.source_valid))
+        _, weights, _ = model.decoder.forward_steps(batch.inputs, model.start(batch.source, batch.source_valid))
         for row, example in zip(weights, some, strict=True):
             yield row[..., : len(example.target) - 1, : len(example.source)]
 

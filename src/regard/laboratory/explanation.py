@@ -87,7 +87,7 @@ def explain(translator: Translator, text: str, search: SearchOptions) -> Explana
                 read, said = vocabulary.spell([journey.read[len(steps)], journey.said[len(steps)]])
                 steps.append(_note(read, said, stop, calls, model.decoder))
             calls.clear()
-    last = torch.cat([part[:, 0].flatten() for part in encoding.last])
+    last = torch.cat([part[:, 0].flatten() for part in encoding.final_state])
     return Explanation(journey, embeddings, encoding.states[0], last, tuple(steps))
 
 

@@ -68,11 +68,11 @@ def gradients_of(model: Seq2Seq, batch: Batch) -> Gradients:
     vectors = vectors_of(model.encoder, batch.source).requires_grad_()
     encoding = encode(model.encoder, batch.source, batch.source_valid, vectors)
     states = encoding.states.detach().requires_grad_()
-    last = tuple(part.detach().requires_grad_() for part in encoding.last)
+    last = tuple(part.detach().requires_grad_() for part in encoding.final_state)
     losses = forced_losses(model, batch, Encoding(states, encoding.valid, last))
     at_states, *at_last = torch.autograd.grad(losses.sum(), (states, *last), materialize_grads=True)
     (attention,) = torch.autograd.grad(encoding.states, vectors, at_states, retain_graph=True)
-    (bottleneck,) = torch.autograd.grad(encoding.last, vectors, at_last)
+    (bottleneck,) = torch.autograd.grad(encoding.final_state, vectors, at_last)
     return Gradients(losses.detach(), bottleneck, attention)
 
 

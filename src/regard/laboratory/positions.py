@@ -17,7 +17,7 @@ from torch.nn.functional import normalize
 from regard.errors import UserError
 from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
-from regard.nn import OneHotPositions, sines
+from regard.nn import OneHotPositions, sinusoidal_encoding
 from regard.plotting import position_encodings
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 
@@ -40,7 +40,7 @@ class Alike:
 def position_report(size: int, length: int) -> LabReport:
     """Both encodings of `length` positions; `size` is that of sines, as one-hot vectors are as long as the text."""
     check(size, length)
-    sine = sines(0, length, size).double()
+    sine = sinusoidal_encoding(0, length, size).double()
     one_hot = OneHotPositions(0, longest=length)(torch.zeros(1, length, 0, dtype=torch.float64))[0]
     vectors = dict(zip(NAMES, (sine, one_hot), strict=True))
     alike = {name: similarities(each) for name, each in vectors.items()}
@@ -106,7 +106,7 @@ def unevenness(vectors: Tensor) -> float:
 
 def wavelengths(size: int) -> list[float]:
     """2π / ω_k, where the angle ω_k is read from the vector of position 1: (sin ω_k, cos ω_k)."""
-    sine, cosine = sines(1, 1, size).double().view(-1, 2).unbind(-1)  # [size / 2]
+    sine, cosine = sinusoidal_encoding(1, 1, size).double().view(-1, 2).unbind(-1)  # [size / 2]
     return (2 * pi / torch.atan2(sine, cosine)).tolist()
 
 

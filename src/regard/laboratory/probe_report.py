@@ -195,7 +195,7 @@ def read_material(translator: Translator, limit: int | None, seed: int) -> tuple
 def _readable(translator: Translator, split: Split, limit: int | None) -> tuple[list[tuple[Pair, Example]], int]:
     """Sentences of the split, and how many of them are too long for the model."""
     both = list(zip(*sentences.read(translator, split, limit), strict=True))
-    source, target = translator.model.encoder.longest or inf, translator.model.decoder.longest or inf
+    source, target = translator.model.encoder.max_length or inf, translator.model.decoder.max_length or inf
     fits = [(pair, e) for pair, e in both if len(e.source) <= source and len(e.target) - 1 <= target]
     return fits, len(both) - len(fits)
 

@@ -68,8 +68,8 @@ def _draw(lengths: Sequence[int], most: int, seed: int) -> Sequence[Tensor]:
 def states_of(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
     """The states of each kind, [batch, places, size], those of padding included."""
     encoding = model.encoder(batch.source, batch.source_valid)
-    features, _, _ = model.decoder.run(batch.inputs, model.decoder.start(encoding))
-    ends = [part.transpose(0, 1).flatten(1) for part in encoding.last]  # [batch, layers · size] each
+    features, _, _ = model.decoder.forward_steps(batch.inputs, model.decoder.start(encoding))
+    ends = [part.transpose(0, 1).flatten(1) for part in encoding.final_state]  # [batch, layers · size] each
     return {
         ENCODER_INPUT: model.encoder.embedding(batch.source),
         ENCODER: encoding.states,

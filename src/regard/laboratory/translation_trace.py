@@ -35,7 +35,7 @@ class Call:
         if not isinstance(self.module, Attention):
             return None
         query, memory = self.given
-        return self.module.score(self.module.normed(query), memory.keys)
+        return self.module.score(self.module.normalize(query), memory.keys)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def trace_translation(model: Seq2Seq, source: Sequence[int], read: Sequence[int]
     yield Started(state)
     for number in read:
         token = torch.tensor([[number]])
-        features, _, state = model.decoder.run(token, state)
+        features, _, state = model.decoder.forward_steps(token, state)
         yield Stepped(token, features, model.decoder.readout(features), state)
 
 

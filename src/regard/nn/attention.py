@@ -77,7 +77,7 @@ class Attention(nn.Module, ABC):
         """`valid` is [batch, positions], or [batch, steps, positions] where steps may look at different things."""
         if valid.dim() == 2:
             valid = valid.unsqueeze(1)
-        return Memory(self.keys(self.normed(states)), states, valid)
+        return Memory(self.keys(self.normalize(states)), states, valid)
 
     def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Context [batch, steps, context] and weights [batch, (heads,) steps, positions].
@@ -94,9 +94,9 @@ class Attention(nn.Module, ABC):
 
     def answer(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         """Context and weights where query and memory have the same rows."""
-        return attend(self.score(self.normed(query), memory.keys), memory, hard=self.hard)
+        return attend(self.score(self.normalize(query), memory.keys), memory, hard=self.hard)
 
-    def normed(self, states: Tensor) -> Tensor:
+    def normalize(self, states: Tensor) -> Tensor:
         return nn.functional.normalize(states, dim=-1) if self.unit_norm else states
 
     def keys(self, states: Tensor) -> Tensor:

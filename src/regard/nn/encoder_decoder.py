@@ -26,7 +26,7 @@ class Encoding:
 
     states: Tensor  # h_i: [batch, positions, size]
     valid: Tensor  # [batch, positions]; True: a real token
-    last: tuple[Tensor, ...]  # where the encoder ended, [layers, batch, size] each; an LSTM has two parts
+    final_state: tuple[Tensor, ...]  # where the encoder ended, [layers, batch, size] each; an LSTM has two parts
 
 
 class Encoder(nn.Module, ABC):
@@ -34,7 +34,7 @@ class Encoder(nn.Module, ABC):
 
     embedding: Embedding
     size: int  # of a state
-    longest: int | None = None  # the longest source it takes; None: no limit
+    max_length: int | None = None  # the longest source it takes; None: no limit
 
     @abstractmethod
     def forward(self, tokens: Tensor, valid: Tensor) -> Encoding:
@@ -68,9 +68,9 @@ StateType = TypeVar("StateType", bound=State)
 
 
 class Decoder(nn.Module, ABC, Generic[StateType]):
-    """Subclasses say how to begin (`start`) and how to run over some tokens (`run`); the rest follows."""
+    """Subclasses say how to begin (`start`) and how to run over some tokens (`forward_steps`); the rest follows."""
 
-    longest: int | None = None  # the longest target it can produce; None: no limit
+    max_length: int | None = None  # the longest target it can produce; None: no limit
     weight_axes: tuple[str, ...] = ()  # the axes of the weights between batch and steps, e.g. ("layer", "head")
     embedding: Embedding
     readout: Readout
@@ -85,16 +85,16 @@ class Decoder(nn.Module, ABC, Generic[StateType]):
         """The state before the first step."""
 
     @abstractmethod
-    def run(self, tokens: Tensor, state: StateType) -> tuple[Tensor, Tensor, StateType]:
+    def forward_steps(self, tokens: Tensor, state: StateType) -> tuple[Tensor, Tensor, StateType]:
         """Read `tokens`: features [batch, steps, feature], weights [batch, …, steps, positions] and the new state."""
 
     def decoder_states(self, features: Tensor) -> Tensor:
-        """The part of the features of `run` that is the decoder's own state h_t: [batch, steps, size]."""
+        """The part of the features of `forward_steps` that is the decoder's own state h_t: [batch, steps, size]."""
         return features
 
     def step(self, token: Tensor, state: StateType) -> tuple[Tensor, StateType]:
         """One token a row: logits [batch, vocabulary] of the next, and the state to go on from."""
-        features, _, state = self.run(token.unsqueeze(1), state)
+        features, _, state = self.forward_steps(token.unsqueeze(1), state)
         return self.readout(features.squeeze(1)), state
 
     def teacher_forced(self, tokens: Tensor, state: StateType, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -103,13 +103,15 @@ class Decoder(nn.Module, ABC, Generic[StateType]):
         With `valid` [batch, steps] only the positions where it is True go through the output layer, which is most
         of the arithmetic: logits are then [real positions, vocabulary].
         """
-        features, weights, _ = self.run(tokens, state)
+        features, weights, _ = self.forward_steps(tokens, state)
         return self.readout(features if valid is None else features[valid]), weights
 
-    def scheduled_sampling(self, tokens: Tensor, state: StateType, given: Tensor) -> Tensor:
-        """Step by step; where `given` is False the model reads its own likeliest token in place of the true one."""
+    def scheduled_sampling(self, tokens: Tensor, state: StateType, teacher_forcing_mask: Tensor) -> Tensor:
+        """Step by step; where the mask is False the model reads its own likeliest token in place of the true one."""
         logits: list[Tensor] = []
-        for step, (true_token, use_true) in enumerate(zip(tokens.unbind(1), given.unbind(1), strict=True)):
+        for step, (true_token, use_true) in enumerate(
+            zip(tokens.unbind(1), teacher_forcing_mask.unbind(1), strict=True)
+        ):
             token = torch.where(use_true, true_token, logits[-1].argmax(-1)) if step else true_token
             output, state = self.step(token, state)
             logits.append(output)

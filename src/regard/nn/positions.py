@@ -19,7 +19,7 @@ from regard.nn.dropout import Dropout
 class Positions(nn.Module):
     """No positions: vectors stay as they are. The others add to a vector or grow it to `size`."""
 
-    longest: int | None = None  # how many positions there are; None: no limit
+    max_length: int | None = None  # how many positions there are; None: no limit
 
     def __init__(self, input_size: int) -> None:
         super().__init__()
@@ -28,9 +28,11 @@ class Positions(nn.Module):
     def forward(self, vectors: Tensor, first: int = 0) -> Tensor:
         return vectors
 
-    def within_limit(self, steps: int) -> None:
-        if self.longest is not None and steps > self.longest:
-            raise UserError(f"a sequence of {steps} tokens is longer than the {self.longest} positions of this model")
+    def check_length(self, steps: int) -> None:
+        if self.max_length is not None and steps > self.max_length:
+            raise UserError(
+                f"a sequence of {steps} tokens is longer than the {self.max_length} positions of this model"
+            )
 
 
 class OneHotPositions(Positions):
@@ -38,18 +40,18 @@ class OneHotPositions(Positions):
 
     def __init__(self, input_size: int, *, longest: int) -> None:
         super().__init__(input_size)
-        self.longest = longest
+        self.max_length = longest
         self.size = input_size + longest
 
     def forward(self, vectors: Tensor, first: int = 0) -> Tensor:
         batch, steps, _ = vectors.shape
-        self.within_limit(first + steps)
+        self.check_length(first + steps)
         places = torch.arange(first, first + steps, device=vectors.device)
         one_hot = nn.functional.one_hot(places, self.size - self.input_size).to(vectors)
         return torch.cat([vectors, one_hot.expand(batch, -1, -1)], -1)
 
 
-def sines(first: int, steps: int, size: int) -> Tensor:
+def sinusoidal_encoding(first: int, steps: int, size: int) -> Tensor:
     """PE(t) = [sin ω_0 t, cos ω_0 t, sin ω_1 t, cos ω_1 t, …], ω_k = 1 / 10000^(2k/size): [steps, size].
 
     Wavelengths form a geometric progression from 2π towards 10000·2π.
@@ -59,7 +61,7 @@ def sines(first: int, steps: int, size: int) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :size].float()
 
 
-class SinePositions(Positions):
+class SinusoidalPositions(Positions):
     """PE(t), concatenated. Its `width` is a free choice that need not be tied to any length."""
 
     def __init__(self, input_size: int, *, width: int) -> None:
@@ -68,15 +70,15 @@ class SinePositions(Positions):
         self.size = input_size + width
 
     def forward(self, vectors: Tensor, first: int = 0) -> Tensor:
-        waves = sines(first, vectors.shape[1], self.width).to(vectors)
+        waves = sinusoidal_encoding(first, vectors.shape[1], self.width).to(vectors)
         return torch.cat([vectors, waves.expand(len(vectors), -1, -1)], -1)
 
 
-class AddedSinePositions(Positions):
+class AddedSinusoidalPositions(Positions):
     """The vector plus PE(t), as in the Transformer."""
 
     def forward(self, vectors: Tensor, first: int = 0) -> Tensor:
-        return vectors + sines(first, vectors.shape[1], self.size).to(vectors)
+        return vectors + sinusoidal_encoding(first, vectors.shape[1], self.size).to(vectors)
 
 
 class LearnedPositions(Positions):
@@ -84,12 +86,12 @@ class LearnedPositions(Positions):
 
     def __init__(self, input_size: int, *, longest: int) -> None:
         super().__init__(input_size)
-        self.longest = longest
+        self.max_length = longest
         self.table = nn.Parameter(torch.randn(longest, input_size))
 
     def forward(self, vectors: Tensor, first: int = 0) -> Tensor:
         steps = vectors.shape[1]
-        self.within_limit(first + steps)
+        self.check_length(first + steps)
         return vectors + self.table[first : first + steps]
 
 
@@ -105,7 +107,7 @@ class Embedding(nn.Module):
         self.positions = positions or Positions(size)
         self.dropout = Dropout(dropout)
         self.size = self.positions.size
-        self.longest = self.positions.longest
+        self.max_length = self.positions.max_length
 
     def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
         return self.dropout(self.positions(self.tokens(tokens) * self.scale, first))
@@ -114,7 +116,7 @@ class Embedding(nn.Module):
 POSITIONS: dict[str, Callable[..., Positions]] = {
     "none": Positions,
     "one-hot": OneHotPositions,
-    "sine": SinePositions,
-    "sine-added": AddedSinePositions,
+    "sine": SinusoidalPositions,
+    "sine-added": AddedSinusoidalPositions,
     "learned": LearnedPositions,
 }

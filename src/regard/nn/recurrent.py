@@ -24,7 +24,7 @@ from regard.nn.positions import Embedding
 CellState = tuple[Tensor, ...]
 
 
-class Cell(nn.Module):
+class RecurrentLayers(nn.Module):
     """A recurrent cell with its layers, run over all steps of a sequence by torch's compiled code."""
 
     torch_module: ClassVar[Callable[..., nn.RNNBase]]
@@ -75,19 +75,19 @@ class Cell(nn.Module):
         return torch.cat(layers.unbind(1), -1)
 
 
-class TanhCell(Cell):
+class TanhRNN(RecurrentLayers):
     """h_t = tanh(W_hh h_{t-1} + W_xh x_t + b_h)."""
 
     torch_module = nn.RNN
 
 
-class GRUCell(Cell):
+class GRU(RecurrentLayers):
     """r, z = σ(W [x_t ; h_{t-1}] + b), n = tanh(W x_t + b + r ∘ (W h_{t-1} + b)), h_t = (1 − z) ∘ n + z ∘ h_{t-1}."""
 
     torch_module = nn.GRU
 
 
-class LSTMCell(Cell):
+class LSTM(RecurrentLayers):
     """i, f, o = σ(W [x_t ; h_{t-1}] + b), g = tanh(…), m_t = f ∘ m_{t-1} + i ∘ g, h_t = o ∘ tanh(m_t)."""
 
     torch_module = nn.LSTM
@@ -97,12 +97,12 @@ class LSTMCell(Cell):
 class RecurrentEncoder(Encoder):
     """h_t = f(x_t, h_{t-1}), in one direction or both: h_t^(e) = [→h_t ; ←h_t]."""
 
-    def __init__(self, embedding: Embedding, cell: Cell) -> None:
+    def __init__(self, embedding: Embedding, cell: RecurrentLayers) -> None:
         super().__init__()
         self.embedding = embedding
         self.cell = cell
         self.size = cell.output_size
-        self.longest = embedding.longest
+        self.max_length = embedding.max_length
 
     def forward(self, tokens: Tensor, valid: Tensor) -> Encoding:
         states, last = self.cell(self.embedding(tokens), lengths=valid.sum(1))
@@ -112,7 +112,7 @@ class RecurrentEncoder(Encoder):
 class ZeroStart(nn.Module):
     """h_0^dec = 0: the decoder learns of the source by attention or not at all."""
 
-    def __init__(self, encoder_size: int, cell: Cell) -> None:
+    def __init__(self, encoder_size: int, cell: RecurrentLayers) -> None:
         super().__init__()
         self.parts, self.layers, self.size = cell.parts, cell.layers, cell.output_size
 
@@ -125,14 +125,14 @@ class CopyStart(ZeroStart):
     """h_0^dec = h_T: the encoder's last state, layer by layer."""
 
     def forward(self, encoding: Encoding) -> CellState:
-        have = (len(encoding.last), *encoding.last[0].shape[::2])
+        have = (len(encoding.final_state), *encoding.final_state[0].shape[::2])
         if have != (self.parts, self.layers, self.size):
             raise UserError(
                 f"the decoder cannot start from a copy: the encoder ends with (parts, layers, size) = {have}, "
                 f"the decoder begins with {(self.parts, self.layers, self.size)}; make them equal, "
                 "or choose tanh, relu or zeros"
             )
-        return encoding.last
+        return encoding.final_state
 
 
 class BridgeStart(nn.Module):
@@ -140,13 +140,13 @@ class BridgeStart(nn.Module):
 
     activation: ClassVar[Callable[[Tensor], Tensor]]
 
-    def __init__(self, encoder_size: int, cell: Cell) -> None:
+    def __init__(self, encoder_size: int, cell: RecurrentLayers) -> None:
         super().__init__()
         self.parts, self.layers = cell.parts, cell.layers
         self.layer = nn.Linear(encoder_size, cell.parts * cell.layers * cell.output_size)
 
     def forward(self, encoding: Encoding) -> CellState:
-        summary = encoding.last[0][-1]  # [batch, size]
+        summary = encoding.final_state[0][-1]  # [batch, size]
         start = type(self).activation(self.layer(summary)).unflatten(-1, (self.parts, self.layers, -1))
         return tuple(part.transpose(0, 1).contiguous() for part in start.unbind(1))  # [layers, batch, size]
 
@@ -188,7 +188,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         embedding: Embedding,
         attention: Attention,
         *,
-        cell: Callable[..., Cell],
+        cell: Callable[..., RecurrentLayers],
         layers: int = 1,
         start: Callable[..., nn.Module],
         readout: Callable[..., Readout],
@@ -200,7 +200,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         self.cell = cell(self.input_size(), attention.query_size, layers=layers, dropout=dropout)
         self.first_state = start(attention.memory_size, self.cell)
         self.readout = readout(self.feature_size(), embedding, dropout=dropout)
-        self.longest = embedding.longest
+        self.max_length = embedding.max_length
         self.weight_axes = attention.weight_axes
 
     @abstractmethod
@@ -231,7 +231,7 @@ class AttendBeforeDecoder(RecurrentDecoder):
     def feature_size(self) -> int:
         return self.attention.query_size
 
-    def run(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
+    def forward_steps(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
         outputs, all_weights, hidden = [], [], state.hidden
         for embedded in self.embedding(tokens, state.position).split(1, dim=1):  # [batch, 1, size]
             query = hidden[0][-1].unsqueeze(1)
@@ -259,7 +259,7 @@ class AttendAfterDecoder(RecurrentDecoder):
     def decoder_states(self, features: Tensor) -> Tensor:
         return features[..., self.attention.context_size :]  # behind the context
 
-    def run(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
+    def forward_steps(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
         outputs, hidden = self.cell(self.embedding(tokens, state.position), state.hidden)
         context, weights = self.attention(outputs, state.memory)
         position = state.position + tokens.shape[1]
@@ -267,7 +267,7 @@ class AttendAfterDecoder(RecurrentDecoder):
         return torch.cat([context, outputs], -1), weights, state
 
 
-CELLS: dict[str, Callable[..., Cell]] = {"tanh": TanhCell, "gru": GRUCell, "lstm": LSTMCell}
+CELLS: dict[str, Callable[..., RecurrentLayers]] = {"tanh": TanhRNN, "gru": GRU, "lstm": LSTM}
 STARTS: dict[str, Callable[..., nn.Module]] = {
     "copy": CopyStart,
     "tanh": TanhStart,

@@ -23,15 +23,20 @@ class Seq2Seq(nn.Module):
         return state
 
     def forward(
-        self, source: Tensor, source_valid: Tensor, inputs: Tensor, valid: Tensor, given: Tensor | None = None
+        self,
+        source: Tensor,
+        source_valid: Tensor,
+        inputs: Tensor,
+        valid: Tensor,
+        teacher_forcing_mask: Tensor | None = None,
     ) -> Tensor:
         """Logits [real positions, vocabulary] of what follows each of `inputs`, in the order of `inputs[valid]`.
 
-        `given` [batch, steps] is the coin of teacher forcing, True where the decoder reads the true token; without
+        `teacher_forcing_mask` [batch, steps] is True where the decoder reads the true token; without
         it, it reads nothing else.
         """
         state = self.start(source, source_valid)
-        if given is None:
+        if teacher_forcing_mask is None:
             logits, _ = self.decoder.teacher_forced(inputs, state, valid)
             return logits
-        return self.decoder.scheduled_sampling(inputs, state, given)[valid]
+        return self.decoder.scheduled_sampling(inputs, state, teacher_forcing_mask)[valid]

@@ -69,7 +69,7 @@ class SelfAttentionEncoder(Encoder):
         )
         self.norm = nn.LayerNorm(size)
         self.size = size
-        self.longest = embedding.longest
+        self.max_length = embedding.max_length
 
     def forward(self, tokens: Tensor, valid: Tensor) -> Encoding:
         states = self.input_layer(self.embedding(tokens))
@@ -158,7 +158,7 @@ class TransformerDecoder(Decoder[TransformerState]):
         )
         self.norm = nn.LayerNorm(size)
         self.readout = readout(size, embedding, dropout=dropout)
-        self.longest = embedding.longest
+        self.max_length = embedding.max_length
         self.weight_axes = ("layer", *cross_attentions[0].weight_axes)
 
     @property
@@ -169,7 +169,7 @@ class TransformerDecoder(Decoder[TransformerState]):
         source = tuple(each.prepare(encoding.states, encoding.valid) for each in self.source_attentions)
         return TransformerState(len(encoding.states), source, (None,) * len(source))
 
-    def run(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, Tensor, TransformerState]:
+    def forward_steps(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, Tensor, TransformerState]:
         batch, steps = tokens.shape
         position = state.position + steps
         # A step sees itself and what came before it.

@@ -65,8 +65,8 @@ class Ensemble:
     def __init__(self, models: Sequence[Seq2Seq]) -> None:
         self.models = tuple(models)
         # The longest source that all can read, and the longest target that all can produce; None: no limit.
-        self.longest_source = _least(model.encoder.longest for model in models)
-        self.longest_target = _least(model.decoder.longest for model in models)
+        self.longest_source = _least(model.encoder.max_length for model in models)
+        self.longest_target = _least(model.decoder.max_length for model in models)
 
     def start(self, source: Tensor, valid: Tensor) -> EnsembleState:
         return EnsembleState(tuple(model.start(source, valid) for model in self.models))

@@ -94,8 +94,8 @@ def check_lengths(experiment: Experiment, material: EncodedSplits) -> None:
     longest = [corpus.lengths.max(0).tolist() for corpus in material.splits.values()]
     sources, targets = (max(both) for both in zip(*longest, strict=True))
     for side, limit, needed in (
-        ("encoder", model.encoder.longest, sources),
-        ("decoder", model.decoder.longest, targets - 1),
+        ("encoder", model.encoder.max_length, sources),
+        ("decoder", model.decoder.max_length, targets - 1),
     ):
         if limit is not None and needed > limit:
             raise UserError(

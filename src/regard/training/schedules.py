@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.config.schema import RateSection, TeacherForcingSection
+from regard.config.schema import LearningRateSection, TeacherForcingSection
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class ScheduleStep:
         return min(1.0, self.step / self.warmup)
 
 
-def learning_rate(settings: RateSection, step: int, steps: int, validation_losses: Sequence[float] = ()) -> float:
+def learning_rate(
+    settings: LearningRateSection, step: int, steps: int, validation_losses: Sequence[float] = ()
+) -> float:
     """The rate of a step, counted from 0, of so many `steps`."""
     rate, usual_warmup = LEARNING_RATES[settings.kind]
     share = usual_warmup if settings.warmup is None else settings.warmup
@@ -35,23 +37,23 @@ def learning_rate(settings: RateSection, step: int, steps: int, validation_losse
     return settings.peak * rate(settings, moment)
 
 
-def _constant(settings: RateSection, now: ScheduleStep) -> float:
+def _constant(settings: LearningRateSection, now: ScheduleStep) -> float:
     return now.rising
 
 
-def _one_cycle(settings: RateSection, now: ScheduleStep) -> float:
+def _one_cycle(settings: LearningRateSection, now: ScheduleStep) -> float:
     """Rises to its peak, then falls to nothing along half a cosine."""
     if now.step <= now.warmup:
         return now.rising
     return 0.5 * (1 + math.cos(math.pi * (now.step - now.warmup) / (now.steps - now.warmup + 1)))
 
 
-def _inverse_square_root(settings: RateSection, now: ScheduleStep) -> float:
+def _inverse_square_root(settings: LearningRateSection, now: ScheduleStep) -> float:
     """Rises to its peak, then falls as 1/√step."""
     return min(now.rising, math.sqrt(now.warmup / now.step))
 
 
-def _plateau(settings: RateSection, now: ScheduleStep) -> float:
+def _plateau(settings: LearningRateSection, now: ScheduleStep) -> float:
     """Is cut by `factor` whenever `patience` validations in a row have brought no better loss."""
     best, waited, cuts = math.inf, 0, 0
     for loss in now.losses:

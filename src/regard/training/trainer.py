@@ -195,7 +195,7 @@ class Trainer:
 
     def has_room_for(self, example: Example) -> bool:
         """Has the model as many positions? More tokens may be needed for a text than were counted."""
-        longest_source, longest_target = self.model.encoder.longest, self.model.decoder.longest
+        longest_source, longest_target = self.model.encoder.max_length, self.model.decoder.max_length
         return (longest_source is None or len(example.source) <= longest_source) and (
             longest_target is None or len(example.target) - 1 <= longest_target
         )
