@@ -1,4 +1,4 @@
-"""Writing files: the new content as a whole, or the old one."""
+"""Crash-safe writing leaves the old content or all of the new; locks end with their process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_file_is_written_and_replaced(tmp_path: Path):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_nothing_is_to_be_seen_before_the_end(tmp_path: Path):
+def test_new_content_is_invisible_until_the_block_ends(tmp_path: Path):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     with files.atomic_writer(path) as file:
@@ -80,7 +80,7 @@ def test_content_is_on_the_disk_before_the_name_points_to_it(tmp_path: Path, mon
     assert calls[:2] == ["fsync", "replace"]
 
 
-def test_a_file_gets_the_rights_that_the_umask_leaves(tmp_path: Path):
+def test_a_file_gets_the_permissions_that_the_umask_leaves(tmp_path: Path):
     before = os.umask(0o027)
     try:
         files.write_atomic(tmp_path / "file", b"")
@@ -94,22 +94,61 @@ LOCK = """
 import sys
 from pathlib import Path
 from regard.files import lock_folder
-with lock_folder(Path(sys.argv[1])) as alone:
-    print(alone, flush=True)
+with lock_folder(Path(sys.argv[1])) as acquired:
+    print(acquired, flush=True)
     sys.stdin.read()
 """
 
 
-def test_a_folder_is_locked_for_others_until_its_holder_ends_however_it_ends(tmp_path: Path):
-    with files.lock_folder(tmp_path) as alone:
-        assert alone
+def test_a_lock_ends_with_its_process_however_that_ends(tmp_path: Path):
+    with files.lock_folder(tmp_path) as acquired:
+        assert acquired
         with files.lock_folder(tmp_path) as second:
             assert not second
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", LOCK, str(tmp_path)], **pipes) as process:
         assert process.stdout.readline() == "True\n"
-        with files.lock_folder(tmp_path) as alone:
-            assert not alone
+        with files.lock_folder(tmp_path) as acquired:
+            assert not acquired
         process.kill()
-    with files.lock_folder(tmp_path) as alone:
-        assert alone
+    with files.lock_folder(tmp_path) as acquired:
+        assert acquired
+
+
+def test_a_lock_ends_with_an_exception(tmp_path: Path):
+    with suppress(Crash), files.lock_folder(tmp_path):
+        raise Crash
+    with files.lock_folder(tmp_path) as acquired:
+        assert acquired
+
+
+def test_a_lock_file_keeps_its_content(tmp_path: Path):
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    with files.lock_file(path) as acquired:
+        assert acquired
+        with files.lock_file(path) as second:
+            assert not second
+    assert path.read_bytes() == b"content"
+
+
+def test_a_lock_does_not_follow_a_symbolic_link(tmp_path: Path):
+    target = tmp_path / "target"
+    (tmp_path / "lock").symlink_to(target)
+    with pytest.raises(OSError, match=r".+"), files.lock_file(tmp_path / "lock"):
+        pass
+    assert not target.exists()
+
+
+def test_a_folder_is_renamed_onto_an_empty_one_only(tmp_path: Path):
+    for name in ("new", "empty", "full"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "new" / "file").write_bytes(b"new")
+    (tmp_path / "full" / "file").write_bytes(b"old")
+    with pytest.raises(OSError, match="not empty"):
+        files.rename_folder(tmp_path / "new", tmp_path / "full")
+    files.rename_folder(tmp_path / "new", tmp_path / "empty")
+    assert {path: (tmp_path / path / "file").read_bytes() for path in os.listdir(tmp_path)} == {
+        "empty": b"new",
+        "full": b"old",
+    }

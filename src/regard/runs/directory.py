@@ -94,7 +94,7 @@ class Run:
                 for name, content in codec.tokenization.files().items():
                     files.write_atomic(draft / name, content)
                 files.write_atomic(draft / "run.json", json.dumps(about).encode())
-                draft.rename(path)
+                files.rename_folder(draft, path)
         except OSError as error:
             raise UserError(f"{path}: cannot be made: {error.strerror}") from None
         return cls(path)
