@@ -1,6 +1,6 @@
 """Crash-safe file writing and locks that end with the process.
 
-The writer is Regard's own because no maintained package offers it: write to a temporary file, flush it to the disk, then
+The writer is Regard's own because no maintained package offers it: write to a temporary file, flush it to the disk,
 rename it. A crash at any point leaves the previous content.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
@@ -102,10 +102,8 @@ def lock_file(path: Path) -> Iterator[bool]:
     path.parent.mkdir(parents=True, exist_ok=True)
     # A soft lock would outlive a process that is killed.
     lock = FileLock(path, blocking=False, fallback_to_soft=False)
-    try:
+    with suppress(Timeout):
         lock.acquire()
-    except Timeout:
-        pass
     try:
         yield lock.is_locked
     finally:
