@@ -13,7 +13,7 @@ from regard.corpora.alignments import GoldAlignment, parse_alignment, read_gold_
 from regard.errors import UserError
 
 SOURCES, TARGETS = 5, 7  # words
-links = st.frozensets(st.tuples(st.integers(0, TARGETS - 1), st.integers(0, SOURCES - 1)))
+links = st.frozensets(st.tuples(st.integers(0, SOURCES - 1), st.integers(0, TARGETS - 1)))
 
 
 def parsed(text: str) -> GoldAlignment:
@@ -27,13 +27,13 @@ def write(path: Path, text: str) -> Path:
 
 def test_the_source_comes_first_and_p_or_a_question_mark_is_only_possible() -> None:
     truth = parsed(" 0-0 4-6\t1p2  3?5 ")
-    assert truth.sure == {(0, 0), (6, 4)}
-    assert truth.unsure == {(2, 1), (5, 3)}
-    assert truth.possible == {(0, 0), (6, 4), (2, 1), (5, 3)}
+    assert truth.sure == {(0, 0), (4, 6)}
+    assert truth.unsure == {(1, 2), (3, 5)}
+    assert truth.possible == {(0, 0), (4, 6), (1, 2), (3, 5)}
 
 
 def test_what_is_sure_and_possible_is_sure() -> None:
-    assert parsed("1-2 1p2 2?1 2-1") == GoldAlignment(frozenset({(2, 1), (1, 2)}))
+    assert parsed("1-2 1p2 2?1 2-1") == GoldAlignment(frozenset({(1, 2), (2, 1)}))
 
 
 def test_an_empty_line_links_nothing() -> None:
@@ -42,8 +42,8 @@ def test_an_empty_line_links_nothing() -> None:
 
 @given(links, links, st.sampled_from("p?"))
 def test_what_is_written_is_read(sure: frozenset, unsure: frozenset, sign: str) -> None:
-    entries = [f"{source}-{target}" for target, source in sure]
-    entries += [f"{source}{sign}{target}" for target, source in unsure]
+    entries = [f"{source}-{target}" for source, target in sure]
+    entries += [f"{source}{sign}{target}" for source, target in unsure]
     assert parsed(" ".join(entries)) == GoldAlignment(sure, unsure - sure)
 
 
@@ -81,9 +81,9 @@ class TestFiles:
         path = write(tmp_path / "gold", "0-1\n\n2-0 1p0\n")
         truths, lines = read_gold_alignments(path, [(1, 2), (2, 1), (3, 1)])
         assert truths == [
-            GoldAlignment(frozenset({(1, 0)})),
+            GoldAlignment(frozenset({(0, 1)})),
             GoldAlignment(frozenset()),
-            GoldAlignment(frozenset({(0, 2)}), frozenset({(0, 1)})),
+            GoldAlignment(frozenset({(2, 0)}), frozenset({(1, 0)})),
         ]
         assert lines == 3
 
@@ -91,8 +91,8 @@ class TestFiles:
         path = tmp_path / "gold.gz"
         path.write_bytes(gzip.compress("\ufeff0-1\r\n1-0\r\n".encode()))
         assert read_gold_alignments(path, [(2, 2), (2, 2)])[0] == [
-            GoldAlignment(frozenset({(1, 0)})),
             GoldAlignment(frozenset({(0, 1)})),
+            GoldAlignment(frozenset({(1, 0)})),
         ]
 
     @pytest.mark.parametrize(("text", "told"), [("0-0\n0-0\n", "has 2 lines"), ("0-0\n" * 5, "has 5 lines")])

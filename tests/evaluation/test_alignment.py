@@ -125,12 +125,12 @@ def test_a_pair_counts_by_its_words() -> None:
 
 
 def test_function_words_and_words_without_a_truth_do_not_count() -> None:
-    pair = Pair("a b", "the A B", frozenset({(0, 1), (1, 0)}))
+    pair = Pair("a b", "the A B", frozenset({(1, 0), (0, 1)}))
     assert share([pair], [example((0, 0, 0, 0), 3)]) == 1.0, "B has no truth, and `the` is not asked"
 
 
 def test_a_word_may_belong_to_several() -> None:
-    pair = Pair("a b", "A", frozenset({(0, 0), (0, 1)}))
+    pair = Pair("a b", "A", frozenset({(0, 0), (1, 0)}))
     for place, expected in ((0, 1.0), (1, 1.0), (2, 0.0)):
         assert share([pair], [example((place, 0, 0), 1)]) == expected
 
@@ -150,14 +150,14 @@ def row(*weights: float) -> list[float]:
 class TestLinks:
     def test_each_output_is_linked_to_the_place_it_looks_at_most(self) -> None:
         weights = torch.tensor([row(0.1, 0.2, 0.7, 0.0), row(0.5, 0.4, 0.0, 0.1), row(0.3, 0.4, 0.1, 0.2)])
-        assert attention_links(weights) == {(0, 2), (1, 0), (2, 1)}
+        assert attention_links(weights) == {(2, 0), (0, 1), (1, 2)}
 
     def test_a_look_at_the_end_or_nowhere_is_no_link(self) -> None:
         weights = torch.tensor([row(0.1, 0.2, 0.7), row(0.0, 0.0, 0.0), row(0.2, 0.6, 0.2)])
-        assert attention_links(weights) == {(2, 1)}
+        assert attention_links(weights) == {(1, 2)}
 
     def test_of_equal_places_the_first(self) -> None:
-        assert attention_links(torch.tensor([row(0.1, 0.4, 0.4, 0.1)])) == {(0, 1)}
+        assert attention_links(torch.tensor([row(0.1, 0.4, 0.4, 0.1)])) == {(1, 0)}
 
     def test_no_output_has_no_link(self) -> None:
         assert attention_links(torch.zeros(0, 3)) == frozenset()
@@ -165,27 +165,27 @@ class TestLinks:
     def test_a_row_that_looks_at_all_places_alike_points_at_none(self) -> None:
         even = torch.full((5,), 0.2) + torch.tensor([0, 3e-8, 0, -3e-8, 0])  # but for rounding
         weights = torch.stack([even, torch.tensor(row(0.2, 0.2, 0.21, 0.2, 0.19)), even])
-        assert attention_links(weights) == {(0, 1), (1, 2), (2, 1)}
-        assert attention_links(attention_peaks(weights)) == {(1, 2)}
+        assert attention_links(weights) == {(1, 0), (2, 1), (1, 2)}
+        assert attention_links(attention_peaks(weights)) == {(2, 1)}
         torch.testing.assert_close(attention_peaks(weights)[1], weights[1])
 
     def test_the_best_with_one_link_each(self) -> None:
-        truth = GoldAlignment(frozenset({(0, 2), (0, 5), (3, 1)}), frozenset({(0, 7), (1, 3), (3, 6)}))
+        truth = GoldAlignment(frozenset({(2, 0), (5, 0), (1, 3)}), frozenset({(7, 0), (3, 1), (6, 3)}))
         found = best_links(truth)
-        assert {output for output, _ in found} == {0, 1, 3}
+        assert {output for _, output in found} == {0, 1, 3}
         assert AlignmentCounts.between(found, truth) == AlignmentCounts(found=3, sure=3, found_sure=2, found_possible=3)
         assert best_links(GoldAlignment(frozenset())) == frozenset()
 
     def test_the_diagonal(self) -> None:
         assert diagonal_links(3, 3) == {(0, 0), (1, 1), (2, 2)}
-        assert diagonal_links(2, 5) == {(0, 1), (1, 3)}
-        assert diagonal_links(5, 2) == {(0, 0), (1, 0), (2, 1), (3, 1), (4, 1)}
+        assert diagonal_links(2, 5) == {(1, 0), (3, 1)}
+        assert diagonal_links(5, 2) == {(0, 0), (0, 1), (1, 2), (1, 3), (1, 4)}
         assert diagonal_links(0, 3) == diagonal_links(3, 0) == frozenset()
 
 
 class TestAgreement:
-    TRUTH = GoldAlignment(frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(1, 2), (4, 4), (0, 1)}))
-    FOUND = frozenset({(0, 0), (1, 2), (2, 2), (3, 1), (4, 4)})
+    TRUTH = GoldAlignment(frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(2, 1), (4, 4), (1, 0)}))
+    FOUND = frozenset({(0, 0), (2, 1), (2, 2), (1, 3), (4, 4)})
 
     def test_by_hand(self) -> None:
         """|A| = 5, |S| = 3, |A ∩ S| = 2, |A ∩ P| = 4."""
@@ -199,7 +199,7 @@ class TestAgreement:
     def test_possible_links_need_not_be_found(self) -> None:
         assert AlignmentCounts.between(self.TRUTH.sure, self.TRUTH).error_rate == 0
         assert AlignmentCounts.between(self.TRUTH.possible, self.TRUTH).error_rate == 0
-        assert AlignmentCounts.between({(3, 3), (4, 0)}, self.TRUTH).error_rate == 1
+        assert AlignmentCounts.between({(3, 3), (0, 4)}, self.TRUTH).error_rate == 1
 
     def test_where_all_links_are_sure_the_error_rate_is_what_f1_lacks(self) -> None:
         agreement = AlignmentCounts.between(self.FOUND, GoldAlignment(self.TRUTH.sure))
@@ -235,10 +235,10 @@ class TestMovement:
         assert coverage(torch.eye(5)) == 1
 
     def test_steps_backward(self) -> None:
-        assert backward_share({(0, 0), (1, 1), (2, 4), (3, 2), (4, 3)}) == 1 / 4
-        assert backward_share({(2, 0), (1, 1), (0, 2)}) == 1
-        assert backward_share({(0, 3), (1, 3), (2, 3)}) == 0, "to stay is not to go back"
-        assert backward_share({(0, 5), (3, 1), (7, 6)}) == 1 / 2, "outputs without a link are passed over"
+        assert backward_share({(0, 0), (1, 1), (4, 2), (2, 3), (3, 4)}) == 1 / 4
+        assert backward_share({(0, 2), (1, 1), (2, 0)}) == 1
+        assert backward_share({(3, 0), (3, 1), (3, 2)}) == 0, "to stay is not to go back"
+        assert backward_share({(5, 0), (1, 3), (6, 7)}) == 1 / 2, "outputs without a link are passed over"
 
     @pytest.mark.parametrize("shape", [(0, 5), (0, 0)])
     def test_of_no_output_nothing_can_be_said(self, shape: tuple[int, int]) -> None:

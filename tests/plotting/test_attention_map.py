@@ -286,15 +286,15 @@ def test_maps_of_different_kinds_have_their_own_names_and_measure() -> None:
     assert "share" in [axes.get_ylabel() for axes in figure.axes]
 
 
-def test_links_are_ringed_at_their_output_and_source() -> None:
-    (panel,) = maps_of(draw_attention_map(some_weights(5, 7), SOURCE, TARGET, links={(1, 6), (4, 0)}))
+def test_links_are_ringed_at_their_source_and_output() -> None:
+    (panel,) = maps_of(draw_attention_map(some_weights(5, 7), SOURCE, TARGET, links={(6, 1), (0, 4)}))
     rings = {
-        (int(y), int(x))
+        (int(x), int(y))
         for line in panel.lines
         for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)
         if line.get_marker() == "o"
     }
-    assert rings == {(1, 6), (4, 0)}
+    assert rings == {(6, 1), (0, 4)}
 
 
 def rings_of(panel: Axes) -> list[Line2D]:
@@ -302,7 +302,7 @@ def rings_of(panel: Axes) -> list[Line2D]:
 
 
 def test_links_are_ringed_in_every_map() -> None:
-    panels = maps_of(draw_attention_map(some_weights(2, 5, 7), SOURCE, TARGET, axes=("head",), links={(0, 1), (4, 6)}))
+    panels = maps_of(draw_attention_map(some_weights(2, 5, 7), SOURCE, TARGET, axes=("head",), links={(1, 0), (6, 4)}))
     for panel in panels:
         for ring in rings_of(panel):
             assert {tuple(place) for place in ring.get_xydata().tolist()} == {(1, 0), (6, 4)}, "columns are sources"

@@ -123,7 +123,7 @@ class TestEveryTask:
     def test_alignment_points_at_tokens_that_exist(self, task: Task):
         for pair in self.draw(task):
             targets, sources = range(len(task.target_tokens(pair))), range(len(task.source_tokens(pair.source)))
-            assert all(target in targets and source in sources for target, source in pair.alignment)
+            assert all(target in targets and source in sources for source, target in pair.alignment)
 
     def test_only_the_random_numbers_decide(self, task: Task):
         assert self.draw(task, seed=5) == self.draw(task, seed=5)

@@ -63,16 +63,16 @@ def test_the_alignment_gives_each_target_character_its_source_character(place, s
     task = Case(prompt=place)
     pair = task.generate(Random(seed))
     source, target = task.source_tokens(pair.source), task.target_tokens(pair)
-    assert sorted(step for step, _ in pair.alignment) == list(range(len(target)))
-    assert len({origin for _, origin in pair.alignment}) == len(target)
-    for step, origin in pair.alignment:
+    assert sorted(step for _, step in pair.alignment) == list(range(len(target)))
+    assert len({origin for origin, _ in pair.alignment}) == len(target)
+    for origin, step in pair.alignment:
         assert target[step].lower() == source[origin].lower()
 
 
 def test_the_alignment_keeps_the_order():
     for place in PLACES:
         alignment = sorted(Case(prompt=place, min_length=9).generate(Random(1)).alignment)
-        assert alignment == [(step, step + (place == "first")) for step in range(len(alignment))]
+        assert alignment == [(step + (place == "first"), step) for step in range(len(alignment))]
 
 
 def test_the_training_set_has_every_printable_character_both_prompts_and_all_lengths():

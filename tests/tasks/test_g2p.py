@@ -98,9 +98,9 @@ def test_all_pronunciations_of_a_word_are_learned_or_count_as_right(dictionary: 
         split_of("aa", dictionary, stress=True, seed=seed, test_share=0.3, validation_share=0.3) for seed in range(20)
     )
     assert found == {
-        "train": [Pair("aa", "AA1 AA1", others=("AA0",)), Pair("aa", "AA0", others=("AA1 AA1",))],
-        "validation": [Pair("aa", "AA1 AA1", others=("AA0",))],
-        "test": [Pair("aa", "AA1 AA1", others=("AA0",))],
+        "train": [Pair("aa", "AA1 AA1", other_targets=("AA0",)), Pair("aa", "AA0", other_targets=("AA1 AA1",))],
+        "validation": [Pair("aa", "AA1 AA1", other_targets=("AA0",))],
+        "test": [Pair("aa", "AA1 AA1", other_targets=("AA0",))],
     }
 
 
@@ -111,7 +111,7 @@ def test_pronunciations_that_differ_in_stress_only_are_one_without_it(tmp_path: 
     plain, stressed = (task_of(path, stress=stress, **shares).splits() for stress in (False, True))
     assert {len(pairs) for split, pairs in plain.items() if split != "train"} == {1}
     assert (len(plain["train"]), len(stressed["train"])) == (3, 6)
-    assert (len(plain["test"][0].others), len(stressed["test"][0].others)) == (0, 1)
+    assert (len(plain["test"][0].other_targets), len(stressed["test"][0].other_targets)) == (0, 1)
 
 
 def test_the_seed_divides_and_nothing_else(dictionary: Path, tmp_path: Path):
@@ -184,7 +184,9 @@ def test_the_installed_dictionary_has_english_words_in_39_phonemes(cmu: dict[str
     pairs = [pair for split in cmu.values() for pair in split]
     assert len({pair.source for pair in pairs}) > 120_000
     assert ("hello", "HH AH L OW") in {(pair.source, pair.target) for pair in pairs}
-    phonemes = {phoneme for pair in pairs for target in (pair.target, *pair.others) for phoneme in target.split()}
+    phonemes = {
+        phoneme for pair in pairs for target in (pair.target, *pair.other_targets) for phoneme in target.split()
+    }
     assert len(phonemes) == 39
     assert not any(phoneme[-1].isdigit() for phoneme in phonemes)
 

@@ -18,7 +18,7 @@ def test_the_alignment_is_the_other_diagonal(seed: int):
     pair = Reverse().generate(Random(seed))
     length = len(pair.source)
     assert len(pair.alignment) == length
-    for place, origin in pair.alignment:
+    for origin, place in pair.alignment:
         assert place + origin == length - 1
         assert pair.target[place] == pair.source[origin]
 

@@ -67,9 +67,9 @@ def test_the_alignment_gives_each_target_token_its_source_character(blank: bool,
     pair = task.generate(Random(seed))
     source, target = task.source_tokens(pair.source), task.target_tokens(pair)
     alignment = sorted(pair.alignment)
-    assert [place for place, _ in alignment] == list(range(len(target)))
-    assert [source[origin].replace(" ", BLANK) for _, origin in alignment] == target
-    assert [origin for _, origin in alignment] == sorted({origin for _, origin in alignment})
+    assert [step for _, step in alignment] == list(range(len(target)))
+    assert [source[origin].replace(" ", BLANK) for origin, _ in alignment] == target
+    assert [origin for origin, _ in alignment] == sorted({origin for origin, _ in alignment})
 
 
 def test_runs_of_spaces_are_common_and_texts_of_spaces_only_occur():

@@ -17,7 +17,7 @@ from regard.errors import UserError
 
 LINK = re.compile("([0-9]{1,6})([-p?])([0-9]{1,6})")
 
-Link = tuple[int, int]  # (output, source), counted from 0
+Link = tuple[int, int]  # (source, target), counted from 0, as in Moses
 
 
 @dataclass(frozen=True)
@@ -75,5 +75,5 @@ def parse_alignment(text: str, source_words: int, target_words: int, origin: str
                     f"{origin}: {entry} names word {place} of the {name}, which has {count} between white space, "
                     f"0 to {count - 1}; a link is SOURCE-TARGET"
                 )
-        links[match[2]].add((target, source))
+        links[match[2]].add((source, target))
     return GoldAlignment(frozenset(links["-"]), frozenset((links["p"] | links["?"]) - links["-"]))

@@ -2,7 +2,7 @@
 
 Symbols: α weights, x source, y output; A links that were found, S sure links, P possible ones, S ⊆ P.
 Shapes: a map is [output, source], with axes for layers and heads before them where a decoder has any. A link is
-(output, source), counted from 0.
+(source, output), counted from 0.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from itertools import accumulate, pairwise
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -71,7 +72,7 @@ def attention_links(weights: Tensor) -> frozenset[Link]:
     most, places = weights.max(-1)
     end = weights.shape[-1] - 1
     looked = enumerate(zip(most.tolist(), places.tolist(), strict=True))
-    return frozenset((output, place) for output, (weight, place) in looked if weight > 0 and place < end)
+    return frozenset((place, output) for output, (weight, place) in looked if weight > 0 and place < end)
 
 
 def diagonal_links(outputs: int, sources: int) -> frozenset[Link]:
@@ -79,13 +80,13 @@ def diagonal_links(outputs: int, sources: int) -> frozenset[Link]:
 
     i = ⌊(t + ½) |x| / |y|⌋
     """
-    return frozenset((output, (2 * output + 1) * sources // (2 * outputs)) for output in range(outputs) if sources)
+    return frozenset(((2 * output + 1) * sources // (2 * outputs), output) for output in range(outputs) if sources)
 
 
 def best_links(truth: GoldAlignment) -> frozenset[Link]:
     """One true link for each output that has any, a sure one where there is: nothing with one link each does better."""
-    one_each = dict(sorted(truth.unsure)) | dict(sorted(truth.sure))
-    return frozenset(one_each.items())
+    one_each = {output: source for links in (truth.unsure, truth.sure) for source, output in sorted(links)}
+    return frozenset((source, output) for output, source in one_each.items())
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,7 @@ def coverage(weights: Tensor) -> float:
 
 def backward_share(found: Collection[Link]) -> float:
     """The share of steps from one linked output to the next at which the place that is looked at goes backwards."""
-    places = [source for _, source in sorted(found)]
+    places = [source for source, _ in sorted(found, key=itemgetter(1))]
     steps = [after < before for before, after in pairwise(places)]
     return _share(sum(steps), len(steps))
 
@@ -196,8 +197,8 @@ def alignment_accuracy(
         if not bool(weights.any()):
             return None  # a model without attention looks nowhere
         looked_at = weights.argmax(-1).tolist()
-        known = {target for target, _ in pair.alignment}
+        known = {target for _, target in pair.alignment}
         for place, token in enumerate(tokenization.target_tokens(pair)):
             if place in known and token not in tokenization.function_words:
-                hits.append((place, looked_at[place]) in pair.alignment)
+                hits.append((looked_at[place], place) in pair.alignment)
     return sum(hits) / len(hits) if hits else None

@@ -83,7 +83,7 @@ class Evaluator:
         translations = self.translator.translate([pair.source for pair in self.pairs], search, advance)
         seconds = time.perf_counter() - began
         texts = [translation.text for translation in translations]
-        truths = [(pair.target, *pair.others) for pair in self.pairs]
+        truths = [(pair.target, *pair.other_targets) for pair in self.pairs]
         exact_match = sum(text in known for text, known in zip(texts, truths, strict=True)) / len(texts)
         evaluation = EvaluationResult(
             run=str(self.translator.runs[0].path),

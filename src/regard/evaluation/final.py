@@ -59,7 +59,7 @@ def _shown(number: int, pair: Pair, translation: Translation) -> ExampleSentence
         starts=translation.starts,
         source_starts=translation.source_starts,
         weights=mean_attention(translation.attention),
-        score=sentence_chrf(translation.text, [pair.target, *pair.others]),
+        score=sentence_chrf(translation.text, [pair.target, *pair.other_targets]),
     )
 
 

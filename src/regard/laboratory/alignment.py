@@ -1,11 +1,11 @@
 """Attention held against true alignments; without them, how it moves along the source.
 
-Symbols: α weights, x source; A links that were found, S sure links, P possible ones. A link is (output, source).
+Symbols: α weights, x source; A links that were found, S sure links, P possible ones. A link is (source, output).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from regard.corpora.alignments import GoldAlignment, Link, read_gold_alignments
+from regard.corpora.alignments import GoldAlignment, read_gold_alignments
 from regard.errors import UserError
 from regard.evaluation.alignment import AlignmentCounts, teacher_forced_attention
 from regard.inference.translator import ProgressCallback, Translator, no_progress
@@ -263,21 +263,16 @@ def _each(found: Alignment, place: int) -> dict[str, Any]:
         "target_units": sentence.target.units,
     }
     if found.truths:
-        data |= {"sure": _outward(found.truths[place].sure), "possible": _outward(found.truths[place].possible)}
+        data |= {"sure": sorted(found.truths[place].sure), "possible": sorted(found.truths[place].possible)}
     maps = []
     for name, looks in found.looks.items():
         own = looks[place]
         told: dict[str, Any] = {"map": name}
         for key, each in (("direct", own.links), ("later", own.later)):
             compared = _compared(AlignmentCounts.between(each, found.truths[place])) if found.truths else {}
-            told[key] = {"pairs": _outward(each), **compared}
+            told[key] = {"pairs": sorted(each), **compared}
         maps.append(told | {key: _known(value) for key, value in own.values.items()})
     return data | {"maps": maps}
-
-
-def _outward(links: Collection[Link]) -> list[tuple[int, int]]:
-    """(source, output), as in Moses's format and in all that Regard tells of alignments."""
-    return sorted((source, output) for output, source in links)
 
 
 def _known(value: float) -> float | None:

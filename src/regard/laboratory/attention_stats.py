@@ -136,7 +136,7 @@ class Moving:
     @classmethod
     def of(cls, whole: Tensor, found: frozenset[Link], sentence: AlignedSentence) -> Self:
         outputs, sources = sentence.target.content, sentence.source.content
-        kept = frozenset(link for link in found if link[0] in outputs and link[1] in sources)
+        kept = frozenset(link for link in found if link[0] in sources and link[1] in outputs)
         return cls(whole, whole[list(outputs)][:, list(sources)], kept)
 
 

@@ -51,7 +51,7 @@ def draw_attention_map(
     words, and the pieces of one word stand under one bracket.
 
     `names` are those of the maps, in place of "head 1", "head 2" and so on, where there are several of another kind.
-    `links`, (output, source) from 0, are ringed: where one should look. `measure` is what the colours stand for.
+    `links`, (source, output) from 0, are ringed: where one should look. `measure` is what the colours stand for.
     """
     axes = axes or ("map",) * bool(names)
     maps = _check(weights, len(source_tokens), len(target_tokens), axes)
@@ -214,7 +214,7 @@ def _ring(panel: Axes, links: Collection[tuple[int, int]], sheet: MapLayout) -> 
 
     On dark cells the ring is visible, on light ones its edges; on those in between, and in gray print, both.
     """
-    outputs, sources = [output for output, _ in links], [source for _, source in links]
+    sources, outputs = [source for source, _ in links], [output for _, output in links]
     style: dict[str, Any] = {"markerfacecolor": "none", "linestyle": "none", "marker": "o"}
     for color, width in ((BLACK, 0.15), (ORANGE, 0.08)):
         style |= {"markersize": 72 * 0.66 * sheet.cell, "markeredgewidth": 72 * width * sheet.cell}

@@ -167,7 +167,7 @@ def run_evaluation(translator: Translator, exam: EvaluationSpec, reporter: Repor
         "evaluation": evaluation_to_dict(evaluation),
         "sources": [pair.source for pair in examination.pairs],
         "lengths": [max(0, len(translation.source_tokens) - 1) for translation in translations],  # without the end
-        "targets": [[pair.target, *pair.others] for pair in examination.pairs],
+        "targets": [[pair.target, *pair.other_targets] for pair in examination.pairs],
         "outputs": [translation.text for translation in translations],
     }
     path = exam.file(run.path)

@@ -25,8 +25,8 @@ class Pair:
 
     source: str
     target: str
-    alignment: frozenset[tuple[int, int]] = frozenset()  # (target token, source token), counted from 0
-    others: tuple[str, ...] = ()  # targets that would be right as well
+    alignment: frozenset[tuple[int, int]] = frozenset()  # (source token, target token), counted from 0
+    other_targets: tuple[str, ...] = ()  # further correct targets
 
 
 class Tokenization:

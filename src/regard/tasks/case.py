@@ -31,7 +31,7 @@ class Case(TextTask):
         length = random.randint(self.min_length, self.max_length)
         sentence = draw_sentence(random, length, wide_gaps=0.1)
         shift = 1 if self.prompt == "first" else 0  # the prompt stands before the characters
-        alignment = frozenset((place, place + shift) for place in range(length))
+        alignment = frozenset((position + shift, position) for position in range(length))
         return Pair(f"{prompt} {sentence}", PROMPTS[prompt](sentence), alignment)
 
     def source_tokens(self, text: str) -> list[str]:

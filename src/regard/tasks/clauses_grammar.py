@@ -47,10 +47,10 @@ class Phrase:
 
     def pair(self) -> Pair:
         alignment = {
-            (row, column)
-            for row, english in enumerate(self.english)
-            for column, german in enumerate(self.german)
-            if set(english.links) & set(german.links)
+            (source_position, target_position)
+            for source_position, german in enumerate(self.german)
+            for target_position, english in enumerate(self.english)
+            if set(german.links) & set(english.links)
         }
         source, target = (" ".join(token.text for token in side) for side in (self.german, self.english))
         return Pair(source, target, frozenset(alignment))

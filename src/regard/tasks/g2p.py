@@ -62,12 +62,12 @@ class G2P(Task):
         }
 
 
-def _pair(word: str, first: str, *others: str) -> Pair:
-    return Pair(word, first, others=others)
+def _pair(word: str, first: str, *other_targets: str) -> Pair:
+    return Pair(word, first, other_targets=other_targets)
 
 
 def _each_pronunciation(pair: Pair) -> Iterator[Pair]:
-    known = (pair.target, *pair.others)
+    known = (pair.target, *pair.other_targets)
     for target in known:
         yield _pair(pair.source, target, *(other for other in known if other != target))
 

@@ -21,4 +21,4 @@ class Reverse(StringTask):
     def generate(self, random: Random) -> Pair:
         text = self.draw_string(random)
         last = len(text) - 1
-        return Pair(text, text[::-1], frozenset((place, last - place) for place in range(len(text))))
+        return Pair(text, text[::-1], frozenset((last - position, position) for position in range(len(text))))

@@ -27,8 +27,9 @@ class Spaces(TextTask):
     def generate(self, random: Random) -> Pair:
         length = random.randint(self.min_length, self.max_length)
         source = draw_sentence(random, length, wide_gaps=0.4)
-        origins = [place for place, character in enumerate(source) if self.blank or character != " "]
-        return Pair(source, source.replace(" ", ""), frozenset(enumerate(origins)))
+        kept = [position for position, character in enumerate(source) if self.blank or character != " "]
+        alignment = frozenset((position, step) for step, position in enumerate(kept))
+        return Pair(source, source.replace(" ", ""), alignment)
 
     def source_tokens(self, text: str) -> list[str]:
         return split_characters(text, PRINTABLE)
