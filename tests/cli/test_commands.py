@@ -111,7 +111,7 @@ def test_between_validations_a_line_comes_now_and_then(
 def test_a_mistake_in_an_experiment_is_told_a_line_each(regard: Regard, tmp_path: Path):
     (tmp_path / "e.yaml").write_text("data: {task: copy}\nmodel:\n  dropuot: 1\ntraining:\n  epochs: 0\n")
     answer = regard("train", tmp_path / "e.yaml", "--out", tmp_path / "run")
-    refused(answer, "e.yaml, line 3: model.dropuot: there is no such key; did you mean 'dropout'?")
+    refused(answer, "e.yaml, line 3: model.dropuot: unknown key; did you mean 'dropout'?")
     assert len(answer.err.splitlines()) == 2
     assert not (tmp_path / "run").exists()
 

@@ -203,7 +203,7 @@ def test_on_a_terminal_a_table_shows_what_runs(start_regard: Callable[..., Any],
             ("copy", "--vary", "training.clip=1,2", "--set", "training.clip=3"),
             "--set training.clip=3: training.clip: this is varied already; leave it out",
         ),
-        (("copy", "--seeds", "0"), "seeds: 0 is not right"),
+        (("copy", "--seeds", "0"), "seeds: 0 is invalid"),
         (("copy", "--report"), "studies/copy: there is no such study yet; without --report it is conducted"),
     ],
 )

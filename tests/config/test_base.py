@@ -43,22 +43,22 @@ def told(values: dict[str, object], prefix: Path = ()) -> list[str]:
 @pytest.mark.parametrize(
     ("values", "line"),
     [
-        ({}, "at name: name: must be given"),
-        ({"name": "a", "nam": 1}, "at nam: nam: there is no such key; did you mean 'name'? choices: name, inner"),
+        ({}, "at name: name: missing; this key is required"),
+        ({"name": "a", "nam": 1}, "at nam: nam: unknown key; did you mean 'name'? choices: name, inner"),
         (
             {"name": "a", "inner": {"colour": "gren"}},
-            "at inner/colour: inner.colour: 'gren' is none of them; did you mean 'green'? choices: red, green",
+            "at inner/colour: inner.colour: 'gren' is not a valid choice; did you mean 'green'? choices: red, green",
         ),
         (
             {"name": "a", "inner": {"colour": 7}},
-            "at inner/colour: inner.colour: 7 is none of them; choices: red, green",
+            "at inner/colour: inner.colour: 7 is not a valid choice; choices: red, green",
         ),
         ({"name": "a", "inner": 7}, "at inner: inner: 7 is not a section; it has the keys colour, size, share"),
         (
             {"name": "a", "inner": {"size": 0}},
-            "at inner/size: inner.size: 0 is not right: input should be greater than or equal to 1",
+            "at inner/size: inner.size: 0 is invalid: input should be greater than or equal to 1",
         ),
-        ({"name": 1}, "at name: name: 1 is not right: input should be a valid string"),
+        ({"name": 1}, "at name: name: 1 is invalid: input should be a valid string"),
         (
             {"name": "a", "inner": {"colour": "green", "size": 6}},
             "at inner/size: inner.size: 6 is too much for green",

@@ -184,11 +184,11 @@ def test_an_override_is_a_key_and_a_value(override: str):
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("training.sead=2", "training.sead: there is no such key; did you mean 'seed'?"),
-        ("training.seed=x", "training.seed: 'x' is not right"),
+        ("training.sead=2", "training.sead: unknown key; did you mean 'seed'?"),
+        ("training.seed=x", "training.seed: 'x' is invalid"),
         ("training=3", "training: 3 is not a section; it has the keys seed, epochs, "),
         ("training.seed.x=1", "training.seed: "),
-        ("data.task=copi", "data.task: 'copi' is none of them; did you mean 'copy'?"),
+        ("data.task=copi", "data.task: 'copi' is not a valid choice; did you mean 'copy'?"),
         ("model.decoder.size=64", "model.attention.kind: 'dot' needs equal sizes"),
     ],
 )
@@ -209,27 +209,27 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
     ("content", "line", "expected"),
     [
         # unknown keys
-        (COPY + "modle: {}\n", 2, "modle: there is no such key; did you mean 'model'? choices: description, data, "),
+        (COPY + "modle: {}\n", 2, "modle: unknown key; did you mean 'model'? choices: description, data, "),
         (
             COPY + "model:\n  encoder:\n    sise: 3\n",
             4,
-            "model.encoder.sise: there is no such key; did you mean 'size'?",
+            "model.encoder.sise: unknown key; did you mean 'size'?",
         ),
-        ("data:\n  task: copy\n  alfabet: abc\n", 3, "data.alfabet: there is no such key; did you mean 'alphabet'?"),
-        (COPY + "model.dropout: 0.1\n", 2, "model.dropout: there is no such key"),
+        ("data:\n  task: copy\n  alfabet: abc\n", 3, "data.alfabet: unknown key; did you mean 'alphabet'?"),
+        (COPY + "model.dropout: 0.1\n", 2, "model.dropout: unknown key"),
         # wrong types
         (
             COPY + "training:\n  epochs: ten\n",
             3,
-            "training.epochs: 'ten' is not right: input should be a valid integer",
+            "training.epochs: 'ten' is invalid: input should be a valid integer",
         ),
-        (COPY + "training:\n  epochs: 1.5\n", 3, "training.epochs: 1.5 is not right"),
-        (COPY + "training:\n  epochs: true\n", 3, "training.epochs: True is not right"),
-        (COPY + "training:\n  epochs: '3'\n", 3, "training.epochs: '3' is not right"),
-        (COPY + "training:\n  epochs:\n", 3, "training.epochs: None is not right"),
-        (COPY + "training:\n  epochs: [1]\n", 3, "training.epochs: [1] is not right"),
-        (COPY + "training:\n  epochs: {a: 1}\n", 3, "training.epochs: {'a': 1} is not right"),
-        (COPY + "model:\n  encoder:\n    bidirectional: 1\n", 4, "model.encoder.bidirectional: 1 is not right"),
+        (COPY + "training:\n  epochs: 1.5\n", 3, "training.epochs: 1.5 is invalid"),
+        (COPY + "training:\n  epochs: true\n", 3, "training.epochs: True is invalid"),
+        (COPY + "training:\n  epochs: '3'\n", 3, "training.epochs: '3' is invalid"),
+        (COPY + "training:\n  epochs:\n", 3, "training.epochs: None is invalid"),
+        (COPY + "training:\n  epochs: [1]\n", 3, "training.epochs: [1] is invalid"),
+        (COPY + "training:\n  epochs: {a: 1}\n", 3, "training.epochs: {'a': 1} is invalid"),
+        (COPY + "model:\n  encoder:\n    bidirectional: 1\n", 4, "model.encoder.bidirectional: 1 is invalid"),
         (COPY + "model: 4\n", 2, "model: 4 is not a section; it has the keys encoder, decoder, attention, dropout"),
         (COPY + "model:\n", 2, "model: None is not a section; it has the keys encoder, decoder, attention, dropout"),
         (COPY + "model:\n  encoder: [1]\n", 3, "model.encoder: [1] is not a section; it has the keys embedding, "),
@@ -237,30 +237,34 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
         (
             COPY + "training:\n  epochs: 0\n",
             3,
-            "training.epochs: 0 is not right: input should be greater than or equal to 1",
+            "training.epochs: 0 is invalid: input should be greater than or equal to 1",
         ),
-        (COPY + "model:\n  dropout: 1\n", 3, "model.dropout: 1 is not right: input should be less than 1"),
-        (COPY + "model:\n  dropout: .nan\n", 3, "model.dropout: nan is not right"),
-        (COPY + "training:\n  clip: .inf\n", 3, "training.clip: inf is not right"),
-        (COPY + "training:\n  epochs: .inf\n", 3, "training.epochs: inf is not right"),
-        (COPY + "training:\n  seed: -1\n", 3, "training.seed: -1 is not right"),
-        ("data:\n  task: copy\n  train: 0\n", 3, "data.train: 0 is not right"),
+        (COPY + "model:\n  dropout: 1\n", 3, "model.dropout: 1 is invalid: input should be less than 1"),
+        (COPY + "model:\n  dropout: .nan\n", 3, "model.dropout: nan is invalid"),
+        (COPY + "training:\n  clip: .inf\n", 3, "training.clip: inf is invalid"),
+        (COPY + "training:\n  epochs: .inf\n", 3, "training.epochs: inf is invalid"),
+        (COPY + "training:\n  seed: -1\n", 3, "training.seed: -1 is invalid"),
+        ("data:\n  task: copy\n  train: 0\n", 3, "data.train: 0 is invalid"),
         ("data:\n  task: copy\n  alphabet: aba\n", 3, "the character 'a' is in the alphabet twice"),
         ("data:\n  task: copy\n  min_length: 21\n", 3, "data.min_length: 21 is more than max_length, 20"),
         # choices
         (
             COPY + "model:\n  attention:\n    kind: aditive\n",
             4,
-            "model.attention.kind: 'aditive' is none of them; did you mean 'additive'? choices: none, mean, dot, ",
+            "model.attention.kind: 'aditive' is not a valid choice; did you mean 'additive'? choices: none, mean, dot, ",
         ),
-        (COPY + "training:\n  rate: {kind: 3}\n", 3, "training.rate.kind: 3 is none of them; choices: constant, "),
-        ("data:\n  task: case\n  prompt: lst\n", 3, "data.prompt: 'lst' is none of them; did you mean 'last'?"),
+        (
+            COPY + "training:\n  rate: {kind: 3}\n",
+            3,
+            "training.rate.kind: 3 is not a valid choice; choices: constant, ",
+        ),
+        ("data:\n  task: case\n  prompt: lst\n", 3, "data.prompt: 'lst' is not a valid choice; did you mean 'last'?"),
         # data.task
-        ("data:\n  task: copi\n", 2, "data.task: 'copi' is none of them; did you mean 'copy'? choices: case, "),
-        ("data:\n  task: [copy]\n", 2, "data.task: ['copy'] is none of them"),
+        ("data:\n  task: copi\n", 2, "data.task: 'copi' is not a valid choice; did you mean 'copy'? choices: case, "),
+        ("data:\n  task: [copy]\n", 2, "data.task: ['copy'] is not a valid choice"),
         ("data:\n  task: {copy: 1}\n", 2, "data.task: "),
         ("data:\n  task: 2020-01-01\n", 2, "data.task: "),
-        ("model: {}\ndata:\n  train: 3\n", 3, "data.task: must be given; choices: "),
+        ("model: {}\ndata:\n  train: 3\n", 3, "data.task: missing; choices: "),
         ("model: {}\ndata: [copy]\n", 2, "data"),
         # impossible combinations
         (
@@ -306,8 +310,8 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
             "training.teacher_forcing.floor: 0.2 is above where the schedule begins, ratio 0.1",
         ),
         # YAML
-        (COPY + "model:\n  dropout: 0.1\n  dropout: 0.2\n", 4, "model.dropout: this key stands twice"),
-        (COPY + "model: {}\nmodel: {}\n", 3, "model: this key stands twice"),
+        (COPY + "model:\n  dropout: 0.1\n  dropout: 0.2\n", 4, "model.dropout: this key appears twice"),
+        (COPY + "model: {}\nmodel: {}\n", 3, "model: this key appears twice"),
         (COPY + "model:\n  dropout: [0.1\n", 4, "this is not YAML: expected ',' or ']'"),
         (COPY + "model:\n\tdropout: 1\n", 3, "this is not YAML: found character '\\t'"),
         (COPY + "a: b: c\n", 2, "this is not YAML: mapping values are not allowed here"),
@@ -340,7 +344,7 @@ def test_a_mistake_is_told_with_its_file_line_and_remedy(
 def test_a_file_without_a_task_is_named(message: Callable[..., str], content: str):
     told = message(content)
     assert told.startswith("e.yaml")
-    assert f"data.task: must be given; choices: {', '.join(TASKS)}" in told
+    assert f"data.task: missing; choices: {', '.join(TASKS)}" in told
 
 
 def test_several_mistakes_are_told_at_once(message: Callable[..., str]):
@@ -433,7 +437,7 @@ def test_paths_may_be_set_all_at_once(tmp_path: Path):
 @pytest.mark.parametrize("value", ["''", "5", "null", "[a]"])
 def test_what_is_no_path_is_refused_and_not_written_out(message: Callable[..., str], value: str):
     text = f"data:\n  task: files\n  validation: b\n  train: {value}\n"
-    assert re.match(r"e\.yaml, line 4: data\.train: (''|5|None|\['a'\]) is not right", message(text))
+    assert re.match(r"e\.yaml, line 4: data\.train: (''|5|None|\['a'\]) is invalid", message(text))
 
 
 @pytest.mark.parametrize("path", ["train", "../x", "sub/./train", "über/zug"])

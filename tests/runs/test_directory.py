@@ -227,7 +227,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path):
         ("run.json", b"[1]", "run.json: this run has format"),
         ("config.yaml", b"", "config.yaml"),
         ("config.yaml", b"data: [", "config.yaml, line 1: this is not YAML"),
-        ("config.yaml", b"data: {task: copy}\nmodel: {x: 1}\n", "config.yaml, line 2: model.x: there is no such key"),
+        ("config.yaml", b"data: {task: copy}\nmodel: {x: 1}\n", "config.yaml, line 2: model.x: unknown key"),
         ("config.yaml", b"\xff", "config.yaml"),
         ("vocabulary.json", b"{}", "vocabulary.json: this file is damaged: it lacks 'source'"),
         ("vocabulary.json", b"[]", "vocabulary.json: this file is damaged"),

@@ -391,17 +391,17 @@ baseline: {data.train: a.tsv}
     ("content", "line", "expected"),
     [
         # keys of a study
-        ("vry: {}\n", 3, "vry: there is no such key; did you mean 'vary'? choices: set, vary, test, question, "),
-        ("qestion: why\n", 3, "qestion: there is no such key; did you mean 'question'?"),
-        ("seeds: 0\n", 3, "seeds: 0 is not right: input should be greater than or equal to 1"),
-        ("seeds: 1.5\n", 3, "seeds: 1.5 is not right: input should be a valid integer"),
+        ("vry: {}\n", 3, "vry: unknown key; did you mean 'vary'? choices: set, vary, test, question, "),
+        ("qestion: why\n", 3, "qestion: unknown key; did you mean 'question'?"),
+        ("seeds: 0\n", 3, "seeds: 0 is invalid: input should be greater than or equal to 1"),
+        ("seeds: 1.5\n", 3, "seeds: 1.5 is invalid: input should be a valid integer"),
         ("seeds: 0x" + "f" * 5000 + "\n", 3, "this value cannot be read"),
         ("measures: [exact_match, blu]\n", 3, "'blu' is no measure; did you mean 'bleu'? choices: exact_match, "),
-        ("measures: bleu\n", 3, "measures: 'bleu' is not right: input should be a valid list"),
-        ("method: bootstrp\n", 3, "method: 'bootstrp' is none of them; did you mean 'bootstrap'?"),
-        ("question: {a: 3}\n", 3, "question: {'a': 3} is not right: input should be a valid string"),
+        ("measures: bleu\n", 3, "measures: 'bleu' is invalid: input should be a valid list"),
+        ("method: bootstrp\n", 3, "method: 'bootstrp' is not a valid choice; did you mean 'bootstrap'?"),
+        ("question: {a: 3}\n", 3, "question: {'a': 3} is invalid: input should be a valid string"),
         # baseline and expect
-        ("baseline: none\n", 3, "baseline: 'none' is not right: input should be a valid dictionary"),
+        ("baseline: none\n", 3, "baseline: 'none' is invalid: input should be a valid dictionary"),
         ("baseline:\n  attention: none\n", 4, "baseline: 'attention' is no axis; did you mean 'model.attention.kind'?"),
         (
             "baseline:\n  model.attention.kind: non\n",
@@ -433,7 +433,7 @@ baseline: {data.train: a.tsv}
             3,
             "expect: no axis besides those of where has all of none, dot; there is nothing of vary or test to choose",
         ),
-        ("expect: [{order: [none]}]\n", 3, "expect.0.order: ['none'] is not right: list should have at least 2 items"),
+        ("expect: [{order: [none]}]\n", 3, "expect.0.order: ['none'] is invalid: list should have at least 2 items"),
         ("expect: {order: [none, dot]}\n", 3, "should be a valid list"),
         # axes
         ("test: 3\n", 3, "test: this should have keys of its own, such as beam"),
@@ -441,14 +441,14 @@ baseline: {data.train: a.tsv}
         ("test:\n  beam: []\n", 4, "beam: this should be a list of values, or groups of settings with names"),
         ("test:\n  beam: 5\n", 4, "beam: this should be a list of values, or groups of settings with names"),
         ("test:\n  beam:\n", 4, "beam: this should be a list of values, or groups of settings with names"),
-        ("test:\n  beam: [1, 2, 1]\n", 4, "beam: 1 stands here twice"),
-        ("test:\n  beam: [1, '1']\n", 4, "beam: 1 stands here twice"),
+        ("test:\n  beam: [1, 2, 1]\n", 4, "beam: 1 appears twice"),
+        ("test:\n  beam: [1, '1']\n", 4, "beam: 1 appears twice"),
         ("test:\n  width:\n    wide: 5\n", 5, "width: wide: this should be a group of settings, such as {beam: 5}"),
         ("test:\n  data:\n    max_length: [5]\n", 5, "is written with dots, data.max_length"),
         ("test:\n  model.attention.kind: [none]\n", 4, "model.attention.kind: this is an axis of vary already"),
         # values
-        ("set:\n  training:\n    epochs: 0\n", 5, "training.epochs: 0 is not right: input should be greater"),
-        ("set:\n  training.epocs: 1\n", 4, "training.epocs: there is no such key; did you mean 'epochs'?"),
+        ("set:\n  training:\n    epochs: 0\n", 5, "training.epochs: 0 is invalid: input should be greater"),
+        ("set:\n  training.epocs: 1\n", 4, "training.epocs: unknown key; did you mean 'epochs'?"),
         (
             "set:\n  training: {seed: 3}\n",
             4,
@@ -459,20 +459,20 @@ baseline: {data.train: a.tsv}
             4,
             "training.seed: a study repeats each run with other seeds; say how many by seeds",
         ),
-        ("test:\n  beam: [1, 0]\n", 4, "beam: 0 is not right: input should be greater than or equal to 1"),
+        ("test:\n  beam: [1, 0]\n", 4, "beam: 0 is invalid: input should be greater than or equal to 1"),
         (
             "test:\n  beem: [1]\n",
             4,
-            "beem: there is no such key; did you mean 'beam'? choices: split, beam, length_penalty, or one of data",
+            "beem: unknown key; did you mean 'beam'? choices: split, beam, length_penalty, or one of data",
         ),
-        ("test:\n  beam.width: [1]\n", 4, "beam.width: there is no such key; choices: split, beam, "),
-        ("test:\n  model.dropout: [0.1]\n", 4, "model.dropout: there is no such key; choices: split, "),
-        ("test:\n  wide:\n    very: {bam: 5}\n", 5, "bam: there is no such key; did you mean 'beam'?"),
-        ("test:\n  data.max_lenght: [5]\n", 4, "data.max_lenght: there is no such key; did you mean 'max_length'?"),
-        ("test:\n  data.max_length: [5, 0]\n", 4, "data.max_length: 0 is not right"),
+        ("test:\n  beam.width: [1]\n", 4, "beam.width: unknown key; choices: split, beam, "),
+        ("test:\n  model.dropout: [0.1]\n", 4, "model.dropout: unknown key; choices: split, "),
+        ("test:\n  wide:\n    very: {bam: 5}\n", 5, "bam: unknown key; did you mean 'beam'?"),
+        ("test:\n  data.max_lenght: [5]\n", 4, "data.max_lenght: unknown key; did you mean 'max_length'?"),
+        ("test:\n  data.max_length: [5, 0]\n", 4, "data.max_length: 0 is invalid"),
         # YAML
         ("seeds: [\n", 4, "this is not YAML"),
-        ("seeds: 2\nseeds: 3\n", 4, "seeds: this key stands twice"),
+        ("seeds: 2\nseeds: 3\n", 4, "seeds: this key appears twice"),
         ("test: {a: &a [1], b: *a}\n", 3, "this has no aliases (*a); write it out"),
     ],
 )
@@ -493,12 +493,12 @@ def test_an_unknown_experiment_is_told_with_its_line():
     [
         (
             "model.attention.kind: [none, aditive]",
-            "model.attention.kind: 'aditive' is none of them; did you mean 'additive'?",
+            "model.attention.kind: 'aditive' is not a valid choice; did you mean 'additive'?",
         ),
-        ("training.epochs: [1, 0]", "training.epochs: 0 is not right: input should be greater than or equal to 1"),
-        ("training.epochs: [1, 2020-01-01]", "training.epochs: datetime.date(2020, 1, 1) is not right"),
-        ("training.epocs: [1]", "training.epocs: there is no such key; did you mean 'epochs'?"),
-        ("beam: [1]", "beam: there is no such key; choices: description, data, model, training, decoding"),
+        ("training.epochs: [1, 0]", "training.epochs: 0 is invalid: input should be greater than or equal to 1"),
+        ("training.epochs: [1, 2020-01-01]", "training.epochs: datetime.date(2020, 1, 1) is invalid"),
+        ("training.epocs: [1]", "training.epocs: unknown key; did you mean 'epochs'?"),
+        ("beam: [1]", "beam: unknown key; choices: description, data, model, training, decoding"),
         ("training.seed: [1, 2]", "training.seed: a study repeats each run with other seeds; say how many by seeds"),
         ("training: [{seed: 1}]", "training.seed: a study repeats each run with other seeds; say how many by seeds"),
         ("g: {a: {training: {seed: 1}}}", "training.seed: a study repeats each run with other seeds"),
@@ -529,14 +529,14 @@ def test_a_value_that_the_experiment_refuses_is_told_with_its_line(axis: str, ex
         ("set", "training.epochs", "this should be KEY=VALUE, as in --set training.epochs=2"),
         ("baseline", "beam", "this should be KEY=VALUE, as in --baseline model.attention.kind=none"),
         ("vary", "training.epochs=", "training.epochs: this should be a list of values"),
-        ("vary", "training.epochs=1,1", "training.epochs: 1 stands here twice"),
-        ("vary", "training.epochs=1,0", "training.epochs: 0 is not right"),
+        ("vary", "training.epochs=1,1", "training.epochs: 1 appears twice"),
+        ("vary", "training.epochs=1,0", "training.epochs: 0 is invalid"),
         ("vary", "training.seed=1,2", "training.seed: a study repeats each run with other seeds"),
         ("set", "training.seed=1", "training.seed: a study repeats each run with other seeds"),
         ("set", "training={seed: 1}", "training.seed: a study repeats each run with other seeds"),
-        ("set", "training.epochs=x", "training.epochs: 'x' is not right"),
-        ("test", "bem=1", "bem: there is no such key; did you mean 'beam'?"),
-        ("test", "beam=0", "beam: 0 is not right"),
+        ("set", "training.epochs=x", "training.epochs: 'x' is invalid"),
+        ("test", "bem=1", "bem: unknown key; did you mean 'beam'?"),
+        ("test", "beam=0", "beam: 0 is invalid"),
         ("baseline", "beam=1", "baseline: 'beam' is no axis; there is nothing of vary or test to choose from"),
     ],
 )
@@ -552,13 +552,13 @@ def test_what_is_not_yaml_on_the_command_line_is_told_as_it_was_typed(typed: str
 
 
 def test_seeds_and_measures_of_the_command_line_are_told_as_such():
-    assert said(experiment="copy", seeds=0).startswith("the command line: seeds: 0 is not right")
-    assert said(experiment="copy", measures=["blu"]).startswith("the command line: measures: ['blu'] is not right")
+    assert said(experiment="copy", seeds=0).startswith("the command line: seeds: 0 is invalid")
+    assert said(experiment="copy", measures=["blu"]).startswith("the command line: measures: ['blu'] is invalid")
 
 
 @pytest.mark.parametrize("content", ["", "seeds: 2\n", "{}\n"])
 def test_a_study_needs_an_experiment(content: str):
-    assert said(content) == "s: experiment: must be given"
+    assert said(content) == "s: experiment: missing; this key is required"
 
 
 def test_an_unknown_experiment_brings_the_nearest():
@@ -603,7 +603,7 @@ def test_a_file_that_is_not_there_or_cannot_be_read_is_named():
 def test_a_file_is_told_by_the_name_that_was_given():
     Path("deep").mkdir()
     Path("deep/study.yaml").write_text("experiment: copy\nseeds: x\n")
-    with pytest.raises(UserError, match=r"^deep/study\.yaml, line 2: seeds: 'x' is not right"):
+    with pytest.raises(UserError, match=r"^deep/study\.yaml, line 2: seeds: 'x' is invalid"):
         parsing.build_study("study", parsing.parse_study_file(Path("deep/study.yaml")), Path("deep"))
 
 

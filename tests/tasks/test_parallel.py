@@ -234,7 +234,7 @@ def test_each_split_is_read_from_its_files(multi30k: Path, split: Any, name: str
 
 
 def test_other_languages_are_not_in_it():
-    with pytest.raises(UserError, match=r"data\.source: 'fr' is none of them"):
+    with pytest.raises(UserError, match=r"data\.source: 'fr' is not a valid choice"):
         loading.load_experiment("multi30k", ["data.source=fr"])
 
 

@@ -61,15 +61,15 @@ def _problem(details: ErrorDetails, key: str, section: type[Section]) -> str:
         case "impossible":
             return str(context["message"])
         case "extra_forbidden":
-            return f"there is no such key; {suggest(key, section.model_fields)}"
+            return f"unknown key; {suggest(key, section.model_fields)}"
         case "literal_error":
             choices = [str(choice) for choice in get_args(section.model_fields[key].annotation)]
-            return f"{value} is none of them; {suggest(details['input'], choices)}"
+            return f"{value} is not a valid choice; {suggest(details['input'], choices)}"
         case "missing":
-            return "must be given"
+            return "missing; this key is required"
         case "value_error":
-            return f"{value} is not right: {context['error']}"
+            return f"{value} is invalid: {context['error']}"
         case "model_type":
             return f"{value} is not a section; it has the keys {', '.join(section.model_fields)}"
         case _:
-            return f"{value} is not right: {details['msg'][0].lower()}{details['msg'][1:]}"
+            return f"{value} is invalid: {details['msg'][0].lower()}{details['msg'][1:]}"

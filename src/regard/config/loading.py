@@ -151,7 +151,7 @@ def _validate(draft: ExperimentDraft) -> Experiment:
     data = values.get("data")
     task = data.get("task") if isinstance(data, dict) else None
     if not isinstance(task, str) or task not in TASKS:
-        problem = "must be given" if task is None else f"{in_short(task)} is none of them"
+        problem = "missing" if task is None else f"{in_short(task)} is not a valid choice"
         raise UserError(f"{draft.origin(('data', 'task'))}: data.task: {problem}; {suggest(task, TASKS)}")
     problems = []
     try:

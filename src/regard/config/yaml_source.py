@@ -106,7 +106,7 @@ def _walk(node: yaml.Node, where: str, right: str, path: tuple[str, ...]) -> Ite
             raise UserError(f"{origin}: a key should be a word")
         key = (*path, key_node.value)
         if key in seen:
-            raise UserError(f"{origin}: {'.'.join(key)}: this key stands twice")
+            raise UserError(f"{origin}: {'.'.join(key)}: this key appears twice")
         seen.add(key)
         if isinstance(value_node, yaml.MappingNode) and value_node.value:
             yield from _walk(value_node, where, right, key)

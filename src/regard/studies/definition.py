@@ -53,7 +53,7 @@ class Expectation(Section):
     def _has_no_repetitions(cls, order: list[str]) -> list[str]:
         for label in order:
             if order.count(label) > 1:
-                raise ValueError(f"{label!r} stands here twice")
+                raise ValueError(f"{label!r} appears twice")
         return order
 
     def places(self, axes: Sequence[Axis]) -> list[int]:
@@ -80,7 +80,7 @@ class Plan(Section):
             if name not in METRICS:
                 raise ValueError(f"{name!r} is no measure; {suggest(name, METRICS)}")
             if measures.count(name) > 1:
-                raise ValueError(f"{name!r} stands here twice")
+                raise ValueError(f"{name!r} appears twice")
         return measures
 
 

@@ -167,7 +167,7 @@ def _plan(leaves: Sequence[YamlLeaf], origin: Origin) -> Plan:
     values: dict[str, Any] = {}
     for leaf in leaves:
         if leaf.path[0] not in KEYS:
-            raise UserError(f"{leaf.origin}: {leaf.path[0]}: there is no such key; {suggest(leaf.path[0], KEYS)}")
+            raise UserError(f"{leaf.origin}: {leaf.path[0]}: unknown key; {suggest(leaf.path[0], KEYS)}")
         if len(leaf.path) == 1:
             values[leaf.path[0]] = leaf.value
         else:
@@ -202,7 +202,7 @@ def _axes(leaves: Sequence[YamlLeaf], trains: bool) -> list[Axis]:
         for value in leaf.value:
             label = label_of(value)
             if label in own:
-                raise UserError(f"{leaf.origin}: {name}: {label} stands here twice")
+                raise UserError(f"{leaf.origin}: {name}: {label} appears twice")
             own[label] = [Override(key_path(name), value, leaf.origin, leaf.folder)]
     return [
         Axis(name, tuple(Option(label, tuple(found)) for label, found in own.items()), origins[name], trains)
@@ -296,8 +296,7 @@ def _manner(chosen: Sequence[Override]) -> DecodeOptions:
     for key, setting in by_key.items():
         if key not in DecodeOptions.model_fields:
             raise UserError(
-                f"{setting.origin}: {key}: there is no such key; "
-                f"{suggest(key, DecodeOptions.model_fields)}, or one of data"
+                f"{setting.origin}: {key}: unknown key; {suggest(key, DecodeOptions.model_fields)}, or one of data"
             )
     try:
         return DecodeOptions.model_validate({key: setting.value for key, setting in by_key.items()})
