@@ -232,11 +232,12 @@ def test_the_test_split_is_the_usual_one(regard: Regard, trained: Path):
 def test_runs_stand_side_by_side(regard: Regard, trained: Path, trained_brief: Callable[..., Path]):
     without = trained_brief("model.attention.kind=none")
     answer = regard("evaluate", trained, without)
-    rows = {line[:26].strip(): line[26:].split() for line in answer.out.splitlines()}
+    width = len("sentences per second  ")  # the longest title
+    rows = {line[:width].strip(): line[width:].split() for line in answer.out.splitlines()}
     assert rows[""] == [str(trained), str(without)]
     assert rows["sentences"] == ["50", "50"]
-    assert rows["exact matches"][0] == "100.0%"
-    assert rows["looks at an aligned token"][1] == "–"
+    assert rows["exact match"][0] == "100.0%"
+    assert rows["alignment accuracy"][1] == "–"
     both = regard("evaluate", trained, without, "--json").out.splitlines()
     assert [json.loads(line)["run"] for line in both] == [str(trained), str(without)]
 
@@ -244,7 +245,7 @@ def test_runs_stand_side_by_side(regard: Regard, trained: Path, trained_brief: C
 def test_widths_of_a_beam_stand_below_each_other(regard: Regard, trained: Path, trained_brief: Callable[..., Path]):
     answer = regard("evaluate", trained, "--beam", "1,5,20")
     head, *rows = [re.split(r"  +", line) for line in answer.out.splitlines()]
-    assert head == ["beam", "exact matches", "cut off", "log-probability", "sentences a second"]
+    assert head == ["beam", "exact match", "truncated", "log-probability", "sentences per second"]
     assert [row[:3] for row in rows] == [[width, "100.0%", "0"] for width in ("1", "5", "20")]
     both = regard("evaluate", trained, trained_brief(), "--beam", "1, 2", "--length-penalty", 0.6).out.splitlines()
     assert [line.split()[:2] for line in both[1:]] == [

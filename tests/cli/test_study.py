@@ -45,7 +45,7 @@ def test_a_study_is_conducted_reported_and_grows(regard: Regard, brief_file: Pat
     assert {path.name for path in out.iterdir()} == FILES
     assert "none, seed 1: running" in answer.err
     assert "dot, seed 1: done after 0:" in answer.err
-    assert "attention.kind  runs  exact matches (%)" in answer.out
+    assert "attention.kind  runs  exact match (%)" in answer.out
     assert answer.out.endswith(f"{out}/index.html: the whole report\n")
     before = models(out)
     assert len(before) == 2

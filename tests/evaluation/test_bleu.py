@@ -17,7 +17,7 @@ def test_the_slide_decks_example() -> None:
 
     sacreBLEU puts a floor under the *count* of matches, so a precision of 0.01 out of 2 trigrams is a floor of 0.02.
     """
-    result = bleu([HYPOTHESIS], [REFERENCE], longest=3, floor=0.02)
+    result = bleu([HYPOTHESIS], [REFERENCE], max_ngram_order=3, floor=0.02)
     assert result.precisions == pytest.approx([100.0, 100 / 3, 1.0])
     assert result.brevity_penalty == pytest.approx(math.exp(1 - 6 / 4))
     assert round(result.brevity_penalty, 4) == 0.6065
@@ -27,13 +27,13 @@ def test_the_slide_decks_example() -> None:
 
 
 def test_what_a_score_is_made_of() -> None:
-    result = bleu([HYPOTHESIS], [REFERENCE], longest=3)
+    result = bleu([HYPOTHESIS], [REFERENCE], max_ngram_order=3)
     assert (result.counts, result.totals) == ([4, 1, 0], [4, 3, 2])
-    assert (result.length, result.truth_length) == (4, 6)
+    assert (result.length, result.reference_length) == (4, 6)
 
 
 def test_ngrams_are_cut_and_counted_as_sacrebleu_does() -> None:
-    assert ngrams("a b, a b", longest=2) == [{"a": 2, "b": 2, ",": 1}, {"a b": 2, "b ,": 1, ", a": 1}]
+    assert ngrams("a b, a b", max_ngram_order=2) == [{"a": 2, "b": 2, ",": 1}, {"a b": 2, "b ,": 1, ", a": 1}]
     text = "Two dogs are running, running away."
     result = bleu([text], ["something else"])
     assert [sum(each.values()) for each in ngrams(text)] == result.totals == [8, 7, 6, 5]
@@ -49,7 +49,7 @@ def test_nothing_in_common_scores_0() -> None:
 
 def test_texts_are_counted_together_not_averaged() -> None:
     """P_1 = 5/6 and P_2 = 3/4 over both texts; the mean of the two scores would be another number."""
-    both = bleu(["a b c", "a b x"], ["a b c", "a b c"], longest=2)
+    both = bleu(["a b c", "a b x"], ["a b c", "a b c"], max_ngram_order=2)
     assert both.precisions == pytest.approx([500 / 6, 75.0])
     assert both.score == pytest.approx(100 * math.sqrt(5 / 6 * 3 / 4))
 
@@ -69,28 +69,28 @@ def test_the_signature_says_how_it_was_computed() -> None:
 
 
 TEXTS = ["A man is sleeping.", "Two dogs run.", ""]
-TRUTHS = ["A man sleeps.", "Two dogs are running.", "Something."]
+REFERENCES = ["A man sleeps.", "Two dogs are running.", "Something."]
 
 
 def test_chrf_is_that_of_sacrebleu() -> None:
-    result = chrf(TEXTS, TRUTHS)
-    assert result.score == sacrebleu.corpus_chrf(TEXTS, [TRUTHS]).score
+    result = chrf(TEXTS, REFERENCES)
+    assert result.score == sacrebleu.corpus_chrf(TEXTS, [REFERENCES]).score
     assert 10 < result.score < 90
     for part in ("nrefs:1", "case:mixed", "nc:6", "nw:0", "space:no", "version:"):
         assert part in result.signature
 
 
 def test_chrf_is_between_nothing_and_everything() -> None:
-    assert chrf(TRUTHS, TRUTHS).score == 100
+    assert chrf(REFERENCES, REFERENCES).score == 100
     assert chrf(["abc"], ["xyz"]).score == 0
 
 
-@pytest.mark.parametrize(("text", "truth"), list(zip(TEXTS, TRUTHS, strict=True)))
-def test_the_chrf_of_a_sentence_is_that_of_sacrebleu(text: str, truth: str) -> None:
-    assert sentence_chrf(text, [truth]) == sacrebleu.sentence_chrf(text, [truth]).score
+@pytest.mark.parametrize(("text", "reference"), list(zip(TEXTS, REFERENCES, strict=True)))
+def test_the_chrf_of_a_sentence_is_that_of_sacrebleu(text: str, reference: str) -> None:
+    assert sentence_chrf(text, [reference]) == sacrebleu.sentence_chrf(text, [reference]).score
 
 
-def test_a_sentence_is_held_against_the_truth_that_it_is_nearest_to() -> None:
+def test_a_sentence_is_held_against_the_reference_that_it_is_nearest_to() -> None:
     near, far = "Two dogs are running.", "Some pets hurry."
     one = sentence_chrf("Two dogs run.", [near])
     assert one > sentence_chrf("Two dogs run.", [far])

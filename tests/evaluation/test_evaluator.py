@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.evaluation.evaluator import EvaluationResult, Evaluator, evaluate, evaluation_to_dict
+from regard.evaluation.evaluator import EvaluationResult, Evaluator, evaluate
 from regard.tasks import SPLITS, Split
 
 
@@ -44,12 +44,12 @@ def test_exact_matches_are_those_of_the_translator(
     pairs = translator.experiment.data.splits()[split]
     translations = translator.translate([pair.source for pair in pairs])
     right = sum(translation.text == pair.target for translation, pair in zip(translations, pairs, strict=True))
-    assert evaluations[split].exact_match == right / len(pairs)
-    assert evaluations[split].unfinished == sum(not translation.finished for translation in translations)
+    assert evaluations[split].scores["exact_match"] == right / len(pairs)
+    assert evaluations[split].truncated == sum(not translation.finished for translation in translations)
 
 
 def test_the_model_makes_mistakes_so_that_these_tests_mean_something(evaluations: dict[Split, EvaluationResult]):
-    assert 0 < evaluations["test"].exact_match < 1
+    assert 0 < evaluations["test"].scores["exact_match"] < 1
     assert 0.3 < evaluations["test"].token_accuracy < 1
 
 
@@ -74,25 +74,25 @@ def test_the_loss_is_that_of_the_right_answers(
 
 def test_a_perfect_model_scores_perfectly(trained: Path):
     evaluation = evaluate(regard.load(trained), "test")
-    assert evaluation.exact_match == 1
+    assert evaluation.scores["exact_match"] == 1
     assert evaluation.token_accuracy == 1
-    assert evaluation.aligned == pytest.approx(1, abs=0.02)
-    assert evaluation.unfinished == 0
+    assert evaluation.alignment_accuracy == pytest.approx(1, abs=0.02)
+    assert evaluation.truncated == 0
 
 
 def test_json_leaves_out_what_is_not_known(evaluations: dict[Split, EvaluationResult]):
-    result = evaluation_to_dict(evaluations["test"])
+    result = evaluations["test"].to_dict()
     assert "bleu" not in result  # a task of characters
     assert "bleu_signature" not in result
-    expected = {"run", "split", "sentences", "loss", "perplexity", "token_accuracy", "exact_match", "unfinished"}
+    expected = {"run", "split", "sentences", "loss", "perplexity", "token_accuracy", "exact_match", "truncated"}
     expected |= {"beam", "length_penalty", "log_probability", "sentences_per_second"}
-    assert set(result) == expected | {"aligned", "seconds", "seed", "version"}
+    assert set(result) == expected | {"alignment_accuracy", "seconds", "seed", "version"}
 
 
 def test_a_model_without_attention_is_not_aligned(trained_brief: Callable[..., Path]):
     evaluation = evaluate(regard.load(trained_brief("model.attention.kind=none")), "test")
-    assert evaluation.aligned is None
-    assert "aligned" not in evaluation_to_dict(evaluation)
+    assert evaluation.alignment_accuracy is None
+    assert "alignment_accuracy" not in evaluation.to_dict()
 
 
 def test_words_have_a_bleu_with_its_signature(tmp_path: Path, watcher: Callable[..., object]):
@@ -101,26 +101,26 @@ def test_words_have_a_bleu_with_its_signature(tmp_path: Path, watcher: Callable[
 
     few = ["data.train=2000", "data.validation=5", "data.test=20", "training.validate_every=1"]
     train(loading.load_experiment("clauses", few), tmp_path / "run", watcher(stop_after=1))
-    result = evaluation_to_dict(evaluate(regard.load(tmp_path / "run"), "test"))
+    result = evaluate(regard.load(tmp_path / "run"), "test").to_dict()
     assert 0 <= result["bleu"] <= 100
     assert "version:" in result["bleu_signature"]
 
 
 def test_runs_that_vote_are_not_examined(translator: regard.Translator):
     path = translator.runs[0].path
-    with pytest.raises(ValueError, match="an examination is of one run"):
+    with pytest.raises(ValueError, match="an evaluation is of one run"):
         Evaluator(regard.load(path, path), "test")
 
 
 def test_a_search_is_measured_by_what_it_finds(translator: regard.Translator):
-    examination = Evaluator(translator, "test")
+    evaluator = Evaluator(translator, "test")
     search = regard.Search(beam=4, length_penalty=0.6)
     counts: list[int] = []
-    evaluation, greedy = examination.evaluate(search, counts.append), examination.evaluate()
+    evaluation, greedy = evaluator.evaluate(search, counts.append), evaluator.evaluate()
     assert sum(counts) == evaluation.sentences == 50
     assert (evaluation.beam, evaluation.length_penalty, greedy.beam) == (4, 0.6, 1)
     translations = translator.translate([pair.source for pair in translator.experiment.data.splits()["test"]], search)
     mean = sum(translation.score for translation in translations) / 50
     assert evaluation.log_probability == pytest.approx(mean, abs=1e-4)
     assert evaluation.sentences_per_second == pytest.approx(50 / evaluation.seconds, rel=0.2)
-    assert (evaluation.loss, evaluation.aligned) == (greedy.loss, greedy.aligned)
+    assert (evaluation.loss, evaluation.alignment_accuracy) == (greedy.loss, greedy.alignment_accuracy)

@@ -1,4 +1,4 @@
-"""Tests over sentences: sacreBLEU's p-values, exact enumeration, and what chance does when nothing differs."""
+"""Significance tests over sentences: sacreBLEU's p-values, exact enumeration, and equal systems."""
 
 from __future__ import annotations
 
@@ -15,15 +15,11 @@ from sacrebleu.significance import PairedTest as SacrebleuPairedTest
 from regard.evaluation import significance
 from regard.evaluation.bleu import bleu, bleu_metric, chrf, chrf_metric
 from regard.evaluation.error_rates import phoneme_error
-from regard.evaluation.significance import (
-    PairedTest,
-    SentenceStatistics,
-    approximate_randomization,
-    paired_bootstrap,
-    sentence_statistics,
-)
+from regard.evaluation.metrics import METRICS, sentence_statistics
+from regard.evaluation.sentence_statistics import SentenceStatistics
+from regard.evaluation.significance import PairedTestResult, approximate_randomization, paired_bootstrap
 
-MEASURES = ["bleu", "bleu_lc", "chrf", "exact_match", "word_error", "phoneme_error"]
+TEXT_METRICS = [name for name, metric in METRICS.items() if metric.by_sentence]
 WORDS = [
     "A",
     "a",
@@ -50,23 +46,23 @@ texts = sentences | st.text(max_size=12) | st.sampled_from(HOSTILE)
 corpora = st.lists(st.tuples(texts, st.lists(texts, min_size=1, max_size=3)), min_size=1, max_size=6)
 
 
-def references(count: int, seed: int = 0) -> list[str]:
+def new_references(count: int, seed: int = 0) -> list[str]:
     random = Random(seed)
     return [" ".join(random.choices(WORDS, k=random.randint(4, 12))) for _ in range(count)]
 
 
-def worsened(truths: Sequence[str], share: float, seed: int) -> list[str]:
+def worsened(references: Sequence[str], share: float, seed: int) -> list[str]:
     """With that share of the words replaced by others."""
     random = Random(seed)
-    return [" ".join(random.choice(WORDS) if random.random() < share else w for w in t.split()) for t in truths]
+    return [" ".join(random.choice(WORDS) if random.random() < share else w for w in t.split()) for t in references]
 
 
-def alone(truths: Sequence[str]) -> list[tuple[str, ...]]:
-    return [(truth,) for truth in truths]
+def alone(references: Sequence[str]) -> list[tuple[str, ...]]:
+    return [(reference,) for reference in references]
 
 
-def seeds_of(measure: str, truths: Sequence[str], share: float, seeds: Sequence[int]) -> list[SentenceStatistics]:
-    return [sentence_statistics(measure, worsened(truths, share, seed), alone(truths)) for seed in seeds]
+def seeds_of(name: str, references: Sequence[str], share: float, seeds: Sequence[int]) -> list[SentenceStatistics]:
+    return [sentence_statistics(name, worsened(references, share, seed), alone(references)) for seed in seeds]
 
 
 def matches(*hits: Sequence[int]) -> list[SentenceStatistics]:
@@ -75,124 +71,131 @@ def matches(*hits: Sequence[int]) -> list[SentenceStatistics]:
 
 
 @given(corpus=corpora)
-def test_all_sentences_score_what_the_measures_say(corpus: list[tuple[str, list[str]]]):
-    outputs, truths = [output for output, _ in corpus], [known for _, known in corpus]
-    first = [known[0] for known in truths]
+def test_totals_are_the_corpus_scores(corpus: list[tuple[str, list[str]]]):
+    outputs, references = [output for output, _ in corpus], [known for _, known in corpus]
+    first = [known[0] for known in references]
     exact = sum(output in known for output, known in corpus) / len(corpus)
-    totals = {measure: sentence_statistics(measure, outputs, truths).total for measure in MEASURES}
+    totals = {name: sentence_statistics(name, outputs, references).total for name in TEXT_METRICS}
     assert totals == {
         "bleu": bleu(outputs, first).score,
         "bleu_lc": bleu(outputs, first, lowercase=True).score,
         "chrf": chrf(outputs, first).score,
         "exact_match": exact,
         "word_error": 1 - exact,
-        "phoneme_error": phoneme_error(outputs, truths),
+        "phoneme_error": phoneme_error(outputs, references),
     }
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-def test_some_sentences_score_as_if_they_were_all(measure: str):
-    truths = references(20)
-    outputs = worsened(truths, 0.1, seed=1)
+@pytest.mark.parametrize("name", TEXT_METRICS)
+def test_a_part_scores_like_a_corpus_of_its_own(name: str):
+    references = new_references(20)
+    outputs = worsened(references, 0.1, seed=1)
     chosen = [3, 4, 11, 19]
-    part = sentence_statistics(measure, [outputs[place] for place in chosen], alone(truths[place] for place in chosen))
-    assert sentence_statistics(measure, outputs, alone(truths)).of(chosen) == part.total
+    part = sentence_statistics(name, [outputs[index] for index in chosen], alone(references[index] for index in chosen))
+    assert sentence_statistics(name, outputs, alone(references)).of(chosen) == part.total
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-def test_many_sums_are_scored_at_once(measure: str):
-    truths = references(12)
-    counts = sentence_statistics(measure, worsened(truths, 0.1, seed=1), alone(truths))
+@pytest.mark.parametrize("name", TEXT_METRICS)
+def test_many_sums_are_scored_at_once(name: str):
+    references = new_references(12)
+    counts = sentence_statistics(name, worsened(references, 0.1, seed=1), alone(references))
     sums = counts.rows.reshape(2, 3, 2, -1).sum(2)
     scores = counts.score(sums)
     assert scores.shape == (2, 3)
     assert scores[1, 2] == counts.of([10, 11])
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-def test_hostile_outputs_are_scored_and_compared(measure: str):
-    truths = [("word", "A"), *alone(references(len(HOSTILE) - 1))]
+@pytest.mark.parametrize("name", TEXT_METRICS)
+def test_hostile_outputs_are_scored_and_compared(name: str):
+    references = [("word", "A"), *alone(new_references(len(HOSTILE) - 1))]
     system, baseline = (
-        [sentence_statistics(measure, HOSTILE, truths)],
-        [sentence_statistics(measure, HOSTILE[::-1], truths)],
+        [sentence_statistics(name, HOSTILE, references)],
+        [sentence_statistics(name, HOSTILE[::-1], references)],
     )
-    nothing = [sentence_statistics(measure, [""] * len(truths), truths)]
+    nothing = [sentence_statistics(name, [""] * len(references), references)]
     for test in (paired_bootstrap, approximate_randomization):
         for one, other in ((system, baseline), (system, nothing), (nothing, nothing)):
-            assert 0 < test(one, other, draws=50).p <= 1
+            assert 0 < test(one, other, samples=50).p <= 1
 
 
-def test_nothing_to_score_is_refused():
+def test_an_empty_corpus_is_refused():
     with pytest.raises(ValueError, match="no sentences"):
         sentence_statistics("bleu", [], [])
     with pytest.raises(ValueError, match="no sentences"):
         sentence_statistics("bleu", ["a"], [("a",)]).of([])
 
 
-def test_an_unknown_measure_is_named():
+def test_an_unknown_metric_is_refused():
     with pytest.raises(ValueError, match="'comet'"):
         sentence_statistics("comet", ["a"], [("a",)])
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-def test_each_output_has_its_truths(measure: str):
+def test_metrics_that_do_not_compare_texts_have_no_sentence_statistics():
+    with pytest.raises(ValueError, match=r"'loss' is not a metric of output texts; those are exact_match, "):
+        sentence_statistics("loss", ["a"], [("a",)])
+
+
+@pytest.mark.parametrize("name", TEXT_METRICS)
+def test_numbers_of_outputs_and_references_must_agree(name: str):
     with pytest.raises(ValueError, match=r"2 outputs .* 1 sentences"):
-        sentence_statistics(measure, ["a", "b"], [("a",)])
+        sentence_statistics(name, ["a", "b"], [("a",)])
 
 
 @pytest.mark.parametrize("method", TESTS)
-@pytest.mark.parametrize("measure", ["bleu", "bleu_lc", "chrf"])
+@pytest.mark.parametrize("name", ["bleu", "bleu_lc", "chrf"])
 @pytest.mark.parametrize(("one", "other", "seed"), [(0.3, 0.3, 12345), (0.3, 0.33, 12345), (0.25, 0.3, 7)])
-def test_p_is_that_of_sacrebleu(
-    method: str, measure: str, one: float, other: float, seed: int, monkeypatch: pytest.MonkeyPatch
+def test_p_matches_sacrebleu(
+    method: str, name: str, one: float, other: float, seed: int, monkeypatch: pytest.MonkeyPatch
 ):
-    """With one seed, and more draws than are made at once, of so many sentences that random bits are left over."""
-    truths = references(61)
-    outputs, basis = worsened(truths, one, seed=1), worsened(truths, other, seed=2)
-    metric = chrf_metric() if measure == "chrf" else bleu_metric(lowercase=measure == "bleu_lc")
+    """One seed, several blocks of samples, and a number of sentences that leaves random bits over."""
+    references = new_references(61)
+    outputs, basis = worsened(references, one, seed=1), worsened(references, other, seed=2)
+    metric = chrf_metric() if name == "chrf" else bleu_metric(lowercase=name == "bleu_lc")
     monkeypatch.setenv("SACREBLEU_SEED", str(seed))
-    test = SacrebleuPairedTest([("basis", basis), ("system", outputs)], {"": metric}, [truths], method, n_samples=700)
-    expected = next(results for name, results in test()[1].items() if name != "System")
+    test = SacrebleuPairedTest(
+        [("basis", basis), ("system", outputs)], {"": metric}, [references], method, n_samples=700
+    )
+    expected = next(results for key, results in test()[1].items() if key != "System")
 
     system, baseline = (
-        [sentence_statistics(measure, outputs, alone(truths))],
-        [sentence_statistics(measure, basis, alone(truths))],
+        [sentence_statistics(name, outputs, alone(references))],
+        [sentence_statistics(name, basis, alone(references))],
     )
-    found = TESTS[method](system, baseline, draws=700, seed=seed)
+    found = TESTS[method](system, baseline, samples=700, seed=seed)
     assert found.p == expected[1].p_value
     assert found.difference == expected[1].score - expected[0].score
     assert 1 / 701 < found.p < 1
 
 
 @pytest.mark.parametrize("test", [paired_bootstrap, approximate_randomization])
-@pytest.mark.parametrize("measure", MEASURES)
-def test_a_system_does_not_differ_from_itself(test, measure: str):
-    truths = references(30)
-    system = seeds_of(measure, truths, 0.1, seeds=[1, 2, 3])
-    found = test(system, [system[2], system[0], system[1]] if test is paired_bootstrap else system, draws=300)
+@pytest.mark.parametrize("name", TEXT_METRICS)
+def test_a_system_does_not_differ_from_itself(test, name: str):
+    references = new_references(30)
+    system = seeds_of(name, references, 0.1, seeds=[1, 2, 3])
+    found = test(system, [system[2], system[0], system[1]] if test is paired_bootstrap else system, samples=300)
     assert found.p == 1
     assert found.difference == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize("measure", ["bleu", "exact_match"])
-def test_turned_round_the_difference_has_the_other_sign(measure: str):
-    truths = references(50)
-    system, baseline = seeds_of(measure, truths, 0.1, [1, 2]), seeds_of(measure, truths, 0.2, [3, 4])
+@pytest.mark.parametrize("name", ["bleu", "exact_match"])
+def test_swapping_the_systems_changes_the_sign(name: str):
+    references = new_references(50)
+    system, baseline = seeds_of(name, references, 0.1, [1, 2]), seeds_of(name, references, 0.2, [3, 4])
     one, other = (
-        approximate_randomization(system, baseline, draws=500),
-        approximate_randomization(baseline, system, draws=500),
+        approximate_randomization(system, baseline, samples=500),
+        approximate_randomization(baseline, system, samples=500),
     )
     assert (one.difference, one.p) == (-other.difference, other.p)
-    one, other = paired_bootstrap(system, baseline, draws=500), paired_bootstrap(baseline, system, draws=500)
+    one, other = paired_bootstrap(system, baseline, samples=500), paired_bootstrap(baseline, system, samples=500)
     assert (one.difference, one.p) == (-other.difference, other.p)
     assert (one.low, one.high) == pytest.approx((-other.high, -other.low))
 
 
-def test_what_is_said_of_a_clear_difference():
+def test_a_clear_difference():
     system, baseline = matches([1] * 40, [1] * 40), matches([0] * 40, [1, *[0] * 39])
     for test, draws in ((paired_bootstrap, 1000), (approximate_randomization, 10_000)):
         found = test(system, baseline)
-        assert found.draws == draws
+        assert found.samples == draws
         assert found.p == 1 / (draws + 1)
         assert found.difference == pytest.approx(1 - 1 / 80)
     assert paired_bootstrap(system, baseline).high == 1
@@ -207,40 +210,43 @@ def test_what_is_said_of_a_clear_difference():
         ([[1, 1, 1, 0, 1, 1, 0, 1], [1, 0, 1, 1, 1, 0, 1, 1]], [[0, 1, 0, 0, 1, 0, 1, 0], [0, 0, 1, 0, 0, 1, 1, 0]]),
     ],
 )
-def test_randomisation_is_near_to_trying_all_swaps(system: list[list[int]], baseline: list[list[int]]):
-    """A sentence changes sides with all of its seeds, so that only their sum counts. Ties are chance, too."""
+def test_randomization_approximates_the_exact_test_over_all_swaps(system: list[list[int]], baseline: list[list[int]]):
+    """All seeds of a sentence are swapped together, so only their sum counts. Ties count as extreme."""
     gains = np.array(system).sum(0) - np.array(baseline).sum(0)
     swapped = [abs(int(np.dot(signs, gains))) for signs in product([1, -1], repeat=len(gains))]
     exact = np.mean([difference >= gains.sum() for difference in swapped])
     assert approximate_randomization(matches(*system), matches(*baseline)).p == pytest.approx(exact, abs=0.015)
 
 
-def test_seeds_are_drawn_together():
+def test_all_seeds_use_the_same_resamples():
     """One seed is right where the other is wrong: on any sentences, the mean over the seeds is a half."""
     halves = [1, 0] * 10
-    found = paired_bootstrap(matches(halves, halves[::-1]), matches([0] * 20, [0] * 20), draws=200)
+    found = paired_bootstrap(matches(halves, halves[::-1]), matches([0] * 20, [0] * 20), samples=200)
     assert (found.low, found.difference, found.high) == pytest.approx((0.5, 0.5, 0.5))
 
 
-def test_the_interval_is_that_of_drawing_one_by_one():
-    truths = references(25)
-    system, baseline = seeds_of("phoneme_error", truths, 0.1, [1, 2]), seeds_of("phoneme_error", truths, 0.2, [3, 4])
+def test_the_interval_matches_resampling_one_by_one():
+    references = new_references(25)
+    system, baseline = (
+        seeds_of("phoneme_error", references, 0.1, [1, 2]),
+        seeds_of("phoneme_error", references, 0.2, [3, 4]),
+    )
     random = np.random.default_rng(5)
     drawn = [random.choice(25, size=25) for _ in range(400)]
     differences = [np.mean([c.of(d) for c in system]) - np.mean([c.of(d) for c in baseline]) for d in drawn]
-    found = paired_bootstrap(system, baseline, draws=400, seed=5)
+    found = paired_bootstrap(system, baseline, samples=400, seed=5)
     assert (found.low, found.high) == pytest.approx(np.quantile(differences, [0.025, 0.975]))
     assert found.low < found.difference < found.high
 
 
 @pytest.mark.parametrize("test", [paired_bootstrap, approximate_randomization])
 def test_the_size_of_a_block_changes_nothing(test, monkeypatch: pytest.MonkeyPatch):
-    truths = references(33)
-    system, baseline = seeds_of("chrf", truths, 0.2, [1]), seeds_of("chrf", truths, 0.22, [3])
-    results = set[PairedTest]()
+    references = new_references(33)
+    system, baseline = seeds_of("chrf", references, 0.2, [1]), seeds_of("chrf", references, 0.22, [3])
+    results = set[PairedTestResult]()
     for size in (32, 96, 1024):
-        monkeypatch.setattr(significance, "AT_ONCE", size)
-        results.add(test(system, baseline, draws=300))
+        monkeypatch.setattr(significance, "BLOCK", size)
+        results.add(test(system, baseline, samples=300))
     assert len(results) == 1
 
 
@@ -251,20 +257,22 @@ def alike(random: np.random.Generator) -> list[list[SentenceStatistics]]:
     return [[SentenceStatistics(np.stack([random.gamma(lengths), lengths], axis=1), score)] for _ in range(2)]
 
 
-def test_under_chance_alone_p_is_uniform_for_randomisation_and_the_interval_has_0_in_it():
+def test_for_equal_systems_p_is_uniform_and_the_interval_contains_0():
     """Out of 400 trials. sacreBLEU's bootstrap has one side: twice as many of its p-values are below 5 %."""
     random = np.random.default_rng(3)
     trials = [alike(random) for _ in range(400)]
-    swapped = [approximate_randomization(one, other, draws=99, seed=seed).p for seed, (one, other) in enumerate(trials)]
+    swapped = [
+        approximate_randomization(one, other, samples=99, seed=seed).p for seed, (one, other) in enumerate(trials)
+    ]
     for level in (0.05, 0.25, 0.5, 0.75):
         assert np.mean(np.array(swapped) <= level) == pytest.approx(level, abs=0.06)
-    drawn = [paired_bootstrap(one, other, draws=200, seed=seed) for seed, (one, other) in enumerate(trials)]
+    drawn = [paired_bootstrap(one, other, samples=200, seed=seed) for seed, (one, other) in enumerate(trials)]
     assert 0.92 < np.mean([found.low <= 0 <= found.high for found in drawn]) < 0.98
     assert 0.07 < np.mean([found.p <= 0.05 for found in drawn]) < 0.14
 
 
 @pytest.mark.parametrize("test", [paired_bootstrap, approximate_randomization])
-def test_what_cannot_be_paired_is_refused(test):
+def test_unpaired_systems_are_refused(test):
     one, two = matches([1, 0, 1]), matches([1, 0, 1], [1, 1, 1])
     with pytest.raises(ValueError, match="not 1 and 2"):
         test(one, two)
@@ -272,5 +280,5 @@ def test_what_cannot_be_paired_is_refused(test):
         test([], [])
     with pytest.raises(ValueError, match=r"\[2, 3\]"):
         test(one, matches([1, 0]))
-    with pytest.raises(ValueError, match="draws"):
-        test(one, one, draws=0)
+    with pytest.raises(ValueError, match="sample"):
+        test(one, one, samples=0)

@@ -39,8 +39,8 @@ def build(name: str) -> Study:
 
 def measures_of(data: Task) -> set[str]:
     others = set().union(*OWN.values())
-    aligned = {"aligned"} if isinstance(data, Generated) and data.generate(Random(1)).alignment else set()
-    return (METRICS.keys() - others - {"aligned"}) | OWN[data.scored_by] | aligned
+    aligned = {"alignment_accuracy"} if isinstance(data, Generated) and data.generate(Random(1)).alignment else set()
+    return (METRICS.keys() - others - {"alignment_accuracy"}) | OWN[data.scored_by] | aligned
 
 
 def test_these_there_are():

@@ -41,7 +41,9 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
 
 
 def test_every_run_is_a_dot(new_findings: NewFindings, drawn: Drawn):
-    findings = new_findings(SHARES, vary=VARY, seeds=2, measures=["exact_match", "validation_loss", "aligned"])
+    findings = new_findings(
+        SHARES, vary=VARY, seeds=2, measures=["exact_match", "validation_loss", "alignment_accuracy"]
+    )
     assert len(list(plots.scores(findings))) == 2  # nothing is known of alignments
     none, dot = drawn.dots[0]
     assert (none.label, none.values, none.group) == ("none", (0.1, 0.2), "")
@@ -67,7 +69,7 @@ def test_an_axis_of_numbers_is_drawn_as_one(new_findings: NewFindings, drawn: Dr
     shares = {f"{kind} · beam {beam}": [beam / 100, beam / 50] for kind in ("none", "dot") for beam in (10, 1, 2)}
     findings = new_findings(shares, vary=VARY, test=["beam=10,1,2"], seeds=2)
     (picture,) = plots.trends(findings)
-    assert picture.alt == "exact matches against beam"
+    assert picture.alt == "exact match against beam"
     bands, _, named = drawn.bands[0]
     assert [(band.label, band.x) for band in bands] == [("none", (1, 2, 10)), ("dot", (1, 2, 10))]
     assert bands[0].runs == ((0.01, 0.02, 0.1), (0.02, 0.04, 0.2))
@@ -86,7 +88,7 @@ def test_learning_curves_have_a_value_for_each_run_and_step(new_findings: NewFin
     findings = new_findings(SHARES, vary=VARY, seeds=2)
     assert [picture.alt for picture in plots.curves(findings)] == [
         "learning curves: loss",
-        "learning curves: exact matches",
+        "learning curves: exact match",
     ]
     losses, exact = (bands for bands, _, _ in drawn.bands)
     assert [(band.label, band.panel) for band in losses] == [
@@ -120,7 +122,7 @@ def test_tested_twice_is_trained_once(new_findings: NewFindings, drawn: Drawn):
 def test_sentences_of_like_length_are_scored_together(new_findings: NewFindings, drawn: Drawn):
     findings = new_findings({"none": [0.3, 0.3], "dot": [1.0, 0.0]}, vary=VARY, seeds=2, sentences=200)
     (picture,) = plots.lengths(findings)
-    assert picture.alt == "exact matches against source length"
+    assert picture.alt == "exact match against source length"
     (none, dot), _, _ = drawn.bands[0]
     lengths = findings.cells[0].results[0].lengths
     assert none.x == tuple(sorted(none.x))

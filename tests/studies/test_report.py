@@ -38,7 +38,7 @@ def test_all_files_of_a_report(conducted: StudyResults, tmp_path: Path):
         *("index.html", "report.md", "runs.csv", "summary.csv", "results.json", "pictures")
     }
     pictures = {path.name for path in (tmp_path / "pictures").iterdir()}
-    assert {"01-exact-matches-of-each-run.png", "02-learning-curves-loss.png"} <= pictures
+    assert {"01-exact-match-of-each-run.png", "02-learning-curves-loss.png"} <= pictures
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     for heading in (
         "Result",

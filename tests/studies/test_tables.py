@@ -20,7 +20,7 @@ VARY = ["model.attention.kind=none,dot"]
 def test_the_main_table(new_findings: NewFindings):
     table = tables.main_table(new_findings(SHARES, vary=VARY, seeds=2))
     assert table.head == (
-        *("attention.kind", "runs", "exact matches (%)", "variance", "deviation", "95 % interval"),
+        *("attention.kind", "runs", "exact match (%)", "variance", "deviation", "95 % interval"),
         *("difference", "p, sentences", "p, seeds", "sure"),
     )
     # All in percentage points: s² = (5² + 5²) / 1; the interval reaches 12.706 · 7.07 / √2 to each side.
@@ -40,10 +40,12 @@ def test_without_anything_to_compare_there_are_no_differences(new_findings: NewF
 
 
 def test_the_other_measures(new_findings: NewFindings):
-    findings = new_findings(SHARES, vary=VARY, seeds=2, measures=["exact_match", "validation_loss", "aligned"])
+    findings = new_findings(
+        SHARES, vary=VARY, seeds=2, measures=["exact_match", "validation_loss", "alignment_accuracy"]
+    )
     table = tables.other_table(findings)
     assert table
-    assert table.head == ("attention.kind", "validation loss", "variance", "looks at an aligned token", "variance")
+    assert table.head == ("attention.kind", "validation loss", "variance", "alignment accuracy", "variance")
     assert table.rows[0] == ("none", "1.650", "0.005", "–", "–")
     assert tables.other_table(new_findings(SHARES, vary=VARY)) is None
 
@@ -58,7 +60,7 @@ def test_expected_and_found(new_findings: NewFindings):
 
 def test_every_run_stands_in_its_table(new_findings: NewFindings):
     table = tables.run_table(new_findings(SHARES, vary=VARY, seeds=2))
-    assert table.head == ("attention.kind", "seed", "exact matches", "run")
+    assert table.head == ("attention.kind", "seed", "exact match", "run")
     assert [row[:3] for row in table.rows] == [
         ("none", "1", "10.0%"),
         ("none", "2", "20.0%"),
@@ -106,7 +108,7 @@ def test_json_has_it_all(new_findings: NewFindings):
     assert [run["exact_match"] for run in known["conditions"][1]["runs"]] == [0.9, 0.8]
     (comparison,) = known["comparisons"]
     assert (comparison["label"], comparison["against"], comparison["sure"]) == ("dot", "none", True)
-    assert comparison["over_sentences"]["method"] == "approximate randomisation"
+    assert comparison["over_sentences"]["method"] == "approximate randomization"
     assert known["expectations"][0]["says"] == "it looks"
     assert known["expectations"][0]["found"] == "as expected"
 

@@ -12,7 +12,7 @@ import pytest
 
 from regard import files
 from regard.errors import UserError
-from regard.evaluation.evaluator import Evaluator, evaluation_to_dict
+from regard.evaluation.evaluator import Evaluator
 from regard.inference.translator import Translator
 from regard.runs import MODEL, STATE, Run
 from regard.search import SearchOptions
@@ -63,7 +63,7 @@ def test_a_run_is_trained_and_sits_its_exams(request_of: Callable[..., Request],
     for number, beam in enumerate((1, 3)):
         evaluation, translations = examination.translate(SearchOptions(beam=beam))
         found = result_of(request, number)
-        expected = {key: value for key, value in evaluation_to_dict(evaluation).items() if key not in CLOCKS}
+        expected = {key: value for key, value in evaluation.to_dict().items() if key not in CLOCKS}
         assert {key: value for key, value in found["evaluation"].items() if key not in CLOCKS} == expected
         assert found["outputs"] == [translation.text for translation in translations]
         assert found["sources"] == [pair.source for pair in examination.pairs]

@@ -171,7 +171,7 @@ def test_an_interruption_of_the_last_step_leaves_the_test_for_later(
     for language in ("de", "en"):
         shutil.copy(f"corpus/validation.{language}", f"corpus/test.{language}")
     answer = done(regard("train", "my.yaml", "--set", "training.epochs=1"))
-    assert "regard: note: runs/my: the test split is not what it was in training" in answer.err
+    assert "regard: note: runs/my: the test split has changed since training" in answer.err
     assert Path("runs/my/scores.json").exists()
 
 
@@ -181,7 +181,7 @@ def test_another_test_than_in_training_is_told_of(regard: Regard, place: Path):
         path = Path(f"corpus/test.{language}")
         first = Path(f"corpus/train.{language}").read_text().split("\n")[0]
         path.write_text(path.read_text() + first + "\n")
-    note = "regard: note: runs/my: the {} split is not what it was in training"
+    note = "regard: note: runs/my: the {} split has changed since training"
     assert note.format("test") in done(regard("evaluate", "runs/my")).err
     assert "note" not in done(regard("evaluate", "runs/my", "--split", "validation")).err
 

@@ -106,16 +106,17 @@ def train(
         f"{path}: done ({progress.finished}), {progress.step:,} steps in {progress.seconds:.0f} s; "
         f"best validation loss {progress.best_loss:.4f}, after step {progress.best_step:,}"
     )
-    from regard.cli.evaluate import print_conclusion
+    from regard.cli.evaluate import print_final_evaluation
     from regard.evaluation.final import needs_final_evaluation
     from regard.runs import Run
 
-    if not needs_final_evaluation(Run(path)):
+    run = Run(path)
+    if not needs_final_evaluation(run):
         return
     if interruptions.signal:
         print(f"{path}: stopped before the test; the same command goes on with that", file=sys.stderr)
         sys.exit(interruptions.exit_code)
-    print_conclusion(Run(path))
+    print_final_evaluation(run)
 
 
 @app.command()
@@ -304,10 +305,10 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Score a run, or several side by side, with one beam or several."""
-    from regard.cli.evaluate import print_evaluations, widths
+    from regard.cli.evaluate import parse_beam_widths, print_evaluations
     from regard.search import SearchOptions
 
-    searches = [SearchOptions(beam=width, length_penalty=length_penalty) for width in widths(beam)]
+    searches = [SearchOptions(beam=width, length_penalty=length_penalty) for width in parse_beam_widths(beam)]
     print_evaluations(runs, split.value, searches, as_json)
 
 

@@ -1,4 +1,4 @@
-"""The results of `regard evaluate`."""
+"""Output of `regard evaluate`, and of the final evaluation after `regard train`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.cli.loading import load_translator, use_threads_of
 from regard.cli.progress import Counter
 from regard.cli.tables import print_beams, print_runs
 from regard.errors import UserError
-from regard.evaluation.evaluator import Evaluator, evaluation_to_dict
+from regard.evaluation.evaluator import Evaluator
 from regard.evaluation.final import score_test_set, write_test_examples
 from regard.files import lock_folder
 from regard.runs import EXAMPLES, Run
@@ -20,8 +20,8 @@ from regard.search import SearchOptions
 from regard.tasks import Split
 
 
-def widths(text: str) -> list[int]:
-    """`1,5,10` as numbers."""
+def parse_beam_widths(text: str) -> list[int]:
+    """The numbers in a list such as `1,5,10`."""
     parts = text.split(",")
     if not all(part.strip().isdecimal() and len(part) < 10 for part in parts):
         raise UserError(f"--beam {text}: give a width, or several with commas between them, such as 1,5,10")
@@ -29,48 +29,47 @@ def widths(text: str) -> list[int]:
 
 
 def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[SearchOptions], json_lines: bool) -> None:
-    results = []
-    translators = [load_translator(run) for run in runs]
-    examinations = []
-    for translator in translators:
+    """Evaluate every run with every search and print the results: JSON lines, or a table."""
+    evaluators = []
+    for translator in [load_translator(run) for run in runs]:
         use_threads_of(translator.runs[0])
-        examination = Evaluator(translator, split)
-        if examination.changed:
-            note_change(translator.runs[0], split)
-        examinations.append(examination)
-    sentences = sum(len(examination.pairs) for examination in examinations)
+        evaluators.append(Evaluator(translator, split))
+        if evaluators[-1].changed:
+            warn_changed_split(translator.runs[0], split)
+    results = []
+    sentences = sum(len(evaluator.pairs) for evaluator in evaluators)
     with Counter(sentences * len(searches), shown=not (json_lines and sys.stdout.isatty())) as counter:
-        for examination in examinations:
-            use_threads_of(examination.translator.runs[0])
+        for evaluator in evaluators:
+            use_threads_of(evaluator.translator.runs[0])
             for search in searches:
-                results.append(evaluation_to_dict(examination.evaluate(search, counter.advance)))
+                results.append(evaluator.evaluate(search, counter.advance).to_dict())
                 if json_lines:
                     print(json.dumps(results[-1]), flush=True)
     if not json_lines:
         (print_beams if len(searches) > 1 else print_runs)(results)
 
 
-def note_change(run: Run, split: Split) -> None:
-    note(f"{run.path}: the {split} split is not what it was in training; what was learned from may be in it now")
+def warn_changed_split(run: Run, split: Split) -> None:
+    note(f"{run.path}: the {split} split has changed since training; it may contain training sentences now")
 
 
-def print_conclusion(run: Run) -> None:
-    """After a training on real text: the scores of the test set, and where the examples are."""
+def print_final_evaluation(run: Run) -> None:
+    """Score the test set after training on real text; print the scores and where the examples are."""
     path = run.path
     with lock_folder(path) as alone:
         if not alone:
-            raise UserError(f"{path}: another process is at work here")
+            raise UserError(f"{path}: another process is using this run directory")
         run.sweep()
         use_threads_of(run)
         try:
             with Counter(None) as counter:
-                outcome = score_test_set(run, counter.advance)
-            if outcome.changed:
-                note_change(run, "test")
-            print_beams([evaluation_to_dict(evaluation) for evaluation in outcome.evaluations])
+                evaluation = score_test_set(run, counter.advance)
+            if evaluation.changed:
+                warn_changed_split(run, "test")
+            print_beams([result.to_dict() for result in evaluation.results])
             with Counter(None, what="pictures") as counter:
-                write_test_examples(run, outcome, counter.advance)
+                write_test_examples(run, evaluation, counter.advance)
         except KeyboardInterrupt:
-            print(f"{path}: trained, but not yet scored; the same command goes on with that", file=sys.stderr)
+            print(f"{path}: trained, but not scored yet; run the same command again to score it", file=sys.stderr)
             raise
-    print(f"{path / EXAMPLES / 'index.html'}: where it looked, in sentences that show something")
+    print(f"{path / EXAMPLES / 'index.html'}: attention maps of example sentences")

@@ -14,18 +14,6 @@ if TYPE_CHECKING:
 
 Result = Mapping[str, object]
 WIDE = 1_000_000  # columns: wider than any table, so that files and pipes get whole lines
-# The metrics that depend on the beam width.
-SEARCH_METRICS = (
-    "exact_match",
-    "word_error",
-    "phoneme_error",
-    "bleu",
-    "bleu_lc",
-    "chrf",
-    "unfinished",
-    "log_probability",
-    "sentences_per_second",
-)
 
 
 def print_table(
@@ -99,7 +87,8 @@ def print_runs(results: Sequence[Result]) -> None:
 
 def print_beams(results: Sequence[Result]) -> None:
     """Print evaluations with several beam widths: a row for each width of each run, a column for each metric."""
-    known = [key for key in SEARCH_METRICS if any(key in result for result in results)]
+    searched = [key for key, metric in METRICS.items() if metric.depends_on_search]
+    known = [key for key in searched if any(key in result for result in results)]
     columns = ["beam", *(METRICS[key].title for key in known)]
     rows = [[str(result["beam"]), *(_metric_text(result, key) for key in known)] for result in results]
     if len({result["run"] for result in results}) > 1:

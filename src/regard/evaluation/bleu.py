@@ -1,4 +1,4 @@
-"""BLEU and chrF, by sacreBLEU, with the signature that says how they were computed."""
+"""BLEU and chrF, computed by sacreBLEU and reported with its signature."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.helpers import extract_word_ngrams
 
 
-def bleu_metric(*, longest: int = 4, floor: float | None = None, lowercase: bool = False) -> BLEU:
-    """sacreBLEU's BLEU, with its defaults but for what is asked for."""
+def bleu_metric(*, max_ngram_order: int = 4, floor: float | None = None, lowercase: bool = False) -> BLEU:
+    """sacreBLEU's BLEU with its defaults, except for the options given.
+
+    Args:
+        max_ngram_order: The longest n-grams, in words.
+        floor: Replaces an n-gram count of 0; None: exponential smoothing.
+        lowercase: Ignore case.
+    """
     return BLEU(
-        max_ngram_order=longest,
+        max_ngram_order=max_ngram_order,
         lowercase=lowercase,
         smooth_method="exp" if floor is None else "floor",
         smooth_value=floor,
-        force=True,  # we know that these texts may come with spaces before their full stops
+        force=True,  # no warning about texts with a space before the full stop, which some tasks have
     )
 
 
@@ -27,65 +33,88 @@ def chrf_metric() -> CHRF:
 
 
 @dataclass(frozen=True)
-class Bleu:
-    """The score, and what it is made of: P_n = count / total for n-grams of 1, 2, … words."""
+class BleuScore:
+    """A corpus BLEU score and its parts: P_n = count / total for n-grams of 1, 2, … words."""
 
     score: float  # 0 to 100
     precisions: list[float]  # 0 to 100
-    counts: list[int]  # n-grams of the texts that stand in the truths, too
-    totals: list[int]  # n-grams of the texts
+    counts: list[int]  # n-grams of the hypotheses that are in the references, too
+    totals: list[int]  # n-grams of the hypotheses
     brevity_penalty: float
-    length: int  # of the texts, in words
-    truth_length: int
+    length: int  # of the hypotheses, in words
+    reference_length: int
     signature: str
 
 
 def bleu(
-    texts: Sequence[str],
-    truths: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
     *,
-    longest: int = 4,
+    max_ngram_order: int = 4,
     floor: float | None = None,
     lowercase: bool = False,
-) -> Bleu:
-    """BLEU = BP · (Π P_n)^(1/N) over n-grams up to `longest` words.
+) -> BleuScore:
+    """Corpus BLEU = BP · (Π P_n)^(1/N) over n-grams of up to N words.
 
-    An n-gram precision of 0 makes all of it 0. sacreBLEU's own remedy is exponential smoothing; with `floor`, a
-    count of 0 is put at that value instead.
+    An n-gram precision of 0 makes the score 0. sacreBLEU's default remedy is exponential smoothing.
+
+    Args:
+        hypotheses: The outputs.
+        references: One reference per output.
+        max_ngram_order: N.
+        floor: Replaces an n-gram count of 0; None: exponential smoothing.
+        lowercase: Ignore case.
     """
-    metric = bleu_metric(longest=longest, floor=floor, lowercase=lowercase)
-    result = metric.corpus_score(list(texts), [list(truths)])
-    return Bleu(
+    metric = bleu_metric(max_ngram_order=max_ngram_order, floor=floor, lowercase=lowercase)
+    result = metric.corpus_score(list(hypotheses), [list(references)])
+    return BleuScore(
         score=result.score,
         precisions=result.precisions,
         counts=result.counts,
         totals=result.totals,
         brevity_penalty=result.bp,
         length=result.sys_len,
-        truth_length=result.ref_len,
+        reference_length=result.ref_len,
         signature=str(metric.get_signature()),
     )
 
 
-def ngrams(text: str, *, longest: int = 4) -> list[dict[str, int]]:
-    """The n-grams of 1, 2, … words as sacreBLEU cuts them, each with how often it stands in the text."""
+def ngrams(text: str, *, max_ngram_order: int = 4) -> list[dict[str, int]]:
+    """Counts of the n-grams of 1, 2, … words in a text, tokenized as sacreBLEU does.
+
+    Args:
+        text: One sentence.
+        max_ngram_order: The longest n-grams, in words.
+    """
     words = bleu_metric().tokenizer(text.rstrip()).split()
-    return [dict(extract_word_ngrams(words, size)) for size in range(1, longest + 1)]
+    return [dict(extract_word_ngrams(words, size)) for size in range(1, max_ngram_order + 1)]
 
 
 @dataclass(frozen=True)
-class Chrf:
+class ChrfScore:
+    """A corpus chrF2 score with its signature."""
+
     score: float  # 0 to 100
     signature: str
 
 
-def chrf(texts: Sequence[str], truths: Sequence[str]) -> Chrf:
-    """chrF2: precision and recall of n-grams of up to 6 characters, recall counting twice."""
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> ChrfScore:
+    """Corpus chrF2: the F-score of n-grams of up to 6 characters, with recall weighted twice.
+
+    Args:
+        hypotheses: The outputs.
+        references: One reference per output.
+    """
     metric = chrf_metric()
-    result = metric.corpus_score(list(texts), [list(truths)])
-    return Chrf(result.score, str(metric.get_signature()))
+    result = metric.corpus_score(list(hypotheses), [list(references)])
+    return ChrfScore(result.score, str(metric.get_signature()))
 
 
-def sentence_chrf(text: str, truths: Sequence[str]) -> float:
-    """chrF2 of one sentence, 0 to 100, held against the truth that it is nearest to."""
-    return float(chrf_metric().sentence_score(text, list(truths)).score)
+def sentence_chrf(hypothesis: str, references: Sequence[str]) -> float:
+    """chrF2 of one sentence, 0 to 100, against the nearest of its references.
+
+    Args:
+        hypothesis: The output.
+        references: One reference or several.
+    """
+    return float(chrf_metric().sentence_score(hypothesis, list(references)).score)

@@ -1,33 +1,33 @@
-"""Errors of pronunciations: how many phonemes, and how many words, are not right."""
+"""Phoneme error rate: edit distance to the nearest pronunciation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rapidfuzz.distance import Levenshtein
 
-def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
-    """The fewest insertions, deletions and substitutions that make `one` the `other`.
 
-    d(i, j) = min(d(i-1, j) + 1, d(i, j-1) + 1, d(i-1, j-1) + [one_i ≠ other_j])
+def phoneme_edits(hypothesis: str, references: Sequence[str]) -> tuple[int, int]:
+    """The edit distance in phonemes to the nearest reference, and the length of that reference.
+
+    Args:
+        hypothesis: Phonemes separated by spaces.
+        references: One or several pronunciations, written in the same way.
     """
-    row = list(range(len(other) + 1))
-    for i, token in enumerate(one, start=1):
-        diagonal, row[0] = row[0], i
-        for j, expected in enumerate(other, start=1):
-            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (token != expected))
-    return row[-1]
+    phonemes = hypothesis.split()
+    return min((Levenshtein.distance(phonemes, known), len(known)) for known in map(str.split, references))
 
 
-def phoneme_edits(text: str, known: Sequence[str]) -> tuple[int, int]:
-    """The edits that make a text the nearest of its truths, and how many phonemes that one has."""
-    return min((edit_distance(text.split(), truth.split()), len(truth.split())) for truth in known)
+def phoneme_error(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Phoneme error rate: edits in all hypotheses per phoneme of the nearest references.
 
-
-def phoneme_error(texts: Sequence[str], truths: Sequence[Sequence[str]]) -> float:
-    """Edits in all texts per phoneme of the truth; of several truths, the nearest counts."""
+    Args:
+        hypotheses: The outputs, phonemes separated by spaces.
+        references: The pronunciations of each word.
+    """
     edits = phonemes = 0
-    for text, known in zip(texts, truths, strict=True):
-        nearest, length = phoneme_edits(text, known)
+    for hypothesis, known in zip(hypotheses, references, strict=True):
+        nearest, length = phoneme_edits(hypothesis, known)
         edits += nearest
         phonemes += length
     return edits / phonemes if phonemes else 0.0

@@ -1,18 +1,17 @@
-"""All measures of a run on one of its splits, for one way to search or several."""
+"""Evaluation of a run on one of its splits, with one search or several."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 from regard import __version__
 from regard.data import Batches, digest_examples
 from regard.evaluation.alignment import alignment_accuracy
-from regard.evaluation.bleu import bleu, chrf
-from regard.evaluation.error_rates import phoneme_error
 from regard.evaluation.losses import compute_losses
+from regard.evaluation.metrics import METRICS, sentence_statistics
 from regard.inference.translation import Translation
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.search import GREEDY, SearchOptions
@@ -20,119 +19,118 @@ from regard.tasks import Split, Task
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnScores:
-    """What only some kinds of text are scored by; None: not this one."""
+class EvaluationResult:
+    """All metrics of one run on one split with one search."""
 
-    bleu: float | None = None  # 0 to 100; None: not a task of words
-    bleu_lc: float | None = None  # the same without regard to capitals
-    bleu_signature: str | None = None
-    bleu_lc_signature: str | None = None
-    chrf: float | None = None  # chrF2, 0 to 100
-    chrf_signature: str | None = None
-    phoneme_error: float | None = None  # None: not a task of pronunciation
-    word_error: float | None = None  # words that match none of the pronunciations listed for them
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluationResult(OwnScores):
     run: str
     split: str
     sentences: int
     beam: int
     length_penalty: float
-    loss: float  # nats a token, teacher-forced
+    loss: float  # nats per token, teacher-forced
     perplexity: float
     token_accuracy: float  # teacher-forced
-    exact_match: float  # of translations with the true texts
     log_probability: float  # of a translation, on average
-    unfinished: int  # translations cut off at the maximum length
-    aligned: float | None  # content words whose most attended source token is a true one; None: no truth known
+    truncated: int  # translations that reached the maximum length
+    alignment_accuracy: float | None  # see `regard.evaluation.alignment`; None: unknown
     seconds: float  # for translating
     sentences_per_second: float
     seed: int
     version: str
+    scores: Mapping[str, float]  # the metrics of output texts that this kind of task has, by name
+    signatures: Mapping[str, str]  # of those that sacreBLEU computes
+
+    def to_dict(self) -> dict[str, object]:
+        """All metrics by name, as in JSON; unknown ones are left out."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        scores, signatures = own.pop("scores"), own.pop("signatures")
+        known = {name: value for name, value in own.items() if value is not None}
+        return known | scores | {f"{name}_signature": signature for name, signature in signatures.items()}
 
 
 class Evaluator:
-    """A run and one of its splits, or one of other `data`. What does not depend on the search is measured once."""
+    """Evaluates a run on a split. What does not depend on the search is computed once, here.
+
+    Args:
+        translator: Of a single run.
+        split: Which sentences.
+        data: A task whose sentences to use instead of the run's own.
+    """
 
     def __init__(self, translator: Translator, split: Split, data: Task | None = None) -> None:
         if len(translator.runs) > 1:
-            raise ValueError("an examination is of one run; of several that vote, there is no one model to measure")
+            raise ValueError("an evaluation is of one run; an ensemble is no single model to evaluate")
         self.translator, self.split = translator, split
         own, training = translator.experiment.data, translator.experiment.training
         data = data or own
         self.pairs = list(data.pairs(split))
+        self.references = [(pair.target, *pair.other_targets) for pair in self.pairs]
         examples = translator.codec.examples(self.pairs)
         known = translator.runs[0].texts.get(split) if data == own else None
-        self.changed = known is not None and known != digest_examples(examples)  # since the run was begun
+        self.changed = known is not None and known != digest_examples(examples)  # since the run was created
         batches = Batches(examples, batch_tokens=training.batch_tokens, seed=training.seed)
-        self.forced = compute_losses(translator.model, batches.once(), teacher=True)
-        self.aligned = alignment_accuracy(translator.model, translator.codec.tokenization, self.pairs, examples)
+        self.losses = compute_losses(translator.model, batches.once(), teacher=True)
+        tokenization = translator.codec.tokenization
+        self.alignment_accuracy = alignment_accuracy(translator.model, tokenization, self.pairs, examples)
 
     def evaluate(self, search: SearchOptions = GREEDY, advance: ProgressCallback = no_progress) -> EvaluationResult:
-        """Translate, and score what comes out."""
-        evaluation, _ = self.translate(search, advance)
-        return evaluation
+        """Translate the split and score the translations.
+
+        Args:
+            search: How to translate.
+            advance: Called with the number of sentences that have been translated since the last call.
+        """
+        result, _ = self.translate(search, advance)
+        return result
 
     def translate(
         self, search: SearchOptions, advance: ProgressCallback = no_progress
     ) -> tuple[EvaluationResult, list[Translation]]:
-        """The score, and what was scored."""
+        """Like `evaluate`, but returns the translations, too.
+
+        Args:
+            search: How to translate.
+            advance: Called with the number of sentences that have been translated since the last call.
+        """
         began = time.perf_counter()
         translations = self.translator.translate([pair.source for pair in self.pairs], search, advance)
         seconds = time.perf_counter() - began
-        texts = [translation.text for translation in translations]
-        truths = [(pair.target, *pair.other_targets) for pair in self.pairs]
-        exact_match = sum(text in known for text, known in zip(texts, truths, strict=True)) / len(texts)
-        evaluation = EvaluationResult(
+        scores, signatures = self._score_texts([translation.text for translation in translations])
+        result = EvaluationResult(
             run=str(self.translator.runs[0].path),
             split=self.split,
-            sentences=len(texts),
+            sentences=len(translations),
             beam=search.beam,
             length_penalty=self.translator.length_penalty(search),
-            loss=self.forced.loss,
-            perplexity=math.exp(min(self.forced.loss, 700.0)),
-            token_accuracy=self.forced.token_accuracy,
-            exact_match=exact_match,
-            log_probability=sum(translation.score for translation in translations) / len(texts),
-            unfinished=sum(not translation.finished for translation in translations),
-            aligned=self.aligned,
-            **asdict(self._own_scores(texts, truths, exact_match)),
+            loss=self.losses.loss,
+            perplexity=math.exp(min(self.losses.loss, 700.0)),
+            token_accuracy=self.losses.token_accuracy,
+            log_probability=sum(translation.score for translation in translations) / len(translations),
+            truncated=sum(not translation.finished for translation in translations),
+            alignment_accuracy=self.alignment_accuracy,
             seconds=round(seconds, 3),
-            sentences_per_second=round(len(texts) / seconds, 1),
+            sentences_per_second=round(len(translations) / seconds, 1),
             seed=self.translator.experiment.training.seed,
             version=__version__,
+            scores=scores,
+            signatures=signatures,
         )
-        return evaluation, translations
+        return result, translations
 
-    def _own_scores(self, texts: Sequence[str], truths: Sequence[Sequence[str]], exact_match: float) -> OwnScores:
-        """What texts of this kind are scored by besides exact matches."""
-        match self.translator.experiment.data.scored_by:
-            case "bleu":
-                first = [known[0] for known in truths]
-                cased, lowercased = bleu(texts, first), bleu(texts, first, lowercase=True)
-                characters = chrf(texts, first)
-                return OwnScores(
-                    bleu=cased.score,
-                    bleu_signature=cased.signature,
-                    bleu_lc=lowercased.score,
-                    bleu_lc_signature=lowercased.signature,
-                    chrf=characters.score,
-                    chrf_signature=characters.signature,
-                )
-            case "phonemes":
-                return OwnScores(phoneme_error=phoneme_error(texts, truths), word_error=1 - exact_match)
-        return OwnScores()
+    def _score_texts(self, outputs: list[str]) -> tuple[dict[str, float], dict[str, str]]:
+        """The text metrics of this kind of task, and sacreBLEU's signatures."""
+        kinds = (None, self.translator.experiment.data.scored_by)
+        names = [name for name, metric in METRICS.items() if metric.by_sentence and metric.only in kinds]
+        statistics = {name: sentence_statistics(name, outputs, self.references) for name in names}
+        scores = {name: each.total for name, each in statistics.items()}
+        return scores, {name: each.signature for name, each in statistics.items() if each.signature}
 
 
 def evaluate(translator: Translator, split: Split) -> EvaluationResult:
-    """Greedy translations of a split, scored."""
+    """Translate a split greedily and score the translations.
+
+    Args:
+        translator: Of a single run.
+        split: Which sentences.
+    """
     return Evaluator(translator, split).evaluate()
-
-
-def evaluation_to_dict(evaluation: EvaluationResult) -> dict[str, object]:
-    """What is not known is left out; what not every kind of text has comes last."""
-    known = {key: value for key, value in asdict(evaluation).items() if value is not None}
-    own = {field.name for field in fields(OwnScores)}
-    return dict(sorted(known.items(), key=lambda item: item[0] in own))

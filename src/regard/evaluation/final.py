@@ -1,4 +1,4 @@
-"""What is done once a training on real text is over: the test set is scored, and a page of examples is made."""
+"""The final evaluation, after training on real text: score the test set and write a page of example sentences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from regard import files
 from regard.evaluation.bleu import sentence_chrf
-from regard.evaluation.evaluator import EvaluationResult, Evaluator, evaluation_to_dict
+from regard.evaluation.evaluator import EvaluationResult, Evaluator
 from regard.inference.translation import Translation, mean_attention
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.reports.example_selection import ExampleSentence
@@ -20,35 +20,54 @@ BEAM = SearchOptions(beam=5)
 
 
 @dataclass(frozen=True)
-class TestSetResult:
-    evaluations: list[EvaluationResult]
-    shown: list[ExampleSentence]  # what the last of them is about
-    changed: bool  # is the test set another one than when the run was begun?
+class FinalEvaluation:
+    """The scores of the test set, with greedy search and with a beam, and its translations."""
+
+    results: list[EvaluationResult]
+    sentences: list[ExampleSentence]  # translated with the last search
+    changed: bool  # True if the test set is not what it was when the run was created
 
 
 def needs_final_evaluation(run: Run) -> bool:
-    """Has this run a test set of real text that it was not yet held against?"""
+    """True if the run has a test set of real text that has not been scored yet.
+
+    Args:
+        run: A run directory.
+    """
     return not run.has(SCORES) and run.experiment.data.has_real_test
 
 
-def score_test_set(run: Run, advance: ProgressCallback = no_progress) -> TestSetResult:
-    """Translate the test set, greedily and with a beam."""
-    examination = Evaluator(Translator(run), "test")
-    greedy = examination.evaluate(GREEDY, advance)
-    beam, translations = examination.translate(BEAM, advance)
-    numbered = enumerate(zip(examination.pairs, translations, strict=True), start=1)
-    return TestSetResult([greedy, beam], [_shown(number, *both) for number, both in numbered], examination.changed)
+def score_test_set(run: Run, advance: ProgressCallback = no_progress) -> FinalEvaluation:
+    """Translate and score the test set, with greedy search and with a beam.
+
+    Args:
+        run: A run directory whose training is finished.
+        advance: Called with the number of sentences that have been translated since the last call.
+    """
+    evaluator = Evaluator(Translator(run), "test")
+    greedy = evaluator.evaluate(GREEDY, advance)
+    beam, translations = evaluator.translate(BEAM, advance)
+    numbered = enumerate(zip(evaluator.pairs, translations, strict=True), start=1)
+    sentences = [_example_sentence(number, *both) for number, both in numbered]
+    return FinalEvaluation([greedy, beam], sentences, evaluator.changed)
 
 
-def write_test_examples(run: Run, outcome: TestSetResult, advance: ProgressCallback = no_progress) -> None:
-    """Draw examples, and write down the scores, which says that all is done."""
-    facts = _facts(run, outcome.evaluations[-1])
-    write_examples(run.path / EXAMPLES, outcome.shown, f"Where {run.path.name} looks", facts, advance)
-    scores = [evaluation_to_dict(evaluation) for evaluation in outcome.evaluations]
+def write_test_examples(run: Run, evaluation: FinalEvaluation, advance: ProgressCallback = no_progress) -> None:
+    """Write the page of examples, then the scores, whose file marks the final evaluation as done.
+
+    Args:
+        run: The run directory to write to.
+        evaluation: What `score_test_set` returned.
+        advance: Called with the number of figures that have been drawn since the last call.
+    """
+    facts = _page_facts(run, evaluation.results[-1])
+    title = f"Attention of {run.path.name}"
+    write_examples(run.path / EXAMPLES, evaluation.sentences, title, facts, advance)
+    scores = [result.to_dict() for result in evaluation.results]
     files.write_atomic(run.path / SCORES, json.dumps(scores, indent=2).encode())
 
 
-def _shown(number: int, pair: Pair, translation: Translation) -> ExampleSentence:
+def _example_sentence(number: int, pair: Pair, translation: Translation) -> ExampleSentence:
     return ExampleSentence(
         number=number,
         source=pair.source,
@@ -63,14 +82,15 @@ def _shown(number: int, pair: Pair, translation: Translation) -> ExampleSentence
     )
 
 
-def _facts(run: Run, beam: EvaluationResult) -> dict[str, str]:
-    """What stands at the head of the page."""
+def _page_facts(run: Run, result: EvaluationResult) -> dict[str, str]:
+    """The lines at the head of the page."""
     facts = {
         "experiment": run.experiment.description,
-        "sentences": f"{beam.sentences:,}, translated with a beam of {beam.beam}",
+        "sentences": f"{result.sentences:,}, translated with a beam of {result.beam}",
     }
-    if beam.bleu is not None and beam.bleu_lc is not None:
-        facts["BLEU"] = f"{beam.bleu:.2f}, lowercased {beam.bleu_lc:.2f} ({beam.bleu_signature})"
-    if beam.word_error is not None:
-        facts["wrong words"] = f"{beam.word_error:.2%}"
+    scores = result.scores
+    if "bleu" in scores:
+        facts["BLEU"] = f"{scores['bleu']:.2f}, lowercased {scores['bleu_lc']:.2f} ({result.signatures['bleu']})"
+    if "word_error" in scores:
+        facts["word error rate"] = f"{scores['word_error']:.2%}"
     return facts | {"score of a sentence": "chrF2, 0 to 100"}

@@ -1,4 +1,4 @@
-"""Measures over true targets: what the model would say next, given the truth or given what it said itself."""
+"""Loss, token accuracy and exact match against reference targets, teacher-forced or free-running."""
 
 from __future__ import annotations
 
@@ -15,34 +15,41 @@ from regard.nn import Seq2Seq
 
 @dataclass(frozen=True)
 class LossMetrics:
-    loss: float  # nats a token
+    """Averages over tokens or sentences."""
+
+    loss: float  # nats per token
     token_accuracy: float
-    exact_match: float  # sentences in which every token was right, `<end>` included
+    exact_match: float  # sentences in which every token is correct, `<end>` included
 
 
 @torch.inference_mode()
 def compute_losses(model: Seq2Seq, batches: Iterable[Batch], *, teacher: bool) -> LossMetrics:
-    """Over all `batches`. With a `teacher` the decoder reads true tokens, without one its own.
+    """Average loss, token accuracy and exact match.
 
-    The difference between the two is exposure bias: in training it only ever stood in right places. Without a
-    teacher an exact match is a sentence that greedy search gets right.
+    The difference between teacher-forced and free-running values is exposure bias: in training, the decoder only ever
+    continued correct prefixes. A free-running exact match is a sentence that greedy search gets right.
+
+    Args:
+        model: The model, which is put into evaluation mode.
+        batches: What to average over.
+        teacher: The decoder reads reference tokens (teacher forcing) instead of its own output (free-running).
     """
     model.eval()
     loss = 0.0
-    tokens = right = sentences = exact = 0
+    tokens = correct = sentences = exact = 0
     for batch in batches:
-        given = None if teacher else torch.zeros_like(batch.valid)
-        logits = model(batch.source, batch.source_valid, batch.inputs, batch.valid, given)
-        truth = batch.outputs[batch.valid]
-        hits = logits.argmax(-1) == truth
-        loss += float(cross_entropy(logits, truth, reduction="sum"))
-        tokens += len(truth)
-        right += int(hits.sum())
+        teacher_forcing_mask = None if teacher else torch.zeros_like(batch.valid)
+        logits = model(batch.source, batch.source_valid, batch.inputs, batch.valid, teacher_forcing_mask)
+        reference = batch.outputs[batch.valid]
+        hits = logits.argmax(-1) == reference
+        loss += float(cross_entropy(logits, reference, reduction="sum"))
+        tokens += len(reference)
+        correct += int(hits.sum())
         sentences += len(batch.valid)
-        exact += int(_whole_rows(hits, batch.valid).sum())
-    return LossMetrics(loss / tokens, right / tokens, exact / sentences)
+        exact += int(_all_correct(hits, batch.valid).sum())
+    return LossMetrics(loss / tokens, correct / tokens, exact / sentences)
 
 
-def _whole_rows(hits: Tensor, valid: Tensor) -> Tensor:
-    """Which rows have a hit at every valid step; `hits` are those of the valid steps in order."""
+def _all_correct(hits: Tensor, valid: Tensor) -> Tensor:
+    """Rows that are correct at every valid step, [batch]; `hits` are those of the valid steps, in order."""
     return torch.ones_like(valid).masked_scatter(valid, hits).all(1)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from math import isfinite
 
 from regard.errors import UserError
-from regard.evaluation.bleu import Bleu, bleu, ngrams
+from regard.evaluation.bleu import BleuScore, bleu, ngrams
 from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.worked_steps import count, tell
@@ -36,7 +36,7 @@ def bleu_report(
     hypothesis, reference = check_sentence("--hypothesis", hypothesis), check_sentence("--reference", reference)
     longest = 4 if longest is None else longest
     check_options(longest, floor)
-    result = bleu([hypothesis], [reference], longest=longest, floor=floor)
+    result = bleu([hypothesis], [reference], max_ngram_order=longest, floor=floor)
 
     groups = {
         "N-grams": compare(hypothesis, reference, longest),
@@ -69,7 +69,7 @@ def bleu_report(
 
 def compare(hypothesis: str, reference: str, longest: int) -> list[Grid]:
     """For each n, the n-grams of the hypothesis: one that it has more often than the reference counts only so often."""
-    sides = zip(ngrams(hypothesis, longest=longest), ngrams(reference, longest=longest), strict=True)
+    sides = zip(ngrams(hypothesis, max_ngram_order=longest), ngrams(reference, max_ngram_order=longest), strict=True)
     columns = ["said", "wanted", "match"]
     return [
         Grid(
@@ -84,7 +84,7 @@ def compare(hypothesis: str, reference: str, longest: int) -> list[Grid]:
     ]
 
 
-def score_steps(result: Bleu, floor: float | None) -> list[Grid]:
+def score_steps(result: BleuScore, floor: float | None) -> list[Grid]:
     """Precisions, brevity penalty and score. The numbers of a row are of different kinds, so they have no tints."""
     remedy = "1/2, then 1/4, …" if floor is None else format_number(floor)
     zero = f", 0 is put at {remedy}" if 0 in result.counts and any(result.counts) else ""
@@ -96,7 +96,7 @@ def score_steps(result: Bleu, floor: float | None) -> list[Grid]:
         untinted(
             "BP",
             "exp(1 − r/c) if c < r, else 1",
-            [[result.length, result.truth_length, penalty]],
+            [[result.length, result.reference_length, penalty]],
             ["words"],
             ["c, said", "r, wanted", "BP"],
         ),
@@ -116,7 +116,7 @@ def untinted(
     return Grid(symbol, formula, numbers, rows, columns, tinted=False)
 
 
-def printed(result: Bleu) -> str:
+def printed(result: BleuScore) -> str:
     score, penalty = result.score / 100, result.brevity_penalty
     return (
         f"With P_3 put at 0.01, the slides print a geometric mean of 0.22 and a BLEU of 0.13. Right are "
@@ -130,7 +130,7 @@ def check_sentence(option: str, text: str | None) -> str:
         raise UserError(f"{option} is missing: --hypothesis and --reference are given together, or neither")
     if len(text) > MOST_CHARACTERS:
         raise UserError(f"{option} has {len(text):,} characters; there can be up to {MOST_CHARACTERS}")
-    if not ngrams(text, longest=1)[0]:
+    if not ngrams(text, max_ngram_order=1)[0]:
         raise UserError(f"{option} has no words; give a sentence of at least one")
     return text
 

@@ -19,7 +19,7 @@ from regard.config.loading import Override
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import printable, suggest
-from regard.evaluation.metrics import METRICS, main_metric
+from regard.evaluation.metrics import METRICS, OLD_NAMES, main_metric
 from regard.studies.evaluations import EvaluationSpec, fingerprint
 
 
@@ -76,6 +76,7 @@ class Plan(Section):
     @field_validator("measures")
     @classmethod
     def _know_measures(cls, measures: list[str]) -> list[str]:
+        measures = [OLD_NAMES.get(name, name) for name in measures]
         for name in measures:
             if name not in METRICS:
                 raise ValueError(f"{name!r} is no measure; {suggest(name, METRICS)}")

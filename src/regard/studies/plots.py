@@ -81,9 +81,9 @@ def curves(findings: StudyResults) -> Iterator[Picture]:
         yield Picture(draw_bands(losses, "step", "validation loss"), "learning curves: loss", caption)
     exact = [band for label, cell in trained for band in _curve(label, cell, "free_running_exact_match", "")]
     if any(value for band in exact for run in band.runs for value in run):
-        picture = draw_bands(exact, "step", "exact matches", percent=True)
+        picture = draw_bands(exact, "step", "exact match", percent=True)
         yield Picture(
-            picture, "learning curves: exact matches", "Sentences of the validation set that are right as a whole."
+            picture, "learning curves: exact match", "Sentences of the validation set that are right as a whole."
         )
 
 

@@ -10,17 +10,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from regard.errors import UserError
-from regard.evaluation.metrics import METRICS
-from regard.evaluation.significance import (
-    PairedTest,
-    SentenceStatistics,
-    approximate_randomization,
-    paired_bootstrap,
-    sentence_statistics,
-)
+from regard.evaluation.metrics import METRICS, OLD_NAMES, sentence_statistics
+from regard.evaluation.sentence_statistics import SentenceStatistics
+from regard.evaluation.significance import PairedTestResult, approximate_randomization, paired_bootstrap
 from regard.evaluation.statistics import (
     MeanDifference,
     SampleSummary,
@@ -35,7 +30,7 @@ from regard.studies.evaluations import EvaluationSpec
 from regard.studies.runner import TrainingJob
 
 SURE_BELOW = 0.05
-METHODS: dict[str, Callable[..., PairedTest]] = {
+METHODS: dict[str, Callable[..., PairedTestResult]] = {
     "bootstrap": paired_bootstrap,
     "randomisation": approximate_randomization,
 }
@@ -51,6 +46,11 @@ class StoredResult(BaseModel):
     lengths: list[int]
     targets: list[list[str]]
     outputs: list[str]
+
+    @field_validator("evaluation")
+    @classmethod
+    def _rename_metrics(cls, evaluation: dict[str, Any]) -> dict[str, Any]:
+        return {OLD_NAMES.get(name, name): value for name, value in evaluation.items()}
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -140,7 +140,7 @@ class Comparison:
     other: ConditionResults
     measure: str
     over_seeds: MeanDifference
-    over_sentences: PairedTest | None
+    over_sentences: PairedTestResult | None
     p_seeds: float | None
     p_sentences: float | None
 
@@ -276,7 +276,9 @@ def _over_seeds(cell: ConditionResults, other: ConditionResults, measure: str) -
     return paired_t_test([one for one, _ in known], [two for _, two in known])
 
 
-def _over_sentences(cell: ConditionResults, other: ConditionResults, measure: str, method: str) -> PairedTest | None:
+def _over_sentences(
+    cell: ConditionResults, other: ConditionResults, measure: str, method: str
+) -> PairedTestResult | None:
     """A test with the seeds that both have; None if they were not tested on the same sentences by such a measure."""
     if not METRICS[measure].by_sentence:
         return None

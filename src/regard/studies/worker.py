@@ -142,7 +142,7 @@ def run_evaluations(request: Request, reporter: Reporter) -> None:
 
 def run_evaluation(translator: Translator, exam: EvaluationSpec, reporter: Reporter, before: int, after: int) -> None:
     """Translate, score, and keep both with the run. There are exams before and after this one."""
-    from regard.evaluation.evaluator import Evaluator, evaluation_to_dict
+    from regard.evaluation.evaluator import Evaluator
     from regard.search import SearchOptions
     from regard.training import TrainingStopped
 
@@ -164,7 +164,7 @@ def run_evaluation(translator: Translator, exam: EvaluationSpec, reporter: Repor
     evaluation, translations = examination.translate(search, advance)
     result = {
         "exam": exam.as_json(),
-        "evaluation": evaluation_to_dict(evaluation),
+        "evaluation": evaluation.to_dict(),
         "sources": [pair.source for pair in examination.pairs],
         "lengths": [max(0, len(translation.source_tokens) - 1) for translation in translations],  # without the end
         "targets": [[pair.target, *pair.other_targets] for pair in examination.pairs],

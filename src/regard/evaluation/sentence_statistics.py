@@ -1,0 +1,127 @@
+"""Per-sentence counts of the text metrics: a corpus score is a function of their sums.
+
+Every metric that compares output texts with reference texts is a function here, listed in `regard.evaluation.metrics`.
+The first reference of a sentence is the one that BLEU and chrF use; any of them is an exact match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.evaluation.bleu import bleu_metric, chrf_metric
+from regard.evaluation.error_rates import phoneme_edits
+
+Floats = NDArray[np.float64]
+References = Sequence[Sequence[str]]  # of each sentence, one or several
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceStatistics:
+    """A system's outputs as counts for each sentence.
+
+    Args:
+        rows: Counts, [sentences, counts].
+        score: Maps sums of rows, [..., counts], to corpus scores, [...].
+        signature: sacreBLEU's signature; empty for other metrics.
+    """
+
+    rows: Floats
+    score: Callable[[Floats], Floats]
+    signature: str = ""
+
+    def __post_init__(self) -> None:
+        if not len(self.rows):
+            raise ValueError("there are no sentences to score")
+
+    @property
+    def total(self) -> float:
+        """The corpus score of all sentences."""
+        return float(self.score(self.rows.sum(0)))
+
+    def of(self, sentences: Iterable[int]) -> float:
+        """The corpus score of some sentences.
+
+        Args:
+            sentences: Their indices.
+        """
+        return SentenceStatistics(self.rows[list(sentences)], self.score).total
+
+
+def exact_match_statistics(outputs: Sequence[str], references: References) -> SentenceStatistics:
+    """Share of the outputs that equal one of their references."""
+    return SentenceStatistics(_matches(outputs, references), _ratio)
+
+
+def word_error_statistics(outputs: Sequence[str], references: References) -> SentenceStatistics:
+    """Share of the outputs that equal none of their references."""
+    return SentenceStatistics(_matches(outputs, references), lambda sums: 1 - _ratio(sums))
+
+
+def phoneme_error_statistics(outputs: Sequence[str], references: References) -> SentenceStatistics:
+    """Edits per phoneme of the nearest reference."""
+    edits = [phoneme_edits(output, known) for output, known in zip(outputs, references, strict=True)]
+    return SentenceStatistics(np.array(edits, dtype=float), _ratio)
+
+
+def bleu_statistics(outputs: Sequence[str], references: References, *, lowercase: bool = False) -> SentenceStatistics:
+    """BLEU's counts: lengths of output and reference, matching n-grams and all n-grams of each order."""
+    metric = bleu_metric(lowercase=lowercase)
+    rows = []
+    for output, known in zip(outputs, references, strict=True):
+        parts = metric.corpus_score([output], [[known[0]]])
+        rows.append([parts.sys_len, parts.ref_len, *parts.counts, *parts.totals])
+    orders = metric.max_ngram_order
+
+    def score(sums: Floats) -> Floats:
+        scores = [
+            metric.compute_bleu(
+                correct=row[2 : 2 + orders],
+                total=row[2 + orders :],
+                sys_len=int(row[0]),
+                ref_len=int(row[1]),
+                smooth_method=metric.smooth_method,
+                smooth_value=metric.smooth_value,
+                effective_order=metric.effective_order,
+                max_ngram_order=orders,
+            ).score
+            for row in _integer_rows(sums)
+        ]
+        return np.array(scores).reshape(sums.shape[:-1])
+
+    return SentenceStatistics(np.array(rows, dtype=float), score, str(metric.get_signature()) if rows else "")
+
+
+def chrf_statistics(outputs: Sequence[str], references: References) -> SentenceStatistics:
+    """chrF's counts: n-grams of output and reference and those that match, of each order.
+
+    sacreBLEU has no public way to them, nor from their sums to a score, so its private ones are called here, and only
+    here. A test compares the result with `corpus_score`.
+    """
+    if not outputs:
+        return SentenceStatistics(np.empty((0, 0)), _ratio)
+    metric = chrf_metric()
+    rows = metric._extract_corpus_statistics(outputs, [[known[0] for known in references]])
+
+    def score(sums: Floats) -> Floats:
+        scores = [metric._compute_score_from_stats(row).score for row in _integer_rows(sums)]
+        return np.array(scores).reshape(sums.shape[:-1])
+
+    return SentenceStatistics(np.array(rows, dtype=float), score, str(metric.get_signature()))
+
+
+def _integer_rows(sums: Floats) -> list[list[int]]:
+    """Sums of counts, [..., counts], as a list of rows."""
+    return sums.reshape(-1, sums.shape[-1]).astype(int).tolist()
+
+
+def _matches(outputs: Sequence[str], references: References) -> Floats:
+    return np.array([(output in known, 1) for output, known in zip(outputs, references, strict=True)], dtype=float)
+
+
+def _ratio(sums: Floats) -> Floats:
+    part, whole = sums[..., 0], sums[..., 1]
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
