@@ -15,7 +15,6 @@ from itertools import zip_longest
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from regard.config.schema import ModelSection
@@ -33,8 +32,8 @@ from regard.laboratory.translation_trace import (
     trace_translation,
 )
 from regard.nn import Decoder
-from regard.plotting import attention_map, figures
 from regard.plotting.attention_map import token_label
+from regard.plotting.translation_steps import TranslationStep, draw_translation_steps
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.search import SearchOptions
 from regard.text import Vocabulary
@@ -125,7 +124,7 @@ def explanation_report(
         },
         sections=(
             _reading(explanation, translator.experiment.model),
-            ReportSection("Where it looks", (), (_picture(translator, explanation, numbers),)),
+            ReportSection("Where it looks", (), (_picture(translator, explanation, looks),)),
             *(_step(place, *both, translator, explanation) for place, both in enumerate(steps, start=1)),
         ),
     )
@@ -206,24 +205,21 @@ def _step(
     )
 
 
-def _picture(translator: Translator, explanation: Explanation, numbers: Mapping[str, int]) -> Picture:
+def _picture(translator: Translator, explanation: Explanation, looks: Sequence[AttentionView]) -> Picture:
+    """Scores, weights and the most likely tokens of each step."""
     translation = explanation.journey.translation
-    axes = translator.model.decoder.weight_axes
-    weights = select_attention(translation.attention, axes, numbers)
-    figure: Figure = (
-        attention_map.draw_attention_map(
-            weights,
-            translation.source_tokens,
-            translation.tokens,
-            title=translation.text,
-            axes=[axis for axis in axes if axis not in numbers],
-            starts=translation.starts,
-            source_starts=translation.source_starts,
+    has_attention = any(look.is_somewhere for look in looks)
+    steps = [
+        TranslationStep(
+            step.said,
+            look.scores.tolist() if has_attention and look.scores is not None else None,
+            look.weights.tolist() if has_attention else None,
+            step.likeliest(translator.codec.target_vocabulary),
         )
-        if weights.any()
-        else figures.message_figure("this model looks nowhere", translation.text)
-    )
-    return Picture(figure, f"attention of {len(translation.tokens)} output tokens to the source")
+        for step, look in zip(explanation.steps, looks, strict=True)
+    ]
+    figure = draw_translation_steps(steps, translation.source_tokens, translation.source_starts, title=translation.text)
+    return Picture(figure, f"scores, weights and the most likely next tokens of {len(steps)} steps")
 
 
 def _data(translator: Translator, text: str, explanation: Explanation) -> dict[str, Any]:

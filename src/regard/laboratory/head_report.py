@@ -10,14 +10,16 @@ import torch
 
 from regard.errors import UserError
 from regard.laboratory.formatting import format_number
-from regard.laboratory.head_experiments import A, B, HeadExperiment, HeadOutcome, Keys, closed_form
+from regard.laboratory.head_experiments import ONE_HEAD, A, B, HeadExperiment, HeadOutcome, Keys, closed_form
 from regard.laboratory.lab_report import LabReport
-from regard.plotting import formula_vs_measured
-from regard.plotting.formula_vs_measured import Curve, Draws
+from regard.plotting import formula_vs_measured, head_outputs
+from regard.plotting.formula_vs_measured import Curve
+from regard.plotting.head_outputs import HeadOutputs
+from regard.plotting.symbols import Formula
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 
 BETAS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
-SHARES = ("v_a", "v_b", "each other value")
+SHARES = (Formula("v_a"), Formula("v_b"), "each other value")
 LINE_POINTS = 40
 FIRST_DRAWS = 6  # in a table
 MOST_KEYS, MOST_DRAWS, LARGEST = 50, 1_000_000, 1e6
@@ -71,7 +73,12 @@ def head_report(
     }
     by_beta = dict(sorted(by_beta.items()))
     swings = len(outcomes) > 1
-    picture = picture_of_draws(outcomes) if swings else picture_over_beta(experiment, by_beta, drawn)
+    if not swings:
+        picture = picture_over_beta(experiment, by_beta, drawn)
+    elif experiment.asked[(kind := next(iter(outcomes)))] == ONE_HEAD:
+        picture = picture_of_swing(outcomes[kind], beta, drawn)
+    else:
+        picture = picture_of_contrast(outcomes)
     sections = [
         ReportSection("What the output is made of", said(summaries, experiment), (picture, table_of_shares(summaries))),
         ReportSection("Longer queries", *(swings_over_beta(by_beta) if swings else growth(experiment, by_beta, keys))),
@@ -90,10 +97,10 @@ def head_report(
             for each, row in by_beta.items()
         ],
         "first_draws": {
-            kind: outcome.measured[: formula_vs_measured.MOST_DRAWS, A].tolist() for kind, outcome in outcomes.items()
+            kind: outcome.measured[: head_outputs.MAX_DRAWS_IN_ORDER, A].tolist() for kind, outcome in outcomes.items()
         },
         "histogram": {
-            kind: formula_vs_measured.histogram(outcome.measured[:, A]).tolist() for kind, outcome in outcomes.items()
+            kind: head_outputs.share_histogram(outcome.measured[:, A]).tolist() for kind, outcome in outcomes.items()
         },
     }
     return LabReport(ReportPage(experiment.title, experiment.lead, facts, tuple(sections)), data)
@@ -192,13 +199,31 @@ def swings_over_beta(by_beta: ByBeta) -> tuple[tuple[str, ...], tuple[Table, ...
     return (text,), (Table(("β", *(f"v_a, {kind}" for kind in kinds)), tuple(rows)),)
 
 
-def picture_of_draws(outcomes: Mapping[str, HeadOutcome]) -> Picture:
-    """One head comes first in all pictures, so that it always has the same colour."""
-    draws = [Draws(kind, outcomes[kind].measured[:, A]) for kind in sorted(outcomes)]
+def picture_of_contrast(outcomes: Mapping[str, HeadOutcome]) -> Picture:
+    """How much the outputs of one head and of two spread. One head comes first, as in the legend of other figures."""
+    measured = [(kind, outcomes[kind].measured) for kind in sorted(outcomes)]
+    kinds = [HeadOutputs(kind, shares[:, A], shares[:, B]) for kind, shares in measured]
     return Picture(
-        formula_vs_measured.draw_draws(draws, "draw", "share of v_a in the output"),
-        alt="the share of v_a in the output of one head and of two, draw after draw and as a distribution",
-        caption="The share of v_a in the output: the first draws in their order, and how all of them are distributed.",
+        head_outputs.draw_head_contrast(kinds),
+        alt="the outputs of one head spread from v_a to v_b, those of two heads stay at their mean",
+        caption=Formula(
+            "Left: each output in the plane of v_a and v_b. Right: the distribution of the share of v_a over all draws."
+        ),
+    )
+
+
+def picture_of_swing(outcome: HeadOutcome, beta: float, drawn: Keys) -> Picture:
+    """How the output of one head swings between v_a and v_b, and the sigmoid of the closed form."""
+    differences = torch.cat([lengths[:, A] - lengths[:, B] for lengths in drawn.lengths()])
+    most = max(differences.abs().max().item(), 0.1)
+    x = torch.linspace(-most, most, 10 * LINE_POINTS + 1, dtype=torch.float64, device=differences.device)
+    curve = torch.sigmoid(beta * x / sqrt(drawn.count))
+    return Picture(
+        head_outputs.draw_swing(
+            outcome.measured[:, A], differences, (x.tolist(), curve.tolist()), "sigmoid(β (λ_a − λ_b) / √d)"
+        ),
+        alt="the share of v_a in the output of one head, draw after draw and over the difference of key lengths",
+        caption=Formula("Left: the share of v_a swings from draw to draw. Right: it follows the sigmoid of λ_a − λ_b."),
     )
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
-from numpy.typing import ArrayLike, NDArray
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from regard.errors import printable
-from regard.plotting.figures import fonts, literal
+from regard.plotting.figures import literal
 from regard.plotting.palette import GRAY, line_style
 from regard.plotting.panels import TYPE, PanelLayout
 
@@ -29,14 +27,6 @@ class Curve:
     label: str
     formula: tuple[Sequence[float], Sequence[float]]  # x, y
     measured: tuple[Sequence[float], Sequence[float]]
-
-
-@dataclass(frozen=True)
-class Draws:
-    """What came out of each draw, in their order."""
-
-    label: str
-    values: ArrayLike
 
 
 def draw_formula_curves(
@@ -72,43 +62,6 @@ def draw_formula_curves(
     sheet.name_axes(figure, x_label, y_label)
     sheet.add_legend_beside(figure, keys)
     return figure
-
-
-def draw_draws(draws: Sequence[Draws], x_label: str, y_label: str) -> Figure:
-    """The first draws one after the other, and beside them how all draws are distributed over the same axis."""
-    figure = Figure(figsize=(10.0, 4.6))
-    figure.subplots_adjust(left=0.09, right=0.985, bottom=0.15, top=0.88, wspace=0.06)
-    order, distribution = figure.subplots(1, 2, sharey=True, width_ratios=(1.7, 1))
-    for number, each in enumerate(draws):
-        values, style = np.asarray(each.values, dtype=float), line_style(number)
-        first = values[:MOST_DRAWS]
-        order.plot(range(1, len(first) + 1), first, **style, linewidth=1.3, markersize=4.5, label=printable(each.label))
-        parts = histogram(values)
-        bars: dict[str, Any] = {"edges": EDGES, "orientation": "horizontal", "color": style["color"]}
-        distribution.stairs(parts, **bars, fill=True, alpha=0.25)
-        distribution.stairs(parts, **bars, linewidth=2, linestyle=style["linestyle"])
-    order.set_title("the first draws", loc="left", fontsize=TYPE)
-    distribution.set_title("all draws", loc="left", fontsize=TYPE)
-    order.set_xlabel(printable(x_label), fontsize=TYPE, **literal())
-    order.set_ylabel(printable(y_label), fontsize=TYPE, **literal())
-    distribution.set_xlabel("draws (%)", fontsize=TYPE)
-    distribution.set_xlim(left=0)
-    order.set_xlim(left=0)
-    order.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    for axes in (order, distribution):
-        _tidy(axes)
-        axes.tick_params(labelsize=TYPE - 1, length=0, pad=6)
-    figure.legend(
-        loc="upper right", bbox_to_anchor=(0.985, 1.03), ncols=len(draws), frameon=False,
-        prop={"family": fonts(), "size": TYPE},
-    )  # fmt: skip
-    return figure
-
-
-def histogram(values: ArrayLike) -> NDArray[np.float64]:
-    """How many of these parts of one, in per cent, are between each two of EDGES."""
-    parts = np.clip(np.asarray(values, dtype=float), 0, 1)  # rounding may put one beyond by a last bit
-    return 100 * np.histogram(parts, EDGES)[0] / len(parts)
 
 
 def _tidy(axes: Axes) -> None:
