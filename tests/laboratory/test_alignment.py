@@ -156,7 +156,7 @@ def test_the_wiring_says_who_asks_a_step_later(regard: Regard, trained_brief: Ca
 def test_a_model_that_looks_nowhere_is_refused(regard: Regard, trained_brief: Callable[..., Path]) -> None:
     run = trained_brief("model.attention.kind=none")
     message = refused(regard, run)
-    assert message.startswith(f"regard: {run}: this model looks nowhere, ")
+    assert message.startswith(f"regard: {run}: this model has no attention: ")
     assert message.endswith("model.attention.kind is 'none'\n")
 
 

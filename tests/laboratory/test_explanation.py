@@ -127,7 +127,7 @@ def test_the_command_tells_draws_and_dumps(regard: Regard, trained: Path, tmp_pa
     ("arguments", "part"),
     [
         (["abXde"], "this text: this task was not trained on the character 'X'"),
-        ([""], "this text: there is nothing in it to read"),
+        ([""], "this text is empty"),
         (["abc", "--head", "1"], "this model's attention has no heads to choose from"),
         (["abc", "--out", "map.gif"], "map.gif: cannot write a report as '.gif'"),
         (["abc", "--out", "map"], "map: cannot write a report without a suffix"),
@@ -159,8 +159,8 @@ def test_the_bottleneck_is_told_as_what_it_is(model_of: Callable[[str], Translat
         kind: explanation_report(model_of(kind), TEXT, GREEDY, {}).page.sections[0].text[0]
         for kind in ("dot", "Transformer")
     }
-    assert "where the encoder ends, all layers side by side; the decoder starts from it" in told["dot"]
-    assert "the mean of the encoder's states; this decoder does not read it" in told["Transformer"]
+    assert "the encoder's final state, all layers concatenated; the decoder's initial state is" in told["dot"]
+    assert "the mean of the encoder states; this decoder does not use it" in told["Transformer"]
 
 
 def test_places_that_are_looked_at_alike_stand_in_their_order(trained_brief: Callable[..., Path]) -> None:

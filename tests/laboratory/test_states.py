@@ -1,4 +1,4 @@
-"""States are gathered of the sentences and places that they belong to."""
+"""Collected states belong to the right sentences and positions."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from regard.config.schema import ModelSection
 from regard.data import Example
 from regard.laboratory import states
-from regard.laboratory.states import gather
+from regard.laboratory.states import collect_states
 from regard.nn.build import build_model
 
 MODELS = {
@@ -28,7 +28,7 @@ def model(request: pytest.FixtureRequest):
 
 
 def examples(count: int) -> list[Example]:
-    """Of all lengths, in disorder."""
+    """Examples of various lengths, in random order."""
     draw = torch.Generator().manual_seed(1)
     lengths = torch.randint(1, 9, (count, 2), generator=draw).tolist()
     return [
@@ -40,40 +40,40 @@ def examples(count: int) -> list[Example]:
     ]
 
 
-def test_the_states_of_a_sentence_are_its_own_whatever_else_is_read(model, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(states, "AT_ONCE", 5)
+def test_states_do_not_depend_on_the_batch(model, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(states, "BATCH_SIZE", 5)
     some = examples(17)
-    for kind, together in gather(model, some, most=1000, seed=1).items():
-        for number, example in enumerate(some):
-            alone, own = gather(model, [example], most=1000, seed=1)[kind], together.sentences == number
-            assert together.places[own].tolist() == alone.places.tolist()
+    for kind, together in collect_states(model, some, max_states=1000, seed=1).items():
+        for index, example in enumerate(some):
+            alone, own = collect_states(model, [example], max_states=1000, seed=1)[kind], together.sentences == index
+            assert together.positions[own].tolist() == alone.positions.tolist()
             torch.testing.assert_close(together.vectors[own], alone.vectors)
 
 
-def test_there_is_a_state_for_each_token_and_one_bottleneck_for_each_sentence(model):
+def test_one_state_per_token_and_one_bottleneck_per_sentence(model):
     some = examples(17)
-    found = gather(model, some, most=1000, seed=1)
+    found = collect_states(model, some, max_states=1000, seed=1)
     counts = {kind: torch.bincount(states.sentences).tolist() for kind, states in found.items()}
-    read_tokens, said_tokens = [len(e.source) for e in some], [len(e.target) - 1 for e in some]
-    assert counts[states.ENCODER_INPUT] == counts[states.ENCODER] == read_tokens
-    assert counts[states.DECODER_INPUT] == counts[states.DECODER] == said_tokens
+    source_lengths, target_lengths = [len(e.source) for e in some], [len(e.target) - 1 for e in some]
+    assert counts[states.ENCODER_INPUT] == counts[states.ENCODER] == source_lengths
+    assert counts[states.DECODER_INPUT] == counts[states.DECODER] == target_lengths
     assert counts[states.BOTTLENECK] == [1] * 17
 
 
-def test_the_bottleneck_is_all_layers_and_parts_and_a_decoder_state_its_own():
+def test_bottleneck_has_all_layers_and_decoder_states_exclude_the_context():
     torch.manual_seed(1)
     model = build_model(ModelSection.model_validate(MODELS["recurrent"]), 11, 13)
-    found = gather(model, examples(3), most=1000, seed=1)
+    found = collect_states(model, examples(3), max_states=1000, seed=1)
     assert found[states.BOTTLENECK].vectors.shape == (3, 2 * 2 * 2 * 5)
-    assert found[states.DECODER].vectors.shape[1] == 10  # the decoder's state, without what it looked at
+    assert found[states.DECODER].vectors.shape[1] == 10  # the decoder's state without the context
 
 
-def test_of_many_states_some_are_drawn_with_the_seed(model):
-    first, again, other = (gather(model, examples(31), most=23, seed=seed) for seed in (1, 1, 2))
+def test_sample_of_states_depends_on_the_seed(model):
+    first, again, other = (collect_states(model, examples(31), max_states=23, seed=seed) for seed in (1, 1, 2))
     for kind in first:
-        drawn = [list(zip(e[kind].sentences.tolist(), e[kind].places.tolist(), strict=True)) for e in (first, again)]
+        drawn = [list(zip(e[kind].sentences.tolist(), e[kind].positions.tolist(), strict=True)) for e in (first, again)]
         assert len(set(drawn[0])) == 23
         assert drawn[0] == drawn[1]
     same = zip(first[states.ENCODER].sentences, first[states.ENCODER_INPUT].sentences, strict=True)
-    assert all(one == two for one, two in same)  # input and state are compared on the same places
+    assert all(one == two for one, two in same)  # inputs and states are sampled at the same positions
     assert first[states.ENCODER].sentences.tolist() != other[states.ENCODER].sentences.tolist()

@@ -40,9 +40,9 @@ def trace(run: options.Run, text: Text, out: options.Out = None, as_json: option
     """List every tensor of one translation with its shape: what changes from step to step, and what never does."""
     paths = check_output_path(out)
     from regard.cli.loading import load_for
-    from regard.laboratory import tensor_trace
+    from regard.laboratory.tensor_trace_report import trace_report
 
-    print_report(tensor_trace.trace_report(load_for(run, text), text), paths, as_json)
+    print_report(trace_report(load_for(run, text), text), paths, as_json)
 
 
 def gradients(
@@ -60,11 +60,11 @@ def gradients(
     paths = check_output_path(out)
     from regard.cli.loading import load_translator
     from regard.cli.progress import Counter
-    from regard.laboratory import gradients as measured
+    from regard.laboratory.gradient_report import gradient_report
 
     translators = [load_translator(run) for run in runs]
     with Counter(None, shown=not as_json) as counter:
-        report = measured.gradient_report(
+        report = gradient_report(
             translators,
             split.value,
             limit,
@@ -87,10 +87,10 @@ def probe(
     paths = check_output_path(out)
     from regard.cli.loading import load_translator
     from regard.cli.progress import Counter
-    from regard.laboratory import probe_report
+    from regard.laboratory.probe_report import probe_report
 
     with Counter(None, shown=not as_json, what="probes") as counter:
-        report = probe_report.probe_report(load_translator(run), limit, seed, counter.expect, counter.advance)
+        report = probe_report(load_translator(run), limit, seed, counter.expect, counter.advance)
     print_report(report, paths, as_json)
 
 
@@ -132,16 +132,16 @@ def faithful(
     paths = check_output_path(out)
     from regard.cli.loading import load_for, load_translator
     from regard.cli.progress import Counter
-    from regard.laboratory import faithfulness
+    from regard.laboratory.faithfulness_report import faithfulness_report, faithfulness_report_on_split
 
     if text is None:
         with Counter(None, shown=not as_json) as counter:
-            report = faithfulness.faithfulness_report_on_split(
+            report = faithfulness_report_on_split(
                 load_translator(run), split.value, limit, counter.expect, counter.advance
             )
     else:
         with Counter(None, shown=not as_json, what="tokens") as counter:
-            report = faithfulness.faithfulness_report(load_for(run, text), text, counter.expect, counter.advance)
+            report = faithfulness_report(load_for(run, text), text, counter.expect, counter.advance)
     print_report(report, paths, as_json)
 
 

@@ -18,9 +18,9 @@ from regard.corpora.alignments import GoldAlignment, read_gold_alignments
 from regard.errors import UserError
 from regard.evaluation.alignment import AlignmentCounts, teacher_forced_attention
 from regard.inference.translator import ProgressCallback, Translator, no_progress
-from regard.laboratory import sentences
 from regard.laboratory.attention_stats import MEASURES, AlignedSentence, Alignment, look, named_maps
 from regard.laboratory.lab_report import LabReport
+from regard.laboratory.sentences import load_examples
 from regard.plotting import attention_map
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.tasks import Pair, Split
@@ -39,7 +39,7 @@ def alignment_report(
     advance: ProgressCallback = no_progress,
 ) -> LabReport:
     """For people and programs. `gold` has true alignments of words; `sentence`, from 1, is the one to draw."""
-    pairs, examples = sentences.read(translator, split, limit)
+    pairs, examples = load_examples(translator, split, limit)
     expect(len(pairs))
     if sentence is not None and not 1 <= sentence <= len(pairs):
         raise UserError(f"sentence {sentence}: of the {split} split, sentences 1 to {len(pairs):,} are read")

@@ -35,7 +35,7 @@ from regard.evaluation.alignment import (
 )
 from regard.inference.translation import mean_attention
 from regard.inference.translator import ProgressCallback, Translator, no_progress
-from regard.laboratory.sentences import has_no_attention
+from regard.laboratory.sentences import no_attention_error
 from regard.reports.example_selection import FEWEST_WORDS, diagonality, inversion
 from regard.tasks import Pair
 from regard.text import word_boundaries
@@ -201,7 +201,7 @@ def look(
     looks: dict[str, list[AttentionStats]] = {}
     for sentence, weights in zip(sentences, teacher_forced_attention(translator.model, examples), strict=True):
         if not weights.any():
-            raise has_no_attention(translator)
+            raise no_attention_error(translator)
         for name, each in named_maps(weights, translator.model.decoder.weight_axes).items():
             looks.setdefault(name, []).append(AttentionStats.of(each, sentence))
         advance(1)

@@ -1,7 +1,7 @@
-"""The vectors z_i that an encoder reads, one for each source position: here a source can be changed a little.
+"""Access to the source embeddings z_i, the vectors that an encoder reads: one per source position.
 
-A token is a number, which cannot be a little different. Its vector can, so that this is where one asks how much an
-output depends on a source position. It holds all that the encoder gets of that position: the token and its place.
+A token id is discrete; its embedding can be perturbed. Gradients and occlusion are therefore measured at z_i, which
+holds everything that the encoder reads of position i: the token and its position encoding.
 """
 
 from __future__ import annotations
@@ -10,34 +10,59 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 
+import torch
 from torch import Tensor
 
 from regard.nn import Encoder, Encoding, Seq2Seq
 
 
-def precise(model: Seq2Seq) -> Seq2Seq:
-    """A copy that computes in double precision, without dropout.
+def model_device(model: Seq2Seq) -> torch.device:
+    """The device of the model's parameters.
 
-    A model that is sure has log p just below 0: in single precision, rounding would be all that is left of differences.
+    Args:
+        model: The model.
+    """
+    return next(model.parameters()).device
+
+
+def double_precision_copy(model: Seq2Seq) -> Seq2Seq:
+    """A copy of the model in double precision, in evaluation mode.
+
+    A confident model has log p just below 0; in single precision, differences of such values are mostly rounding.
+
+    Args:
+        model: The model; it is not changed.
     """
     return deepcopy(model).double().eval()
 
 
-def vectors_of(encoder: Encoder, tokens: Tensor) -> Tensor:
-    """z_i, as if they had come from nowhere: [batch, positions, size]."""
+def source_embeddings(encoder: Encoder, tokens: Tensor) -> Tensor:
+    """z_i, detached from the graph: [batch, positions, size].
+
+    Args:
+        encoder: The encoder.
+        tokens: Source token ids [batch, positions].
+    """
     return encoder.embedding(tokens).detach()
 
 
-def encode(encoder: Encoder, tokens: Tensor, valid: Tensor, vectors: Tensor) -> Encoding:
-    """What the encoder makes of `vectors` in the place of its own; of `tokens` it sees only how many there are."""
-    with _replaced(encoder, vectors):
+def encode_embeddings(encoder: Encoder, tokens: Tensor, valid: Tensor, embeddings: Tensor) -> Encoding:
+    """The encoder's output for `embeddings` in place of the embeddings of `tokens`.
+
+    Args:
+        encoder: The encoder.
+        tokens: Token ids [batch, positions]; only their shape matters.
+        valid: True at positions that are not padding [batch, positions].
+        embeddings: The vectors to encode [batch, positions, size].
+    """
+    with _embedding_output(encoder, embeddings):
         return encoder(tokens, valid)
 
 
 @contextmanager
-def _replaced(encoder: Encoder, vectors: Tensor) -> Iterator[None]:
-    """As long as the block lasts, the encoder's embedding gives these vectors."""
-    hook = encoder.embedding.register_forward_hook(lambda *_: vectors)
+def _embedding_output(encoder: Encoder, embeddings: Tensor) -> Iterator[None]:
+    """Within the block, the encoder's embedding layer returns these embeddings."""
+    hook = encoder.embedding.register_forward_hook(lambda *_: embeddings)
     try:
         yield
     finally:

@@ -24,9 +24,9 @@ from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.states import describe_bottleneck
 from regard.laboratory.translation_trace import (
-    Call,
-    Encoded,
-    Stepped,
+    DecoderStep,
+    EncoderOutput,
+    ModuleCall,
     TracedTranslation,
     record_module_calls,
     trace_translation,
@@ -75,33 +75,33 @@ class Explanation:
 def explain(translator: Translator, text: str, search: SearchOptions) -> Explanation:
     """Translate the text, then go the same way once more and note what is computed on it."""
     model, vocabulary = translator.model, translator.codec.target_vocabulary
-    journey = TracedTranslation.plan(translator, text, search)
+    journey = TracedTranslation.of_text(translator, text, search)
     modules: list[nn.Module] = [model.encoder.embedding, *model.decoder.source_attentions]
     steps: list[Step] = []
     with record_module_calls({str(place): module for place, module in enumerate(modules)}) as calls:
-        for stop in trace_translation(model, journey.source, journey.read):
-            if isinstance(stop, Encoded):
-                embeddings, encoding = calls[0].gave[0], stop.encoding
-            elif isinstance(stop, Stepped):
-                read, said = vocabulary.spell([journey.read[len(steps)], journey.said[len(steps)]])
-                steps.append(_note(read, said, stop, calls, model.decoder))
+        for event in trace_translation(model, journey.source_ids, journey.decoder_inputs):
+            if isinstance(event, EncoderOutput):
+                embeddings, encoding = calls[0].output[0], event.encoding
+            elif isinstance(event, DecoderStep):
+                read, said = vocabulary.spell([journey.decoder_inputs[len(steps)], journey.output_ids[len(steps)]])
+                steps.append(_note(read, said, event, calls, model.decoder))
             calls.clear()
     last = torch.cat([part[:, 0].flatten() for part in encoding.final_state])
     return Explanation(journey, embeddings, encoding.states[0], last, tuple(steps))
 
 
-def _note(read: str, said: str, stop: Stepped, calls: Sequence[Call], decoder: Decoder[Any]) -> Step:
+def _note(read: str, said: str, event: DecoderStep, calls: Sequence[ModuleCall], decoder: Decoder[Any]) -> Step:
     """What is known after a step; the calls are those of the mechanisms of its layers."""
-    assert stop.state.weights is not None
-    weights = stop.state.weights[0]
+    assert event.state.weights is not None
+    weights = event.state.weights[0]
     return Step(
         read,
         said,
         scores=torch.cat([scores for call in calls if (scores := call.scores()) is not None]).view_as(weights),
         weights=weights,
-        contexts=torch.stack([call.gave[0][0, 0] for call in calls]),
-        state=decoder.decoder_states(stop.features)[0, 0],
-        probabilities=stop.logits[0, 0].double().softmax(-1),
+        contexts=torch.stack([call.output[0][0, 0] for call in calls]),
+        state=decoder.decoder_states(event.features)[0, 0],
+        probabilities=event.logits[0, 0].double().softmax(-1),
     )
 
 

@@ -1,6 +1,6 @@
-"""What an output depends on: how much each source position counts for each output token, by three measures.
+"""The importance of each source position for each output token, by three measures.
 
-For the output y_1 … y_T that a model gave for a source x with the vectors z_1 … z_n, each is a map [output, source]:
+For the output y_1 … y_T of a model for a source x with embeddings z_1 … z_n, each measure is a map [output, source]:
 
     attention           α_ti, the mean over layers and heads
     occlusion           |log p(y_t | y_<t, x) − log p(y_t | y_<t, x with z_i = 0)|
@@ -19,78 +19,95 @@ from torch import Tensor
 from regard.data import Example, pad
 from regard.inference.translation import mean_attention
 from regard.inference.translator import ProgressCallback, no_progress
-from regard.laboratory.embeddings import encode, vectors_of
+from regard.laboratory.embeddings import encode_embeddings, model_device, source_embeddings
 from regard.nn import Seq2Seq
 
 MEASURES = ("attention", "occlusion", "gradient × input")
-AT_ONCE = 100_000  # rows times output steps times source positions
+MAX_CELLS = 100_000  # rows × output steps × source positions in one forward pass
 
 
 @dataclass(frozen=True)
 class Importance:
-    """What each step of an output depends on."""
+    """The importance maps of one output.
 
-    log_probabilities: Tensor  # [output]
-    maps: Tensor  # [measures, output, source]
+    Args:
+        log_probs: log p(y_t | y_<t, x) of each output token [output].
+        maps: One map per entry of `MEASURES` [measures, output, source].
+    """
+
+    log_probs: Tensor
+    maps: Tensor
 
     def shares(self) -> Tensor:
-        """The maps with rows that sum to one; a row of zeros stays."""
+        """The maps with rows normalized to sum to one; a row of zeros is unchanged."""
         total = self.maps.sum(-1, keepdim=True)
-        return self.maps / torch.where(total > 0, total, 1.0)
+        return self.maps / total.masked_fill(total == 0, 1.0)
 
 
-def importance_of(model: Seq2Seq, example: Example, advance: ProgressCallback = no_progress) -> Importance:
-    """All three measures for one source and the output that was given for it, the model reading that output.
+def compute_importance(model: Seq2Seq, example: Example, advance: ProgressCallback = no_progress) -> Importance:
+    """All three measures for one source and its output, with the output teacher-forced.
 
-    `advance` is told of each source position that was occluded, and of each output step that was led back.
+    Args:
+        model: The model, best in double precision (`double_precision_copy`).
+        example: Token ids of the source and of the output.
+        advance: Called with the number of source positions occluded, and of output steps differentiated.
     """
-    source, _ = pad([example.source])
-    vectors = vectors_of(model.encoder, source)  # [1, source, size]
+    source, _ = _source_batch(model, example)
+    embeddings = source_embeddings(model.encoder, source)  # [1, source, size]
     with torch.no_grad():
-        log_p, weights = _forced(model, example, vectors)
-        kept = 1 - torch.eye(source.shape[1]).to(vectors)  # in row i, all positions but i
-        without = _without(model, example, kept.unsqueeze(-1) * vectors, advance)
-    occlusion = (log_p - without).abs().T
-    gradient = (_slopes(model, example, vectors, advance) * vectors).sum(-1).abs()
-    return Importance(log_p, torch.stack([mean_attention(weights[0]), occlusion, gradient]))
+        log_probs, weights = _token_log_probs(model, example, embeddings)
+        kept = 1 - torch.eye(source.shape[1], dtype=embeddings.dtype, device=embeddings.device)  # row i: all but i
+        occluded = _occluded_log_probs(model, example, kept.unsqueeze(-1) * embeddings, advance)
+    occlusion = (log_probs - occluded).abs().T
+    gradient = (_embedding_gradients(model, example, embeddings, advance) * embeddings).sum(-1).abs()
+    return Importance(log_probs, torch.stack([mean_attention(weights[0]), occlusion, gradient]))
 
 
-def _forced(model: Seq2Seq, example: Example, vectors: Tensor, steps: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """log p(y_t | y_<t, x) for each row of `vectors` [rows, source, size] at each of the steps t, all in one row.
+def _source_batch(model: Seq2Seq, example: Example) -> tuple[Tensor, Tensor]:
+    """Ids and valid mask of the source on the model's device, both [1, source]."""
+    device = model_device(model)
+    source, valid = pad([example.source])
+    return source.to(device), valid.to(device)
 
-    `steps` [rows, output] is True where it is wanted, if not everywhere. The second result is where the model looked.
+
+def _token_log_probs(
+    model: Seq2Seq, example: Example, embeddings: Tensor, steps: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """log p(y_t | y_<t, x) for each row of `embeddings` [rows, source, size], flattened, and the attention weights.
+
+    `steps` [rows, output] selects the steps t; by default all.
     """
-    rows = len(vectors)
-    source, valid = (part.expand(rows, -1) for part in pad([example.source]))
-    target = torch.tensor(example.target).expand(rows, -1)
+    rows = len(embeddings)
+    source, valid = (part.expand(rows, -1) for part in _source_batch(model, example))
+    target = torch.tensor(example.target, device=source.device).expand(rows, -1)
     if steps is None:
-        steps = torch.ones(rows, len(example.target) - 1, dtype=torch.bool)
-    state = model.decoder.start(encode(model.encoder, source, valid, vectors))
-    logits, weights = model.decoder.teacher_forced(target[:, :-1], state, steps)  # [steps in all rows, vocabulary]
-    said = target[:, 1:][steps].unsqueeze(-1)
-    return torch.log_softmax(logits, -1).gather(-1, said).squeeze(-1), weights
+        steps = torch.ones(rows, len(example.target) - 1, dtype=torch.bool, device=source.device)
+    state = model.decoder.start(encode_embeddings(model.encoder, source, valid, embeddings))
+    logits, weights = model.decoder.teacher_forced(target[:, :-1], state, steps)  # [selected steps, vocabulary]
+    outputs = target[:, 1:][steps].unsqueeze(-1)
+    return torch.log_softmax(logits, -1).gather(-1, outputs).squeeze(-1), weights
 
 
-def _without(model: Seq2Seq, example: Example, vectors: Tensor, advance: ProgressCallback) -> Tensor:
-    """log p of each step for each row of `vectors`: [rows, output]."""
+def _occluded_log_probs(model: Seq2Seq, example: Example, embeddings: Tensor, advance: ProgressCallback) -> Tensor:
+    """log p of every step for each row of `embeddings`: [rows, output]."""
     parts = []
-    for some in vectors.split(_rows_at_once(example)):
-        parts.append(_forced(model, example, some)[0])
+    for some in embeddings.split(_rows_per_pass(example)):
+        parts.append(_token_log_probs(model, example, some)[0])
         advance(len(some))
-    return torch.cat(parts).unflatten(0, (len(vectors), -1))
+    return torch.cat(parts).unflatten(0, (len(embeddings), -1))
 
 
-def _slopes(model: Seq2Seq, example: Example, vectors: Tensor, advance: ProgressCallback) -> Tensor:
-    """∂ log p(y_t) / ∂z_i: [output, source, size]. Each t has a row of its own, so one way back serves many."""
-    slopes: list[Tensor] = []
-    own_step = torch.eye(len(example.target) - 1, dtype=torch.bool)  # row t is asked for step t alone
-    for steps in own_step.split(_rows_at_once(example)):
-        rows = vectors.repeat(len(steps), 1, 1).requires_grad_()
-        log_p, _ = _forced(model, example, rows, steps)
-        slopes += torch.autograd.grad(log_p.sum(), rows)
+def _embedding_gradients(model: Seq2Seq, example: Example, embeddings: Tensor, advance: ProgressCallback) -> Tensor:
+    """∂ log p(y_t) / ∂z_i: [output, source, size]. Step t has its own row, so one backward pass covers many steps."""
+    gradients: list[Tensor] = []
+    own_step = torch.eye(len(example.target) - 1, dtype=torch.bool, device=embeddings.device)  # row t selects step t
+    for steps in own_step.split(_rows_per_pass(example)):
+        rows = embeddings.repeat(len(steps), 1, 1).requires_grad_()
+        log_probs, _ = _token_log_probs(model, example, rows, steps)
+        gradients += torch.autograd.grad(log_probs.sum(), rows)
         advance(len(steps))
-    return torch.cat(slopes)
+    return torch.cat(gradients)
 
 
-def _rows_at_once(example: Example) -> int:
-    return max(1, AT_ONCE // (len(example.source) * len(example.target)))
+def _rows_per_pass(example: Example) -> int:
+    return max(1, MAX_CELLS // (len(example.source) * len(example.target)))

@@ -1,6 +1,6 @@
-"""The states that a model has while it reads true targets: what probes are asked about.
+"""Hidden states of a model while it reads reference targets (teacher forcing): the inputs of probes.
 
-Shapes: [batch, places, size] for the states of a batch, [rows, size] once they are gathered.
+Shapes: [batch, positions, size] for the states of a batch, [rows, size] once they are collected.
 """
 
 from __future__ import annotations
@@ -17,56 +17,76 @@ from regard.data import Batch, Example, collate
 from regard.nn import Seq2Seq
 from regard.seeding import seed_for
 
-AT_ONCE = 128  # sentences
+BATCH_SIZE = 128  # sentences
 
-# The kinds of states. An input is an embedding with its position, as the encoder or the decoder reads it.
-ENCODER_INPUT, ENCODER, BOTTLENECK = "encoder's input", "encoder", "bottleneck"
-DECODER_INPUT, DECODER = "decoder's input", "decoder"
+# The kinds of states. An input is an embedding with its position encoding, as the encoder or the decoder reads it.
+ENCODER_INPUT, ENCODER, BOTTLENECK = "encoder input", "encoder", "bottleneck"
+DECODER_INPUT, DECODER = "decoder input", "decoder"
 
 
 @dataclass(frozen=True)
 class States:
-    """States of one kind, one a row, with the sentence that each belongs to and its place there."""
+    """States of one kind, one per row.
 
-    vectors: Tensor  # [rows, size]
-    sentences: Tensor  # [rows], counted from 0
-    places: Tensor  # [rows], counted from 1
+    Args:
+        vectors: The states [rows, size].
+        sentences: The index of each state's sentence, from 0 [rows].
+        positions: The position of each state in its sentence, from 1 [rows].
+    """
 
-    def in_order(self) -> States:
-        """Sentence by sentence, so that the last fifth of the rows is that of other sentences than the rest."""
+    vectors: Tensor
+    sentences: Tensor
+    positions: Tensor
+
+    def sorted_by_sentence(self) -> States:
+        """The same rows ordered by sentence, so that a split of the rows shares at most one sentence."""
         order = self.sentences.argsort(stable=True)
-        return States(self.vectors[order], self.sentences[order], self.places[order])
+        return States(self.vectors[order], self.sentences[order], self.positions[order])
 
 
 @torch.no_grad()
-def gather(model: Seq2Seq, examples: Sequence[Example], most: int, seed: int) -> dict[str, States]:
-    """The states of each kind, teacher-forced; of more than `most`, so many that are drawn with the seed."""
-    source = _draw([len(example.source) for example in examples], most, seed_for(seed, "source"))
-    target = _draw([len(example.target) - 1 for example in examples], most, seed_for(seed, "target"))
-    single = _draw([1] * len(examples), most, seed_for(seed, "sentence"))
-    wanted = {ENCODER_INPUT: source, ENCODER: source, BOTTLENECK: single, DECODER_INPUT: target, DECODER: target}
-    found: dict[str, list[tuple[Tensor, ...]]] = {kind: [] for kind in wanted}
-    # Those of like length together: little of a batch is padding.
-    order = sorted(range(len(examples)), key=lambda number: len(examples[number].source))
-    for begin in range(0, len(order), AT_ONCE):
-        numbers = order[begin : begin + AT_ONCE]
-        for kind, states in states_of(model, collate([examples[number] for number in numbers])).items():
-            real = pad_sequence([wanted[kind][number] for number in numbers], batch_first=True)  # [batch, places]
-            rows, places = real.nonzero(as_tuple=True)
-            found[kind].append((states[rows, places], torch.tensor(numbers)[rows], places + 1))
-    return {kind: States(*map(torch.cat, zip(*parts, strict=True))).in_order() for kind, parts in found.items()}
+def collect_states(model: Seq2Seq, examples: Sequence[Example], max_states: int, seed: int) -> dict[str, States]:
+    """The states of each kind for teacher-forced examples.
+
+    Args:
+        model: The model.
+        examples: The sentences as token ids.
+        max_states: The maximum number of states of a kind; of more, a random sample is taken.
+        seed: The seed of that sample.
+    """
+    source = _sample_positions([len(e.source) for e in examples], max_states, seed_for(seed, "source"))
+    target = _sample_positions([len(e.target) - 1 for e in examples], max_states, seed_for(seed, "target"))
+    single = _sample_positions([1] * len(examples), max_states, seed_for(seed, "sentence"))
+    sampled = {ENCODER_INPUT: source, ENCODER: source, BOTTLENECK: single, DECODER_INPUT: target, DECODER: target}
+    parts: dict[str, list[tuple[Tensor, ...]]] = {kind: [] for kind in sampled}
+    # Sentences of similar length share a batch, which keeps padding small.
+    order = sorted(range(len(examples)), key=lambda index: len(examples[index].source))
+    for begin in range(0, len(order), BATCH_SIZE):
+        indices = order[begin : begin + BATCH_SIZE]
+        for kind, states in hidden_states(model, collate([examples[index] for index in indices])).items():
+            selected = pad_sequence([sampled[kind][index] for index in indices], batch_first=True)  # [batch, positions]
+            rows, columns = selected.to(states.device).nonzero(as_tuple=True)
+            sentences = torch.tensor(indices, device=states.device)[rows]
+            parts[kind].append((states[rows, columns], sentences, columns + 1))
+    return {kind: States(*map(torch.cat, zip(*some, strict=True))).sorted_by_sentence() for kind, some in parts.items()}
 
 
-def _draw(lengths: Sequence[int], most: int, seed: int) -> Sequence[Tensor]:
-    """For each sentence [length]: which of its places are wanted."""
-    drawn = torch.randperm(sum(lengths), generator=torch.Generator().manual_seed(seed))[:most]
-    wanted = torch.zeros(sum(lengths), dtype=torch.bool)
-    wanted[drawn] = True
-    return wanted.split(list(lengths))
+def _sample_positions(lengths: Sequence[int], max_states: int, seed: int) -> Sequence[Tensor]:
+    """For each sentence a mask [length], True at the sampled positions. Drawn on the CPU: equal on all devices."""
+    generator = torch.Generator("cpu").manual_seed(seed)
+    drawn = torch.randperm(sum(lengths), generator=generator, device="cpu")[:max_states]
+    sampled = torch.zeros(sum(lengths), dtype=torch.bool, device="cpu")
+    sampled[drawn] = True
+    return sampled.split(list(lengths))
 
 
-def states_of(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
-    """The states of each kind, [batch, places, size], those of padding included."""
+def hidden_states(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
+    """The states of each kind, [batch, positions, size], including those of padding.
+
+    Args:
+        model: The model.
+        batch: Sources and reference targets.
+    """
     encoding = model.encoder(batch.source, batch.source_valid)
     features, _, _ = model.decoder.forward_steps(batch.inputs, model.decoder.start(encoding))
     ends = [part.transpose(0, 1).flatten(1) for part in encoding.final_state]  # [batch, layers · size] each
@@ -80,8 +100,14 @@ def states_of(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
 
 
 def describe_bottleneck(model: ModelSection, size: int) -> str:
-    """What goes by this name, and whether the decoder has any use for it."""
-    is_end = model.encoder.kind == "recurrent"
-    what = "where the encoder ends, all layers side by side" if is_end else "the mean of the encoder's states"
-    is_read = model.decoder.kind == "recurrent" and model.decoder.start != "zeros"
-    return f"{size} numbers, {what}; {'the decoder starts from it' if is_read else 'this decoder does not read it'}"
+    """A phrase that describes the bottleneck vector of a model and whether its decoder uses it.
+
+    Args:
+        model: The model section of the experiment.
+        size: The number of elements of the vector.
+    """
+    recurrent = model.encoder.kind == "recurrent"
+    content = "the encoder's final state, all layers concatenated" if recurrent else "the mean of the encoder states"
+    is_used = model.decoder.kind == "recurrent" and model.decoder.start != "zeros"
+    use = "the decoder's initial state is computed from it" if is_used else "this decoder does not use it"
+    return f"{size} elements, {content}; {use}"

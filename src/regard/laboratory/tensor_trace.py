@@ -1,7 +1,7 @@
-"""Every tensor of one translation with its shape: what is computed once, what changes from step to step, what never.
+"""Every tensor of one translation by name: which are computed once, which change from step to step, which never do.
 
-Tensors that pass between the parts of a model have the names of these values (`encoding.states`, `state.hidden[0]`),
-all others that of the module that gave them.
+Tensors that the parts of a model exchange are named after their fields (`encoding.states`, `state.hidden[0]`), all
+others after the module that returned them.
 """
 
 from __future__ import annotations
@@ -15,26 +15,29 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from regard.inference.translator import Translator
-from regard.laboratory.lab_report import LabReport
-from regard.laboratory.translation_trace import Call, TracedTranslation, record_module_calls, trace_translation
+from regard.laboratory.translation_trace import ModuleCall, TracedTranslation, record_module_calls, trace_translation
 from regard.nn import Dropout
-from regard.plotting import change_chart
-from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.runs import named_weights
 from regard.search import GREEDY
 
-# The name of each tensor, by its identity, which is its own as long as the tensor is there: so it is kept, too.
-Names = dict[int, tuple[str, Tensor]]
-PASS_ON = (Dropout, nn.Identity)  # these give what they are given
+# The name of each tensor by its id. The tensor is kept, because an id may be reused after its object is deleted.
+TensorNames = dict[int, tuple[str, Tensor]]
+PASS_THROUGH = (Dropout, nn.Identity)  # in evaluation mode these return their input
 
 
 @dataclass
-class Trace:
-    """One tensor by its name, with its value at each stop of the journey where there is one."""
+class TensorTrace:
+    """The values of one tensor over the steps of a translation.
+
+    Args:
+        name: The tensor's name.
+        values: Its value at each step that has one, by the index of the step.
+        same_as: The name of an earlier tensor, if this one is the same object; otherwise empty.
+    """
 
     name: str
-    values: dict[int, Tensor] = field(default_factory=dict)  # by the number of the stop
-    same_as: str = ""  # the name of an earlier one, if it is the very same tensor
+    values: dict[int, Tensor] = field(default_factory=dict)
+    same_as: str = ""
 
     @property
     def first(self) -> Tensor:
@@ -45,170 +48,108 @@ class Trace:
         return list(self.values.values())[-1]
 
     def changes(self) -> list[int]:
-        """The stops at which it is not what it was at the stop before; the first, at which it comes into being, too."""
-        stops = list(self.values)
-        before = [None, *self.values.values()]
+        """The steps at which the value differs from that at the step before; the first step included."""
+        steps = list(self.values)
+        previous = [None, *self.values.values()]
         return [
-            stop for stop, old in zip(stops, before, strict=False) if old is None or not _same(old, self.values[stop])
+            step
+            for step, old in zip(steps, previous, strict=False)
+            if old is None or not _equal_tensors(old, self.values[step])
         ]
 
     @property
     def shape(self) -> str:
+        """The shape; "first → last" if it changes."""
         first, last = (str(list(each.shape)) for each in (self.first, self.last))
         return first if first == last else f"{first} → {last}"
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
+def _equal_tensors(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and torch.equal(one, other)
 
 
 @dataclass(frozen=True)
-class Traces:
-    journey: TracedTranslation
-    stops: tuple[str, ...]  # "encoder", "start", "1", "2", …
-    passed: tuple[Trace, ...]  # what passes between encoder, decoder and search
-    inside: tuple[Trace, ...]  # what modules compute on the way
+class TranslationTensors:
+    """All tensors of one translation.
+
+    Args:
+        traced: The translation.
+        steps: The names of the steps: "encoder", "start", "1", "2", …
+        exchanged: The tensors that encoder, decoder and search exchange.
+        internal: The other outputs of modules.
+        weights: The model's parameters by name.
+        changed_weights: The names of parameters that changed during the translation; expected to be empty.
+    """
+
+    traced: TracedTranslation
+    steps: tuple[str, ...]
+    exchanged: tuple[TensorTrace, ...]
+    internal: tuple[TensorTrace, ...]
     weights: Mapping[str, Tensor]
     changed_weights: tuple[str, ...]
 
 
 @torch.no_grad()
-def trace(translator: Translator, text: str) -> Traces:
-    """Translate the text, then go the same way once more and note every tensor at every stop."""
-    model, journey = translator.model, TracedTranslation.plan(translator, text, GREEDY)
+def trace_tensors(translator: Translator, text: str) -> TranslationTensors:
+    """Translate the text greedily, replay the translation and record every tensor at every step.
+
+    Args:
+        translator: The translator.
+        text: The source text.
+    """
+    model, traced = translator.model, TracedTranslation.of_text(translator, text, GREEDY)
     before = {name: weight.clone() for name, weight in named_weights(model).items()}
-    passed: dict[str, Trace] = {}
-    inside: dict[str, Trace] = {}
-    names: Names = {}
-    modules = {name: each for name, each in model.named_modules() if not isinstance(each, PASS_ON)}
+    exchanged: dict[str, TensorTrace] = {}
+    internal: dict[str, TensorTrace] = {}
+    names: TensorNames = {}
+    modules = {name: each for name, each in model.named_modules() if not isinstance(each, PASS_THROUGH)}
     with record_module_calls(modules) as calls:
-        for number, stop in enumerate(trace_translation(model, journey.source, journey.read)):
-            _note(passed, number, list(tensors("", stop)), names)
-            _note(inside, number, [each for call in calls for each in _outputs(call)], names)
+        for step, event in enumerate(trace_translation(model, traced.source_ids, traced.decoder_inputs)):
+            _record_values(exchanged, step, list(named_tensors("", event)), names)
+            _record_values(internal, step, [each for call in calls for each in _call_tensors(call)], names)
             calls.clear()
-    stops = ("encoder", "start", *(str(step) for step in range(1, len(journey.read) + 1)))
+    steps = ("encoder", "start", *(str(step) for step in range(1, len(traced.decoder_inputs) + 1)))
     after = named_weights(model)
     changed = tuple(name for name, weight in before.items() if not torch.equal(weight, after[name]))
-    own = [each for each in inside.values() if not each.same_as]
-    return Traces(journey, stops, tuple(passed.values()), tuple(own), after, changed)
+    own = [each for each in internal.values() if not each.same_as]
+    return TranslationTensors(traced, steps, tuple(exchanged.values()), tuple(own), after, changed)
 
 
-def _outputs(call: Call) -> Iterator[tuple[str, Tensor]]:
-    """What a module gave and, before that, the scores of a mechanism, which it keeps to itself."""
+def _call_tensors(call: ModuleCall) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in a module's output; before them the scores of an attention mechanism, which it does not return."""
     scores = call.scores()
     if scores is not None:
         yield f"{call.name}.scores", scores
-    yield from tensors(call.name, call.gave)
+    yield from named_tensors(call.name, call.output)
 
 
-def _note(traces: dict[str, Trace], stop: int, values: Sequence[tuple[str, Tensor]], names: Names) -> None:
-    """Add the values at a stop. One that two modules give, one within the other, has the name of the outer."""
+def _record_values(
+    traces: dict[str, TensorTrace], step: int, values: Sequence[tuple[str, Tensor]], names: TensorNames
+) -> None:
+    """Add the values at a step. A tensor that nested modules return is named after the outermost."""
     for name, value in reversed(values):
         names.setdefault(id(value), (name, value))
     for name, value in values:
-        known = traces.setdefault(name, Trace(name))
-        known.values[stop] = value
+        trace = traces.setdefault(name, TensorTrace(name))
+        trace.values[step] = value
         if names[id(value)][0] != name:
-            known.same_as = names[id(value)][0]
+            trace.same_as = names[id(value)][0]
 
 
-def tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
-    """All tensors in a value, by the names of the fields and the places that lead to them."""
+def named_tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    """All tensors in a value, named by the path of fields and indices that leads to them.
+
+    Args:
+        name: The name of the value itself; may be empty.
+        value: A tensor, or tuples and dataclasses of tensors; anything else has none.
+    """
     if isinstance(value, Tensor):
         yield name, value
     elif isinstance(value, PackedSequence):
-        return  # torch's own way to write a batch without padding; what it holds comes again, unpacked
+        return  # torch's batch without padding; its content is recorded once it is unpacked
     elif isinstance(value, tuple):
-        for place, part in enumerate(value):
-            yield from tensors(f"{name}[{place}]", part)
+        for index, part in enumerate(value):
+            yield from named_tensors(f"{name}[{index}]", part)
     elif is_dataclass(value):
         for part in fields(value):
-            yield from tensors(f"{name}.{part.name}".removeprefix("."), getattr(value, part.name))
-
-
-def trace_report(translator: Translator, text: str) -> LabReport:
-    found = trace(translator, text)
-    numbers = sum(weight.numel() for weight in found.weights.values())
-    changed = "none has changed, bit by bit" if not found.changed_weights else f"changed: {found.changed_weights}"
-    weights = tuple((name, str(list(weight.shape)), f"{weight.numel():,}") for name, weight in found.weights.items())
-    page = ReportPage(
-        title=f"{text} → {found.journey.translation.text}",
-        lead="Every tensor of one translation: what changes during inference, and what does not.",
-        facts={
-            "run": str(translator.runs[0].path),
-            "weights": f"{len(found.weights)} tensors, {numbers:,} numbers: {changed}",
-            "steps": f"the encoder's, once; the decoder's start; {len(found.journey.read)} steps of the decoder",
-        },
-        sections=(
-            ReportSection(
-                "Weights: learned in training, the same for every text",
-                (),
-                (Table(("tensor", "shape", "numbers"), weights),),
-            ),
-            ReportSection("What passes between encoder, decoder and search", (), (_table(found.passed),)),
-            ReportSection("What is computed on the way", (OF_MODULES,), (_table(found.inside),)),
-            ReportSection("What changes when", (), (_picture(found),)),
-        ),
-    )
-    return LabReport(page, _data(translator, text, found))
-
-
-OF_MODULES = (
-    "What modules give is listed by their names, where it is not one of the tensors above, and the scores of attention."
-)
-
-
-def _table(traces: Sequence[Trace]) -> Table:
-    rows = [(each.name, each.shape, _told_changes(each), each.same_as and f"is {each.same_as}") for each in traces]
-    columns = 4 if any(each.same_as for each in traces) else 3
-    head = ("tensor", "shape", "changes", "remark")
-    return Table(head[:columns], tuple(row[:columns] for row in rows))
-
-
-def _told_changes(trace: Trace) -> str:
-    """How often it is another than at the stop before."""
-    later = len(trace.values) - 1
-    if not later:
-        return "computed once"
-    changes = len(trace.changes()) - 1
-    return f"at {changes} of {later} steps" if changes else "never"
-
-
-def _picture(found: Traces) -> Picture:
-    count = len(found.stops)
-    rows = {f"all {len(found.weights)} learned weights": [change_chart.KEPT] * count}
-    for each in found.passed:
-        changes = each.changes()
-        rows[f"{each.name}  {each.shape}"] = [
-            change_chart.CHANGED
-            if stop in changes
-            else change_chart.KEPT
-            if stop in each.values
-            else change_chart.ABSENT
-            for stop in range(count)
-        ]
-    return Picture(change_chart.draw_change_chart(rows, found.stops), "which tensors change at which step")
-
-
-def _data(translator: Translator, text: str, found: Traces) -> dict[str, Any]:
-    def tell(traces: Sequence[Trace]) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": each.name,
-                "shapes": {found.stops[stop]: list(value.shape) for stop, value in each.values.items()},
-                "changes": [found.stops[stop] for stop in each.changes()],
-                "same_as": each.same_as or None,
-            }
-            for each in traces
-        ]
-
-    return {
-        "run": str(translator.runs[0].path),
-        "source": text,
-        "text": found.journey.translation.text,
-        "stops": found.stops,
-        "weights": {name: list(weight.shape) for name, weight in found.weights.items()},
-        "changed_weights": found.changed_weights,
-        "passed": tell(found.passed),
-        "inside": tell(found.inside),
-    }
+            yield from named_tensors(f"{name}.{part.name}".removeprefix("."), getattr(value, part.name))

@@ -1,6 +1,6 @@
-"""A model on its way through one sentence, for whoever wants to look at what it computes there.
+"""Replays one translation step by step and records the inputs and outputs of modules.
 
-Shapes: everything has a batch of one.
+Shapes: every tensor has a batch size of one.
 """
 
 from __future__ import annotations
@@ -17,105 +17,139 @@ from regard.data import Example, pad
 from regard.errors import UserError
 from regard.inference.translation import Translation
 from regard.inference.translator import Translator
+from regard.laboratory.embeddings import model_device
 from regard.nn import Attention, Encoding, Seq2Seq, State
 from regard.search import SearchOptions
 
 
 @dataclass(frozen=True)
-class Call:
-    """What a module was given, and what it gave."""
+class ModuleCall:
+    """One recorded forward call.
+
+    Args:
+        name: The name under which the module was registered.
+        module: The module.
+        inputs: Its positional inputs.
+        output: Its output.
+    """
 
     name: str
     module: nn.Module
-    given: tuple[Any, ...]
-    gave: Any
+    inputs: tuple[Any, ...]
+    output: Any
 
     def scores(self) -> Tensor | None:
-        """If it was a mechanism of attention, what it has computed before softmax: [1, (heads,) steps, positions]."""
+        """For an attention mechanism, the scores before softmax [1, (heads,) steps, positions]; otherwise None."""
         if not isinstance(self.module, Attention):
             return None
-        query, memory = self.given
+        query, memory = self.inputs
         return self.module.score(self.module.normalize(query), memory.keys)
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """After the encoder has read the source."""
+class EncoderOutput:
+    """The state of a translation after the encoder has run."""
 
     source: Tensor  # [1, positions]
     encoding: Encoding
 
 
 @dataclass(frozen=True)
-class Started:
-    """Before the decoder's first step."""
+class DecoderStart:
+    """The state of a translation before the first decoder step."""
 
     state: State
 
 
 @dataclass(frozen=True)
-class Stepped:
-    """After a step of the decoder."""
+class DecoderStep:
+    """The state of a translation after one decoder step."""
 
-    token: Tensor  # [1, 1]: what it has read
+    token: Tensor  # the input token [1, 1]
     features: Tensor  # [1, 1, size]
     logits: Tensor  # [1, 1, vocabulary]
     state: State
 
 
-Stop = Encoded | Started | Stepped
+TraceEvent = EncoderOutput | DecoderStart | DecoderStep
 
 
-def trace_translation(model: Seq2Seq, source: Sequence[int], read: Sequence[int]) -> Iterator[Stop]:
-    """Encode the source, start, and take a step for each token that is `read`, with a stop after each."""
-    tokens, valid = pad([source])
+def trace_translation(model: Seq2Seq, source_ids: Sequence[int], decoder_inputs: Sequence[int]) -> Iterator[TraceEvent]:
+    """Encode the source and run the decoder one step per input; yields after the encoder, the start and each step.
+
+    Args:
+        model: The model.
+        source_ids: Token ids of the source.
+        decoder_inputs: Token ids that the decoder reads, one per step.
+    """
+    device = model_device(model)
+    tokens, valid = (part.to(device) for part in pad([source_ids]))
     encoding = model.encoder(tokens, valid)
-    yield Encoded(tokens, encoding)
+    yield EncoderOutput(tokens, encoding)
     state = model.decoder.start(encoding)
-    yield Started(state)
-    for number in read:
-        token = torch.tensor([[number]])
+    yield DecoderStart(state)
+    for token_id in decoder_inputs:
+        token = torch.tensor([[token_id]], device=device)
         features, _, state = model.decoder.forward_steps(token, state)
-        yield Stepped(token, features, model.decoder.readout(features), state)
+        yield DecoderStep(token, features, model.decoder.readout(features), state)
 
 
 @contextmanager
-def record_module_calls(modules: Mapping[str, nn.Module]) -> Iterator[list[Call]]:
-    """A list of all calls of these modules, as long as the block lasts; empty it to hear only what comes next."""
-    calls: list[Call] = []
+def record_module_calls(modules: Mapping[str, nn.Module]) -> Iterator[list[ModuleCall]]:
+    """A list to which every forward call of these modules is appended within the block; clear it between steps.
+
+    Args:
+        modules: The modules by name.
+    """
+    calls: list[ModuleCall] = []
     with ExitStack() as stack:
         for name, module in modules.items():
 
-            def listen(module: nn.Module, given: tuple[Any, ...], gave: Any, name: str = name) -> None:
-                calls.append(Call(name, module, given, gave))
+            def record(module: nn.Module, inputs: tuple[Any, ...], output: Any, name: str = name) -> None:
+                calls.append(ModuleCall(name, module, inputs, output))
 
-            stack.callback(module.register_forward_hook(listen).remove)
+            stack.callback(module.register_forward_hook(record).remove)
         yield calls
 
 
 @dataclass(frozen=True)
 class TracedTranslation:
-    """A text and what the model made of it, also in numbers."""
+    """A translation and its token ids, from which it can be replayed.
+
+    Args:
+        translation: The translation.
+        example: Token ids of the source and of the output.
+    """
 
     translation: Translation
     example: Example
 
     @classmethod
-    def plan(cls, translator: Translator, text: str, search: SearchOptions) -> TracedTranslation:
+    def of_text(cls, translator: Translator, text: str, search: SearchOptions) -> TracedTranslation:
+        """Translate a text.
+
+        Args:
+            translator: The translator.
+            text: The source text.
+            search: The search options.
+
+        Raises:
+            UserError: If the text is empty.
+        """
         if not translator.check(text):
-            raise UserError("this text: there is nothing in it to read")
+            raise UserError("this text is empty; write at least one token")
         (translation,) = translator.translate([text], search)
         return cls(translation, translator.example(text, translation))
 
     @property
-    def source(self) -> tuple[int, ...]:
+    def source_ids(self) -> tuple[int, ...]:
         return self.example.source
 
     @property
-    def read(self) -> tuple[int, ...]:
-        """By the decoder: what it begins with, then what it has said."""
+    def decoder_inputs(self) -> tuple[int, ...]:
+        """The begin token, then the output without its last token."""
         return self.example.target[:-1]
 
     @property
-    def said(self) -> tuple[int, ...]:
+    def output_ids(self) -> tuple[int, ...]:
         return self.example.target[1:]
