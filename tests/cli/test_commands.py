@@ -321,12 +321,13 @@ def test_what_is_drawn_can_be_had_as_json(regard: Regard, trained: Path, tmp_pat
     assert (tmp_path / "tree.png").exists()
     result = json.loads(answer.out)
     assert result["text"] == "abc"
-    assert len(result["attention"]) == len(result["tokens"]) == 4
+    (best,) = result["n_best"]
+    assert len(best["attention"]) == len(best["tokens"]) == 4
     assert [node["token"] for node in result["tree"] if node["rank"] == 1] == ["<end>"]
     assert {node["fate"] for node in result["tree"]} == {"kept", "finished", "pruned"}
     assert json.loads(regard("show", trained, "abc", "--json").out)["text"] == "abc"
     second = json.loads(regard("show", trained, "abc", "--beam", 3, "--rank", 2, "--json").out)
-    assert [second["text"] == each["text"] for each in second["n_best"]] == [False, True]
+    assert [second["text"] == each["text"] for each in second["n_best"]] == [True, False]
     refused(regard("show", trained, "--json"), "needs both: a text")
 
 

@@ -88,19 +88,18 @@ def test_alignments_stand_behind_the_text(regard: Regard, trained: Path):
 def test_json_has_everything(regard: Regard, run: Path):
     answer = regard("translate", run, "--json", "--beam", 4, "--n-best", 3, stdin=STDIN)
     results = [json.loads(line) for line in answer.out.splitlines()]
-    assert [bool(result["tokens"]) for result in results] == [bool(line) for line in LINES]
+    assert [bool(result["n_best"][0]["tokens"]) for result in results] == [bool(line) for line in LINES]
     for line, result in zip(LINES, results, strict=True):
-        known = {"text", "score", "tokens", "log_probabilities", "finished"}
-        assert set(result) == known | {"source_tokens", "n_best", "attention", "alignment"}
-        assert all(set(each) == known for each in result["n_best"])
+        best = result["n_best"][0]
         if not line:
-            assert (result["text"], result["score"], result["attention"], result["alignment"]) == ("", 0.0, [], [])
+            assert (result["text"], result["score"], best["attention"], best["alignment"]) == ("", 0.0, [], [])
             continue
         assert result["source_tokens"] == [*line, "<end>"]
-        assert (len(result["attention"]), len(result["attention"][0])) == (len(result["tokens"]), len(line) + 1)
-        assert sum(result["attention"][0]) == pytest.approx(1, abs=1e-4)
-        assert result["score"] == pytest.approx(sum(result["log_probabilities"]), abs=1e-5)
-        assert result["n_best"][0]["text"] == result["text"]
+        assert (best["text"], best["score"]) == (result["text"], result["score"])
+        for each in result["n_best"]:
+            assert (len(each["attention"]), len(each["attention"][0])) == (len(each["tokens"]), len(line) + 1)
+            assert sum(each["attention"][0]) == pytest.approx(1, abs=1e-4)
+            assert each["score"] == pytest.approx(sum(each["log_probabilities"]), abs=1e-5)
         scores = [each["score"] for each in result["n_best"]]
         assert len(scores) == 3
         assert scores == sorted(scores, reverse=True)
@@ -109,8 +108,10 @@ def test_json_has_everything(regard: Regard, run: Path):
 def test_layers_and_heads_are_in_the_json(regard: Regard, trained_brief: Callable[..., Path]):
     run = trained_brief("model.attention.kind=multi-head", "model.attention.heads=2")
     result = json.loads(regard("translate", run, "--json", "--beam", 2, "abc").out)
-    assert (len(result["attention"]), len(result["attention"][0])) == (2, len(result["tokens"]))
-    assert all(0 <= source < 3 for source, _ in result["alignment"])
+    (best,) = result["n_best"]
+    assert result["axes"] == ["head"]
+    assert (len(best["attention"]), len(best["attention"][0])) == (2, len(best["tokens"]))
+    assert all(0 <= source < 3 for source, _ in best["alignment"])
 
 
 def test_several_runs_vote(regard: Regard, run: Path, other: Path):
@@ -177,7 +178,7 @@ def test_runs_that_cannot_vote_are_refused(regard: Regard, run: Path, trained: P
 def test_a_model_that_looks_nowhere_has_no_alignments(regard: Regard, trained_brief: Callable[..., Path]):
     run = trained_brief("model.attention.kind=none")
     refused(regard("translate", run, "--alignments", "moses", stdin=b"\nabc\n"), "this model looks nowhere")
-    assert json.loads(regard("translate", run, "--json", "abc").out)["alignment"] == []
+    assert json.loads(regard("translate", run, "--json", "abc").out)["n_best"][0]["alignment"] == []
 
 
 def test_what_is_cut_off_is_told(regard: Regard, trained_brief: Callable[..., Path]):
@@ -237,7 +238,7 @@ def test_a_translation_is_scored_as_it_was_reported(regard: Regard, run: Path, o
         (tmp_path / "out").write_text("".join(result["text"] + "\n" for result in told))
         answer = regard("score", *runs, "--source", tmp_path / "in", "--target", tmp_path / "out")
         for result, line in zip(told, answer.out.splitlines(), strict=True):
-            if result["finished"]:
+            if result["n_best"][0]["finished"]:
                 assert float(line.split("\t")[0]) == pytest.approx(result["score"], abs=1e-4)
 
 

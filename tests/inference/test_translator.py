@@ -343,21 +343,21 @@ def test_unknown_words_can_be_said_again(tmp_path: Path):
 def test_the_first_alternative_is_what_greedy_search_says(unsure: Translator):
     translations = unsure.translate(TEXTS)
     for translation, rows in zip(translations, unsure.alternatives(TEXTS, translations, 3), strict=True):
-        assert [row[0][0] for row in rows] == list(translation.tokens)
-        assert [row[0][1] for row in rows] == pytest.approx(translation.log_probabilities, abs=1e-5)
+        assert [row[0].token for row in rows] == list(translation.tokens)
+        assert [row[0].log_probability for row in rows] == pytest.approx(translation.log_probabilities, abs=1e-5)
         assert all(len(row) == 3 for row in rows)
-        assert all(one[1] >= other[1] for row in rows for one, other in pairwise(row))
+        assert all(one.log_probability >= other.log_probability for row in rows for one, other in pairwise(row))
 
 
 def test_an_alternative_has_the_chance_that_it_has_when_it_is_forced(unsure: Translator):
     (translation,) = unsure.translate(["cabba"], SearchOptions(beam=3))
     (rows,) = unsure.alternatives(["cabba"], [translation], 99)
     for place, row in enumerate(rows):
-        assert {token for token, _ in row} == {*"abcde", "<end>"}, "all but what is never said"
-        assert math.fsum(math.exp(log) for _, log in row) <= 1 + 1e-6
-        for token, log in row:
-            (forced,) = unsure.translate(["cabba"], SearchOptions(prefix=(*translation.tokens[:place], token)))
-            assert forced.log_probabilities[place] == pytest.approx(log, abs=1e-5)
+        assert {each.token for each in row} == {*"abcde", "<end>"}, "all but what is never said"
+        assert math.fsum(math.exp(each.log_probability) for each in row) <= 1 + 1e-6
+        for each in row:
+            (forced,) = unsure.translate(["cabba"], SearchOptions(prefix=(*translation.tokens[:place], each.token)))
+            assert forced.log_probabilities[place] == pytest.approx(each.log_probability, abs=1e-5)
 
 
 def test_unknown_is_an_alternative_where_it_may_be_said(tmp_path: Path):
@@ -365,7 +365,7 @@ def test_unknown_is_an_alternative_where_it_may_be_said(tmp_path: Path):
         translator = speechless(tmp_path / str(copies), {"unit": "words"}, {}, copy_unknown=copies)
         translations = translator.translate(["der Hund singt ."])
         (rows,) = translator.alternatives(["der Hund singt ."], translations, 99)
-        assert all(("<unknown>" in dict(row)) == copies for row in rows)
+        assert all(("<unknown>" in [each.token for each in row]) == copies for row in rows)
 
 
 def test_a_token_alone_is_labelled_as_a_piece_of_its_word(tmp_path: Path, translator: Translator):

@@ -39,7 +39,7 @@ TREE = [
     Hypothesis(2, 0, "y", -0.55, "kept"),
     Hypothesis(2, 0, "<end>", -0.66, "pruned"),
     Hypothesis(3, 4, "<end>", -0.77, "finished", 2),
-    Hypothesis(3, 4, "z", -0.88, "cut off"),
+    Hypothesis(3, 4, "z", -0.88, "truncated"),
 ]
 
 

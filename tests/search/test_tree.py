@@ -96,8 +96,8 @@ def test_a_tree_written_out() -> None:
         (2, 0, "b", 0.25, "kept", None),
         (2, 0, "a", 0.15, "pruned", None),
         (2, 0, END, 0.1, "pruned", None),
-        (3, 4, "a", 0.175, "cut off", 2),
-        (3, 4, "b", 0.05, "cut off", None),
+        (3, 4, "a", 0.175, "truncated", 2),
+        (3, 4, "b", 0.05, "truncated", None),
         (3, 4, END, 0.025, "pruned", None),
     ]
 
@@ -158,10 +158,11 @@ def naive(teller: Teller, width: int, runners_up: int, longest: int, n_best: int
         for place, leaf in enumerate(every[: width + runners_up]):
             length, ended = len(leaf.said), leaf.said[-1] == END_NUMBER
             over = ended or length == longest
-            fate = "pruned" if place >= width else "finished" if ended else "cut off" if over else "kept"
+            fate = "pruned" if place >= width else "finished" if ended else "truncated" if over else "kept"
             if place < width:
                 (results if over else leaves).append(Leaf(leaf.said, leaf.total, len(nodes)))
-            nodes.append(BeamNode(length, leaf.node, VOCABULARY.tokens[leaf.said[-1]], leaf.total, fate, None))
+            token = VOCABULARY.tokens[leaf.said[-1]]
+            nodes.append(BeamNode(length, leaf.node, token, token, leaf.total, fate, None))
         results = sorted(results, key=by_rank)[:n_best]
         if len(results) == n_best and all(results[-1].total >= leaf.total for leaf in leaves):
             break
@@ -206,7 +207,7 @@ def agree(nodes: list[BeamNode], found: SearchResult, rules: Constraints) -> Non
             place = nodes[place].parent
         assert spelled[::-1] == VOCABULARY.spell(hypothesis.tokens)
         assert node.length == len(hypothesis.tokens)
-        assert node.fate == ("finished" if hypothesis.finished else "cut off")
+        assert node.fate == ("finished" if hypothesis.finished else "truncated")
         if rules.repetition_penalty == 1:
             assert node.score == pytest.approx(hypothesis.score, abs=1e-5)
 

@@ -47,7 +47,7 @@ def test_answers_are_those_of_the_translator(ask: Ask, heads: Path):
             assert each.log_probabilities == pytest.approx(own.log_probabilities, abs=2e-5)
             (rows,) = translator.alternatives([text], [own], 2)
             assert each.alternatives is not None
-            assert [[a.token for a in row] for row in each.alternatives] == [[t for t, _ in row] for row in rows]
+            assert [[a.token for a in row] for row in each.alternatives] == [[a.token for a in row] for row in rows]
         assert one.tree is not None
         assert [node.token for node in one.tree] == [node.token for node in translator.tree(text, search)]
         assert one.axes == (["head"] if text else [])

@@ -121,7 +121,7 @@ def score(value: float) -> str:
 
 def step_in_words(tree: list[dict[str, Any]], step: int, steps: int) -> str:
     text = f"Step {step} of {steps}."
-    for fate in ("kept", "finished", "cut off", "pruned"):
+    for fate in ("kept", "finished", "truncated", "pruned"):
         members = [
             f"«{node['label']}» {score(node['score'])}"
             for node in tree
@@ -136,7 +136,7 @@ def step_in_words(tree: list[dict[str, Any]], step: int, steps: int) -> str:
 def beam(window: Any, babble_name: str) -> tuple[Any, list[dict[str, Any]]]:
     """The open tab of a beam in which there is all that there can be, and the tree that the API tells."""
     tree = window.answer("attention attention", babble_name, beam=3)["tree"]
-    assert {node["fate"] for node in tree} == {"kept", "finished", "cut off", "pruned"}
+    assert {node["fate"] for node in tree} == {"kept", "finished", "truncated", "pruned"}
     window.open(run=babble_name, text="attention attention", beam=3)
     window.panel().get_by_role("tab", name="Beam").click()
     window.expect(window.panel().locator(".tree")).to_be_visible()

@@ -279,7 +279,7 @@ def translate(
         repetition_penalty=repetition_penalty,
     )
     aligned = alignments is not None
-    form = translate.translation_json if as_json else translate.text_form(listed=n_best > 1, aligned=aligned)
+    form = translate.json_form if as_json else translate.text_form(listed=n_best > 1, aligned=aligned)
     translate.print_translations(*split_runs(runs_and_texts), search, form, aligned=aligned)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,8 +30,7 @@ def draw_text(
     """What the model makes of a text: the last of its n best hypotheses, its attention, its beam."""
     from regard.cli.input_lines import InputLine, check_input
     from regard.cli.loading import load_translator
-    from regard.cli.translate import details, note_cut_off
-    from regard.inference.translation import brief
+    from regard.cli.translate import note_cut_off
 
     translator = load_translator(run)
     check_input([InputLine(text, "this text")], translator)
@@ -51,8 +49,7 @@ def draw_text(
         figures.save_figure(beam_tree.draw_beam_tree(nodes, title=text), tree)
         told.append(f"{tree}: how a beam of width {search.beam} went")
     if as_json:
-        others = {"n_best": [brief(each) for each in best.n_best], "tree": [asdict(node) for node in nodes]}
-        told = [json.dumps(details(translation) | others, ensure_ascii=False)]
+        told = [json.dumps(best.to_dict(tree=nodes), ensure_ascii=False)]
     print("\n".join(told))
 
 

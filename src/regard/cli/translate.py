@@ -6,13 +6,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from regard.cli.input_lines import AT_ONCE, check_input, chunks, note, read_input, told_at
 from regard.cli.loading import load_translator
 from regard.cli.progress import Counter
 from regard.errors import UserError
-from regard.inference.translation import Translation, brief, rounded
+from regard.inference.translation import Translation, rounded
 from regard.search import SearchOptions
 
 Form = Callable[[int, Translation], Iterator[str]]  # the number of an input line from 0, and its translation
@@ -64,17 +63,8 @@ def moses(translation: Translation) -> str:
     return " ".join(f"{source}-{output}" for source, output in translation.alignment)
 
 
-def translation_json(number: int, translation: Translation) -> Iterator[str]:
-    yield json.dumps(details(translation), ensure_ascii=False)
-
-
-def details(translation: Translation) -> dict[str, Any]:
-    return brief(translation) | {
-        "source_tokens": translation.source_tokens,
-        "n_best": [brief(each) for each in translation.n_best],
-        "attention": rounded(translation.attention.tolist()),
-        "alignment": translation.alignment,
-    }
+def json_form(number: int, translation: Translation) -> Iterator[str]:
+    yield json.dumps(translation.to_dict(), ensure_ascii=False)
 
 
 def print_scores(runs: list[Path], source: Path, target: Path, json_lines: bool) -> None:

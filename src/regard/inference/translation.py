@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.inference.schema import SCHEMA_VERSION
+from regard.search import BeamNode
 from regard.text.word_boundaries import token_labels, word_spans, word_starts
 
-Alternatives = tuple[tuple[str, float], ...]  # tokens that might stand in one place, the likeliest first, with log p
+
+@dataclass(frozen=True)
+class Alternative:
+    """A token that the model might have produced at a position of the output."""
+
+    token: str
+    label: str  # the token as displayed
+    log_probability: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """An `AlternativeSchema`."""
+        probability = round(math.exp(self.log_probability), 6)
+        return {"token": self.token, "label": self.label, "probability": probability}
+
+
+Alternatives = tuple[Alternative, ...]  # at one position, the most probable first
 
 
 @dataclass(frozen=True)
@@ -30,6 +47,7 @@ class Translation:
     source_starts: tuple[bool, ...] = ()
     axes: tuple[str, ...] = ()  # of `attention`, before the last two: "layer", "head"
     others: tuple[Translation, ...] = ()  # the next best
+    length_penalty: float | None = None  # α, by which `n_best` is ranked; None: unknown
 
     @property
     def score(self) -> float:
@@ -52,11 +70,39 @@ class Translation:
         looked = [int(row.argmax()) if row.any() else len(row) for row in weights[:words]]
         return [(source, output) for output, source in enumerate(looked) if source < len(self.source_tokens) - 1]
 
+    def to_dict(
+        self,
+        *,
+        attention: bool = True,
+        alternatives: Sequence[Sequence[Alternatives]] | None = None,
+        tree: Sequence[BeamNode] | None = None,
+    ) -> dict[str, Any]:
+        """The translation in plain values that `json` can write: a `regard.inference.schema.TranslationSchema`.
+
+        Args:
+            attention: Include the attention weights.
+            alternatives: What `Translator.alternatives` returns for each of `n_best`.
+            tree: What `Translator.tree` returns for the same text and options.
+        """
+        rows = [None] * len(self.n_best) if alternatives is None else alternatives
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "text": self.text,
+            "score": round(self.score, 6),
+            "source_tokens": list(self.source_tokens),
+            "source_labels": token_labels(self.source_tokens, self.source_starts),
+            "source_words": _word_spans(self.source_tokens, self.source_starts),
+            "axes": list(self.axes),
+            "n_best": [_hypothesis_dict(each, attention, row) for each, row in zip(self.n_best, rows, strict=True)],
+            "length_penalty": self.length_penalty,
+            "tree": None if tree is None else [asdict(node) | {"score": round(node.score, 6)} for node in tree],
+        }
+
     def _repr_html_(self) -> str:
         """In a notebook: a map that answers to the pointer."""
         from regard.reports import interactive
 
-        view = {"name": "", "about": "", "answer": whole(self)}
+        view = {"name": "", "about": "", "answer": self.to_dict()}
         return interactive.notebook({"title": "", "views": [view], "state": {}})
 
 
@@ -95,47 +141,28 @@ class Score:
         return math.exp(min(-self.log_probability / max(len(self.log_probabilities), 1), 700.0))
 
 
-def brief(translation: Translation) -> dict[str, Any]:
-    """The least that a program wants to know of one output."""
-    return {
-        "text": translation.text,
-        "score": round(translation.score, 6),
-        "tokens": translation.tokens,
-        "log_probabilities": rounded(list(translation.log_probabilities)),
-        "finished": translation.finished,
-    }
-
-
 def rounded(values: Any) -> Any:
-    """Numbers in lists in lists, with six decimals, which are enough."""
+    """Numbers in nested lists, rounded to six decimals."""
     return [rounded(value) for value in values] if isinstance(values, list) else round(values, 6)
 
 
-def whole(translation: Translation, *, attention: bool = True) -> dict[str, Any]:
-    """All that pages and programs can know of a translation and of the next best."""
+def _hypothesis_dict(
+    translation: Translation, attention: bool, alternatives: Sequence[Alternatives] | None
+) -> dict[str, Any]:
     return {
         "text": translation.text,
         "score": round(translation.score, 6),
-        "source_tokens": translation.source_tokens,
-        "source_labels": token_labels(translation.source_tokens, translation.source_starts),
-        "source_words": _words(translation.source_tokens, translation.source_starts),
-        "axes": translation.axes,
-        "n_best": [_hypothesis(each, attention) for each in translation.n_best],
-        "length_penalty": None,  # not known here, nor the tree, nor what might have been said
-        "tree": None,
-    }
-
-
-def _hypothesis(translation: Translation, attention: bool) -> dict[str, Any]:
-    return brief(translation) | {
+        "tokens": list(translation.tokens),
         "labels": token_labels(translation.tokens, translation.starts),
-        "words": _words(translation.tokens, translation.starts),
-        "alignment": translation.alignment,
+        "words": _word_spans(translation.tokens, translation.starts),
+        "log_probabilities": rounded(list(translation.log_probabilities)),
+        "finished": translation.finished,
+        "alignment": [list(pair) for pair in translation.alignment],
         "attention": rounded(translation.attention.tolist()) if attention else None,
-        "alternatives": None,
+        "alternatives": None if alternatives is None else [[each.to_dict() for each in row] for row in alternatives],
     }
 
 
-def _words(tokens: Sequence[str], starts: Sequence[bool]) -> list[tuple[int, int]]:
-    """Which tokens make up each word: where they begin, and where they end."""
-    return [(word.start, word.stop) for word in word_spans(word_starts(tokens, starts), len(tokens))]
+def _word_spans(tokens: Sequence[str], starts: Sequence[bool]) -> list[list[int]]:
+    """The tokens of each word, as [first, last + 1]."""
+    return [[word.start, word.stop] for word in word_spans(word_starts(tokens, starts), len(tokens))]

@@ -11,7 +11,14 @@ import torch
 
 from regard.data import Codec, Example, collate, pad
 from regard.errors import UserError
-from regard.inference.translation import EMPTY_TRANSLATION, Alternatives, Score, Translation, mean_attention
+from regard.inference.translation import (
+    EMPTY_TRANSLATION,
+    Alternative,
+    Alternatives,
+    Score,
+    Translation,
+    mean_attention,
+)
 from regard.nn import Seq2Seq
 from regard.nn.build import build_model
 from regard.runs import Run
@@ -150,7 +157,7 @@ class Translator:
             raise TypeError("translate takes a list of texts; for one text, write [text]")
         rules = self.rules(search)
         sources = {place: source for place, text in enumerate(texts) if (source := self.check(text))}
-        translations = [EMPTY_TRANSLATION] * len(texts)
+        translations = [replace(EMPTY_TRANSLATION, length_penalty=self.length_penalty(search))] * len(texts)
         advance(len(texts) - len(sources))
         width = search.n_best if search.sample else search.beam
         for places in self._batches({place: len(source) for place, source in sources.items()}, width):
@@ -158,7 +165,7 @@ class Translator:
             question = self._question(some, [sources[place] for place in places], search, rules)
             found = run_search(self.ensemble, question, _chooser(search, some, question), should_stop)
             for place, hypotheses in zip(places, found.hypotheses(), strict=True):
-                translations[place] = self._translation(texts[place], hypotheses, search.n_best)
+                translations[place] = self._translation(texts[place], hypotheses, search)
             advance(len(places))
         return translations
 
@@ -197,14 +204,17 @@ class Translator:
         said = enumerate(zip(texts, translations, strict=True))
         examples = {place: self.example(*both) for place, both in said if both[1].tokens}
         spelled = self.codec.target_vocabulary.tokens
-        found: list[tuple[Alternatives, ...]] = [()] * len(texts)
+        alternatives: list[tuple[Alternatives, ...]] = [()] * len(texts)
         for places in self._batches({place: len(e.source) + len(e.target) for place, e in examples.items()}):
             if should_stop():
                 raise SearchStopped
             batch = collate([examples[place] for place in places])
             for place, rows in zip(places, self.ensemble.likeliest(batch, count, self.banned_tokens), strict=True):
-                found[place] = tuple(tuple((spelled[number], chance) for number, chance in row) for row in rows)
-        return found
+                alternatives[place] = tuple(
+                    tuple(Alternative(spelled[token], self.label(spelled[token]), log_prob) for token, log_prob in row)
+                    for row in rows
+                )
+        return alternatives
 
     def label(self, token: str) -> str:
         """What to show of a target token that stands alone, as a piece of its word."""
@@ -221,13 +231,13 @@ class Translator:
         beam = RecordingBeam(search.beam)
         found = run_search(self.ensemble, self._question([text], [source], search, rules), beam, should_stop)
         (hypotheses,) = found.hypotheses()
-        texts = [self._translation(text, [hypothesis], 1).text for hypothesis in hypotheses]
+        texts = [self._translation(text, [hypothesis], search).text for hypothesis in hypotheses]
         best = list(dict.fromkeys(texts))[: search.n_best]  # as in `translate`, a text counts once
         ranks = [
             best.index(text) + 1 if text in best and texts.index(text) == place else None
             for place, text in enumerate(texts)
         ]
-        return build_tree(found, beam, self.codec.target_vocabulary, ranks)
+        return build_tree(found, beam, self.codec.target_vocabulary, ranks, self.label)
 
     def at_once(self, width: int = 1) -> int:
         """How many texts are searched for together with a beam of that width."""
@@ -252,7 +262,7 @@ class Translator:
         n_best = 1 if search.n_best == 1 else max(search.n_best, search.beam)
         return SearchBatch(source, valid, first, longest, rules, n_best, self.length_penalty(search))
 
-    def _translation(self, text: str, hypotheses: Sequence[Hypothesis], n_best: int) -> Translation:
+    def _translation(self, text: str, hypotheses: Sequence[Hypothesis], search: SearchOptions) -> Translation:
         """The first of the best, with the others that are different texts."""
         tokenization = self.codec.tokenization
         source_tokens = (*tokenization.source_tokens(text), END)  # an unknown one as it is spelled
@@ -269,9 +279,10 @@ class Translator:
                 starts=tuple(tokenization.target_starts(tokens)),
                 source_starts=tuple(tokenization.source_starts(source_tokens)),
                 axes=self.model.decoder.weight_axes if len(self.runs) == 1 else (),
+                length_penalty=self.length_penalty(search),
             )
             best.setdefault(translation.text, translation)
-        first, *others = list(best.values())[:n_best]
+        first, *others = list(best.values())[: search.n_best]
         return replace(first, others=tuple(others))
 
 

@@ -69,7 +69,7 @@ class EdgeStyle:
 FATES = {
     "kept": EdgeStyle("kept", BLACK, "-", 1),
     "finished": EdgeStyle("finished", GREEN, "-", 2, fill="#BFE7DC"),
-    "cut off": EdgeStyle("cut off: too long", VERMILION, "-.", 2, fill="#FBE6D8"),
+    "truncated": EdgeStyle("truncated", VERMILION, "-.", 2, fill="#FBE6D8"),
     "pruned": EdgeStyle("pruned", "0.65", "--", 0.9, type_colour="0.5"),
 }
 WAY_TO_BEST = EdgeStyle("the way to #1", BLUE, "-", 3.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Literal
@@ -15,7 +15,7 @@ from regard.search.beam import SearchResult
 from regard.search.selection import Beam, Selection, highest
 from regard.text import Vocabulary
 
-Fate = Literal["kept", "pruned", "finished", "cut off"]
+Fate = Literal["kept", "pruned", "finished", "truncated"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class BeamNode:
     length: int  # in tokens: the step at which it was looked at, from 1
     parent: int | None  # which node it extends, by its place in the list; None: the empty hypothesis
     token: str
+    label: str  # the token as displayed
     score: float  # by which the beam compares: Σ log p, less penalties
     fate: Fate
     rank: int | None  # its place among the best hypotheses, from 1; None: it is not among them
@@ -48,11 +49,15 @@ class RecordingBeam(Beam):
 
 
 def build_tree(
-    found: SearchResult, beam: RecordingBeam, vocabulary: Vocabulary, ranks: Sequence[int | None] | None = None
+    found: SearchResult,
+    beam: RecordingBeam,
+    vocabulary: Vocabulary,
+    ranks: Sequence[int | None] | None = None,
+    label: Callable[[str], str] = str,
 ) -> list[BeamNode]:
     """The tree of a search for one sentence: parents before their children, and the better before the worse.
 
-    `ranks` are those of its hypotheses, where they are not simply counted.
+    `ranks` are those of its hypotheses, where they are not simply counted; `label` returns a token as displayed.
     """
     count = int((found.best.ranks[0] > -math.inf).sum())
     ends = list(zip(found.best.steps[0].tolist(), found.best.places[0].tolist(), strict=True))[:count]
@@ -64,12 +69,14 @@ def build_tree(
         parents = [before.get(place) for place in record.parents.tolist()]  # of each row
         nodes_of: dict[int, int] = {}
         for place, (row, token, score) in enumerate(_entries(record.origins, record.tokens, record.totals)):
-            fate: Fate = "finished" if token == Vocabulary.end else "cut off" if step + 1 == longest else "kept"
+            fate: Fate = "finished" if token == Vocabulary.end else "truncated" if step + 1 == longest else "kept"
             rank = rank_of.get((step, place))
             nodes_of[place] = len(nodes)
-            nodes.append(BeamNode(step + 1, parents[row], vocabulary.tokens[token], score, fate, rank))
+            name = vocabulary.tokens[token]
+            nodes.append(BeamNode(step + 1, parents[row], name, label(name), score, fate, rank))
         for row, token, score in _entries(pruned.rows[0], pruned.tokens[0], pruned.totals[0]):
-            nodes.append(BeamNode(step + 1, parents[row], vocabulary.tokens[token], score, "pruned", None))
+            name = vocabulary.tokens[token]
+            nodes.append(BeamNode(step + 1, parents[row], name, label(name), score, "pruned", None))
         before = nodes_of
     return nodes
 

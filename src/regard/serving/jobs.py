@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
 
 from regard.errors import UserError
-from regard.inference.translation import Alternatives, Translation, rounded, whole
+from regard.inference.translation import Alternatives, Translation, rounded
 from regard.search import SearchOptions
 from regard.serving.batch_queue import RequestSize
 from regard.serving.registry import ServedRun
@@ -50,37 +50,24 @@ class Translating:
     def do(self, texts: Sequence[str], should_stop: Callable[[], bool]) -> list[bytes]:
         """An answer to each text, as JSON."""
         translations = self.run.translator.translate(texts, self.search, should_stop=should_stop)
-        penalty = {"length_penalty": self.run.translator.length_penalty(self.search)}
-        answers = [whole(translation, attention=self.attention) | penalty for translation in translations]
-        if self.alternatives:
-            self._add_alternatives(texts, translations, answers, should_stop)
-        if self.tree:
-            for text, answer in zip(texts, answers, strict=True):
-                answer["tree"] = self._tree(text, should_stop)
-        return [write_json(answer).encode() for answer in answers]
+        alternatives = self._alternatives(texts, translations, should_stop)
+        tree = self.run.translator.tree
+        trees = [tree(text, self.search, should_stop) if self.tree else None for text in texts]
+        return [
+            write_json(each.to_dict(attention=self.attention, alternatives=rows, tree=nodes)).encode()
+            for each, rows, nodes in zip(translations, alternatives, trees, strict=True)
+        ]
 
-    def _add_alternatives(
-        self,
-        texts: Sequence[str],
-        translations: Sequence[Translation],
-        answers: Sequence[dict[str, Any]],
-        should_stop: Callable[[], bool],
-    ) -> None:
+    def _alternatives(
+        self, texts: Sequence[str], translations: Sequence[Translation], should_stop: Callable[[], bool]
+    ) -> list[list[tuple[Alternatives, ...]] | None]:
+        """For each translation those of each of its `n_best`; None if they are not requested."""
+        if not self.alternatives:
+            return [None] * len(translations)
         sources = [text for text, best in zip(texts, translations, strict=True) for _ in best.n_best]
         outputs = [each for best in translations for each in best.n_best]
-        hypotheses = [hypothesis for answer in answers for hypothesis in answer["n_best"]]
-        found = self.run.translator.alternatives(sources, outputs, self.alternatives, should_stop)
-        for hypothesis, rows in zip(hypotheses, found, strict=True):
-            hypothesis["alternatives"] = [self._named(row) for row in rows]
-
-    def _named(self, row: Alternatives) -> list[dict[str, Any]]:
-        label = self.run.translator.label
-        return [{"token": each, "label": label(each), "probability": round(math.exp(log), 6)} for each, log in row]
-
-    def _tree(self, text: str, should_stop: Callable[[], bool]) -> list[dict[str, Any]]:
-        translator = self.run.translator
-        nodes = translator.tree(text, self.search, should_stop)
-        return [asdict(node) | {"label": translator.label(node.token), "score": round(node.score, 6)} for node in nodes]
+        rows = iter(self.run.translator.alternatives(sources, outputs, self.alternatives, should_stop))
+        return [list(islice(rows, len(best.n_best))) for best in translations]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from pydantic_core import PydanticCustomError
 
 from regard.errors import suggest
+from regard.inference.schema import TranslationSchema
 from regard.search import SearchOptions
 
 
@@ -80,56 +81,9 @@ class TranslateRequest(TextsRequest):
         return SearchOptions(**settings)
 
 
-class Alternative(Message):
-    token: str
-    label: str = Field(description="What to show of the token.")
-    probability: float
-
-
-class HypothesisSchema(Message):
-    text: str
-    score: float = Field(description="The log-probability of the whole.")
-    tokens: list[str] = Field(description="`<end>` included, if it was reached.")
-    labels: list[str] = Field(description="What to show of each token.")
-    words: list[tuple[int, int]] = Field(description="Which tokens make up each word: from, up to.")
-    log_probabilities: list[float] = Field(description="Of each token.")
-    finished: bool = Field(description="False: cut off at the maximum length.")
-    alignment: list[tuple[int, int]] = Field(description="(source token, output token): where each looked most.")
-    attention: list[list[float]] | list[list[list[float]]] | list[list[list[list[float]]]] | None = Field(
-        description="[output][source], in lists for layers and heads where `axes` names them; null if not asked for."
-    )
-    alternatives: list[list[Alternative]] | None = Field(
-        description="For each token the likeliest in its place; null if not asked for."
-    )
-
-
-class BeamNodeSchema(Message):
-    length: int = Field(description="The step at which it was looked at, from 1.")
-    parent: int | None = Field(description="What it extends, by its place in this list; null: nothing was said before.")
-    token: str
-    label: str = Field(description="What to show of the token.")
-    score: float = Field(description="By which the beam compares: the sum of log-probabilities, less penalties.")
-    fate: Literal["kept", "pruned", "finished", "cut off"]
-    rank: int | None = Field(description="Its place among the best, from 1; null: it is not among them.")
-
-
-class Answer(Message):
-    """To one text."""
-
-    text: str
-    score: float = Field(description="The log-probability of the whole.")
-    source_tokens: list[str]
-    source_labels: list[str]
-    source_words: list[tuple[int, int]]
-    axes: list[str] = Field(description="Of `attention`, before output and source: layer, head.")
-    n_best: list[HypothesisSchema] = Field(description="The best first.")
-    length_penalty: float = Field(description="α, by which they are ranked: score / ((5 + length) / 6)^α.")
-    tree: list[BeamNodeSchema] | None = Field(description="The beam, parents before children; null if not asked for.")
-
-
 class TranslateAnswer(Message):
     run: str
-    translations: list[Answer] = Field(description="One for each text, in order.")
+    translations: list[TranslationSchema] = Field(description="One for each text, in order.")
 
 
 class SourceAndTarget(TextsRequest):

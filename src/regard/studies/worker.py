@@ -169,6 +169,7 @@ def run_evaluation(translator: Translator, exam: EvaluationSpec, reporter: Repor
         "lengths": [max(0, len(translation.source_tokens) - 1) for translation in translations],  # without the end
         "targets": [[pair.target, *pair.other_targets] for pair in examination.pairs],
         "outputs": [translation.text for translation in translations],
+        "translations": [translation.to_dict(attention=False) for translation in translations],
     }
     path = exam.file(run.path)
     path.parent.mkdir(exist_ok=True)

@@ -9,7 +9,7 @@ export function drawResult({ answer, hypothesis, output, forced, choice }, onFor
   const tokens = drawOutput(output, hypothesis, forced, onForce, onLight);
   const several = answer.n_best.length > 1;
   const facts = [several ? rankChoice(answer, choice.rank, onRank) : `score ${scoreText(hypothesis.score)}`];
-  if (!hypothesis.finished) facts.push(element("span", {}, "cut off at the greatest length"));
+  if (!hypothesis.finished) facts.push(element("span", {}, "truncated at the maximum length"));
   if (several && answer.length_penalty) facts.push(rankRule(answer.length_penalty));
   if (forced && onForce) facts.push(releaseButton(() => onForce([])));
   return { ...tokens, node: element("div", {}, element("div", { class: "facts" }, facts), tokens.node) };

@@ -9,7 +9,7 @@ const ROW_HEIGHT = 50;
 const ABOVE_PRUNED = 0.3; // rows
 const TREE_HEAD = 34;
 const TREE_MARGIN = 12;
-const MEANINGS = { kept: "kept", finished: "finished", "cut off": "cut off: too long", pruned: "pruned" };
+const MEANINGS = { kept: "kept", finished: "finished", truncated: "truncated", pruned: "pruned" };
 
 /**
  * { node, steps, show(step), light(number), numberAt(event), reveal(number), pin(x), middle(step) }: nodes are named by
@@ -124,7 +124,7 @@ function edge(sheet, node, number, rank) {
 }
 
 function box(sheet, node, number, rank) {
-  const name = rank === 1 && node.fate === "kept" ? "best" : node.fate.replace(" ", "-");
+  const name = rank === 1 && node.fate === "kept" ? "best" : node.fate;
   const place = [sheet.x(node.length), sheet.y(number)];
   return shape(
     "g",

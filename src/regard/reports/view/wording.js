@@ -55,11 +55,11 @@ function listed(labels, values) {
   ]);
 }
 
-/** A step of the search in words: what was kept, finished, cut off and pruned, with scores. */
+/** A step of the search in words: what was kept, finished, truncated and pruned, with scores. */
 export function stepInWords(nodes, step, steps) {
   if (step === 0) return ["Before the first step: the empty hypothesis."];
   const sentences = [`Step ${step} of ${steps}.`];
-  for (const fate of ["kept", "finished", "cut off", "pruned"]) {
+  for (const fate of ["kept", "finished", "truncated", "pruned"]) {
     const members = nodes.filter((node) => node.length === step && node.fate === fate);
     if (members.length) sentences.push(` ${fate[0].toUpperCase()}${fate.slice(1)}: `, ...named(members), ".");
   }
