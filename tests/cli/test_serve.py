@@ -1,4 +1,4 @@
-"""`regard serve` as a process of its own: how it starts, what it refuses, and how it stops."""
+"""`regard serve` as a process: how it starts, what it refuses, and how it stops."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ import pytest
 Start = Callable[..., "Popen[bytes]"]
 
 
-def address_of(process: Popen[bytes]) -> str:
-    """Where it listens, once it does."""
+def read_url(process: Popen[bytes]) -> str:
+    """The URL that the server prints once it listens."""
     assert process.stdout is not None
     line = process.stdout.readline().decode()
     assert line.endswith("/ (Ctrl-C stops)\n"), line
     return line.split()[-3]
 
 
-def ask(address: str, **wanted: Any) -> Any:
-    body = json.dumps(wanted).encode()
-    request = Request(f"{address}api/translate", body, {"Content-Type": "application/json"})
-    with urlopen(request, timeout=60) as answer:
-        return json.load(answer)
+def translate(url: str, **fields: Any) -> Any:
+    body = json.dumps(fields).encode()
+    request = Request(f"{url}api/translate", body, {"Content-Type": "application/json"})
+    with urlopen(request, timeout=60) as response:
+        return json.load(response)
 
 
-def wait_until_under_way(address: str) -> None:
-    """What was asked for is being translated."""
+def wait_until_in_progress(url: str) -> None:
+    """Wait until a request is being translated."""
     for _ in range(3_000):
-        if b"\nregard_under_way_texts 0\n" not in urlopen(f"{address}metrics").read():
+        if b"\nregard_in_progress_texts 0.0\n" not in urlopen(f"{url}metrics").read():
             return
         time.sleep(0.005)
-    pytest.fail("nothing was ever under way")
+    pytest.fail("no request was in progress")
 
 
 def suppressed(function: Callable[..., Any], *arguments: Any, **named: Any) -> None:
@@ -51,46 +51,46 @@ def suppressed(function: Callable[..., Any], *arguments: Any, **named: Any) -> N
 
 
 @pytest.mark.slow
-def test_a_server_says_where_it_is_answers_and_stops(start_regard: Start, trained: Path):
+def test_a_server_prints_its_url_responds_and_stops(start_regard: Start, trained: Path):
     process = start_regard("serve", trained, "--port", 0)
-    address = address_of(process)
-    assert address.startswith("http://127.0.0.1:"), "only this machine can reach it unless it is told otherwise"
-    assert ask(address, texts=["abc"])["translations"][0]["text"] == "abc"
+    url = read_url(process)
+    assert url.startswith("http://127.0.0.1:"), "by default only this machine can reach it"
+    assert translate(url, texts=["abc"])["translations"][0]["text"] == "abc"
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, b"")
-    assert err.decode() == "\nregard: finishing what is under way; once more stops at once\n"
+    assert err.decode() == "\nregard: finishing the current requests; press Ctrl-C again to stop immediately\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_server_that_is_stopped_finishes_what_is_under_way(start_regard: Start, trained: Path, number: int):
+def test_a_stopped_server_finishes_current_requests(start_regard: Start, trained: Path, number: int):
     process = start_regard("serve", trained, "--port", 0)
-    address = address_of(process)
-    answers = []
+    url = read_url(process)
+    responses = []
     long = {"texts": ["abc"], "beam": 40, "min_length": 1000}  # about a second
-    asking = threading.Thread(target=lambda: answers.append(ask(address, **long)))
-    asking.start()
-    wait_until_under_way(address)
+    thread = threading.Thread(target=lambda: responses.append(translate(url, **long)))
+    thread.start()
+    wait_until_in_progress(url)
     process.send_signal(number)
-    asking.join(60)
-    assert [len(answer["translations"][0]["text"]) >= 1000 for answer in answers] == [True]
+    thread.join(60)
+    assert [len(response["translations"][0]["text"]) >= 1000 for response in responses] == [True]
     process.communicate(timeout=30)
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGTERM)
     with pytest.raises(OSError, match="refused"):
-        urlopen(address)
+        urlopen(url)
 
 
 @pytest.mark.slow
-def test_asked_twice_it_stops_at_once(start_regard: Start, trained: Path):
+def test_a_second_signal_stops_it_immediately(start_regard: Start, trained: Path):
     process = start_regard("serve", trained, "--port", 0, "--max-seconds", 100)
-    address = address_of(process)
+    url = read_url(process)
     long = {"texts": ["abc"] * 8, "beam": 50, "n_best": 50, "min_length": 1000}
-    threading.Thread(target=lambda: suppressed(ask, address, **long), daemon=True).start()
-    wait_until_under_way(address)
+    threading.Thread(target=lambda: suppressed(translate, url, **long), daemon=True).start()
+    wait_until_in_progress(url)
     process.send_signal(signal.SIGINT)
     assert process.stderr.readline() == b"\n"
-    assert process.stderr.readline() == b"regard: finishing what is under way; once more stops at once\n"
+    assert process.stderr.readline() == b"regard: finishing the current requests; press Ctrl-C again to stop immediately\n"
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=10)
     assert process.returncode == 130
@@ -99,7 +99,7 @@ def test_asked_twice_it_stops_at_once(start_regard: Start, trained: Path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_who_cannot_be_told_the_address_has_no_server(start_regard: Start, trained: Path):
+def test_a_server_that_cannot_print_its_url_stops(start_regard: Start, trained: Path):
     with Path("/dev/full").open("wb") as full:
         process = start_regard("serve", trained, "--port", 0, stdout=full)
         _, err = process.communicate(timeout=30)
@@ -107,47 +107,47 @@ def test_who_cannot_be_told_the_address_has_no_server(start_regard: Start, train
 
 
 @pytest.mark.slow
-def test_a_browser_is_neither_waited_for_nor_told_the_token(start_regard: Start, trained: Path, tmp_path: Path):
+def test_opening_a_browser_does_not_block_or_pass_the_token(start_regard: Start, trained: Path, tmp_path: Path):
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/opened\nsleep 20\n')
     browser.chmod(0o755)
     env = os.environ | {"BROWSER": str(browser), "REGARD_TOKEN": "s3cret"}
     process = start_regard("serve", trained, "--port", 0, "--open", env=env)
-    address = address_of(process)
-    with urlopen(f"{address}healthz", timeout=10) as answer:
-        assert answer.status == 200
+    url = read_url(process)
+    with urlopen(f"{url}healthz", timeout=10) as response:
+        assert response.status == 200
     opened = tmp_path / "opened"
     for _ in range(3_000):
         if opened.exists() and opened.read_text():
             break
         time.sleep(0.01)
-    assert opened.read_text() == f"{address}\n"
+    assert opened.read_text() == f"{url}\n"
     process.send_signal(signal.SIGINT)
     process.wait(30)
 
 
 @pytest.mark.slow
-def test_a_token_comes_from_the_environment_and_is_not_told(
+def test_the_token_comes_from_the_environment_and_is_not_printed(
     start_regard: Start, trained: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("REGARD_TOKEN", "s3cret")
     process = start_regard("serve", trained, "--port", 0)
-    address = address_of(process)
+    url = read_url(process)
     with pytest.raises(OSError, match="401"):
-        urlopen(f"{address}api/runs")
-    with urlopen(Request(f"{address}api/runs", headers={"Authorization": "Bearer s3cret"})) as answer:
-        assert "s3cret" not in answer.read().decode()
+        urlopen(f"{url}api/runs")
+    with urlopen(Request(f"{url}api/runs", headers={"Authorization": "Bearer s3cret"})) as response:
+        assert "s3cret" not in response.read().decode()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert b"s3cret" not in out + err
 
 
-def test_a_port_that_is_taken_is_told(regard: Callable[..., Any], trained: Path):
+def test_a_taken_port_is_reported(regard: Callable[..., Any], trained: Path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        answer = regard("serve", trained, "--port", port)
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err == (
+        response = regard("serve", trained, "--port", port)
+    assert (response.code, response.out) == (2, "")
+    assert response.err == (
         f"regard: 127.0.0.1:{port}: cannot listen there: Address already in use; choose another --port or --host\n"
     )
 
@@ -158,25 +158,25 @@ def test_a_port_that_is_taken_is_told(regard: Callable[..., Any], trained: Path)
         (["{run}", "{run}"], "{run}: this run is given twice; once is enough"),
         (["{run}", "{run}/../trained"], "this run is given twice; once is enough"),
         (["nowhere"], "nowhere: there is no such run directory; 'regard train' makes one"),
-        (["{run}", "--port", "70000"], "--port 70000: should be 0, which is any free one, to 65535"),
-        (["{run}", "--port", "-1"], "--port -1: should be 0, which is any free one, to 65535"),
+        (["{run}", "--port", "70000"], "--port 70000: must be between 0, which is any free port, and 65535"),
+        (["{run}", "--port", "-1"], "--port -1: must be between 0, which is any free port, and 65535"),
         (["{run}", "--host", "no such host"], "no such host:8000: cannot listen there: "),
-        (["{run}", "--token", ""], "--token: should be made of letters, digits and signs of ASCII"),
-        (["{run}", "--token", "naïve"], "--token: should be made of letters, digits and signs of ASCII"),
+        (["{run}", "--token", ""], "--token: must consist of printable ASCII characters"),
+        (["{run}", "--token", "naïve"], "--token: must consist of printable ASCII characters"),
         (["{run}", "--allow-origin", "*"], "--allow-origin *: should be like https://example.org"),
-        (["{run}", "--max-texts", "0"], "--max-texts 0: a limit should be a number above 0"),
+        (["{run}", "--max-texts", "0"], "--max-texts 0: a limit must be a number above 0"),
         (["/"], "/: this is not a run directory"),
-        (["{run}", "--token", "a b"], "--token: should be made of letters, digits and signs of ASCII, without spaces"),
-        (["{run}", "--max-memory", "inf"], "--max-memory inf: a limit should be a number above 0"),
-        (["{run}", "--max-seconds", "nan"], "--max-seconds nan: a limit should be a number above 0"),
-        (["{run}", "--max-waiting", "5"], "--max-waiting 5: should have room for one request of 64 texts at least"),
+        (["{run}", "--token", "a b"], "--token: must consist of printable ASCII characters without spaces"),
+        (["{run}", "--max-memory", "inf"], "--max-memory inf: a limit must be a number above 0"),
+        (["{run}", "--max-seconds", "nan"], "--max-seconds nan: a limit must be a number above 0"),
+        (["{run}", "--max-waiting", "5"], "--max-waiting 5: must be at least 64, the texts of one request"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_served_is_told(regard: Callable[..., Any], trained: Path, arguments: list[str], message: str):
+def test_invalid_arguments_are_reported(regard: Callable[..., Any], trained: Path, arguments: list[str], message: str):
     options = [argument.format(run=trained) for argument in arguments]
     port = [] if {"--port", "--host"} & set(options) else ["--port", "0"]
-    answer = regard("serve", *options, *port)
-    assert (answer.code, answer.out) == (2, "")
-    assert message.format(run=trained) in answer.err
-    assert answer.err.count("\n") == 1
+    response = regard("serve", *options, *port)
+    assert (response.code, response.out) == (2, "")
+    assert message.format(run=trained) in response.err
+    assert response.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""The API: what it answers, and what it refuses with which word."""
+"""The API: its responses, its limits and its error messages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from regard.inference.translator import Translator
 from regard.search import Ensemble, SearchOptions
 from regard.serving import schemas
 from regard.serving.batch_queue import BatchQueue
-from regard.serving.jobs import Scoring, write_json
+from regard.serving.jobs import ScoreJob, to_json
 
-Ask = Callable[..., TestClient]
+NewClient = Callable[..., TestClient]
 
 
-def translate(client: TestClient, *texts: str, **wanted: Any) -> Any:
-    return client.post("/api/translate", json={"texts": texts, **wanted})
+def translate(client: TestClient, *texts: str, **body: Any) -> Any:
+    return client.post("/api/translate", json={"texts": texts, **body})
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +32,14 @@ def heads(trained_brief: Callable[..., Path]) -> Path:
     return trained_brief("model.attention.kind=multi-head", "model.attention.heads=4")
 
 
-def test_answers_are_those_of_the_translator(ask: Ask, heads: Path):
-    client, translator = ask(heads), regard.load(heads)
+def test_translations_equal_those_of_the_translator(new_client: NewClient, heads: Path):
+    client, translator = new_client(heads), regard.load(heads)
     texts = ["abc", "", "edcba", "a"]
     search = SearchOptions(beam=4, n_best=3, length_penalty=0.5)
-    answer = translate(client, *texts, beam=4, n_best=3, length_penalty=0.5, attention=True, alternatives=2, tree=True)
-    told = schemas.TranslateAnswer.model_validate_json(answer.content)
-    assert told.run == heads.name
-    for text, one, other in zip(texts, told.translations, translator.translate(texts, search), strict=True):
+    response = translate(client, *texts, beam=4, n_best=3, length_penalty=0.5, attention=True, alternatives=2, tree=True)
+    parsed = schemas.TranslateResponse.model_validate_json(response.content)
+    assert parsed.run == heads.name
+    for text, one, other in zip(texts, parsed.translations, translator.translate(texts, search), strict=True):
         assert (one.text, tuple(one.source_tokens)) == (other.text, other.source_tokens)
         assert [each.text for each in one.n_best] == [each.text for each in other.n_best]
         for each, own in zip(one.n_best, other.n_best, strict=True):
@@ -53,18 +53,18 @@ def test_answers_are_those_of_the_translator(ask: Ask, heads: Path):
         assert one.axes == (["head"] if text else [])
 
 
-def test_only_what_is_asked_for_is_told(ask: Ask):
-    (answer,) = translate(ask(), "abc").json()["translations"]
-    (best,) = answer["n_best"]
-    assert (answer["tree"], best["attention"], best["alternatives"]) == (None, None, None)
-    assert (answer["text"], best["alignment"]) == ("abc", [[0, 0], [1, 1], [2, 2]])
+def test_details_are_null_unless_requested(new_client: NewClient):
+    (response,) = translate(new_client(), "abc").json()["translations"]
+    (best,) = response["n_best"]
+    assert (response["tree"], best["attention"], best["alternatives"]) == (None, None, None)
+    assert (response["text"], best["alignment"]) == ("abc", [[0, 0], [1, 1], [2, 2]])
 
 
-def test_an_alternative_can_be_forced(ask: Ask):
-    client = ask()
-    (answer,) = translate(client, "abcde", alternatives=3).json()["translations"]
-    second = answer["n_best"][0]["alternatives"][2][1]["token"]
-    prefix = [*answer["n_best"][0]["tokens"][:2], second]
+def test_a_prefix_of_tokens_or_text_is_kept(new_client: NewClient):
+    client = new_client()
+    (response,) = translate(client, "abcde", alternatives=3).json()["translations"]
+    second = response["n_best"][0]["alternatives"][2][1]["token"]
+    prefix = [*response["n_best"][0]["tokens"][:2], second]
     (forced,) = translate(client, "abcde", prefix=prefix).json()["translations"]
     assert forced["n_best"][0]["tokens"][:3] == prefix
     (ended,) = translate(client, "abcde", prefix=["a", "<end>"]).json()["translations"]
@@ -73,45 +73,45 @@ def test_an_alternative_can_be_forced(ask: Ask):
     assert begun["text"].startswith("ed")
 
 
-def test_scores_are_those_of_the_translator(ask: Ask, trained: Path):
+def test_scores_equal_those_of_the_translator(new_client: NewClient, trained: Path):
     pairs = [("abc", "abc"), ("abc", "cba"), ("", "")]
-    wanted = {"pairs": [{"source": source, "target": target} for source, target in pairs]}
-    told = schemas.ScoreAnswer.model_validate_json(ask().post("/api/score", json=wanted).content)
-    for one, other in zip(told.scores, regard.load(trained).score(pairs), strict=True):
+    body = {"pairs": [{"source": source, "target": target} for source, target in pairs]}
+    parsed = schemas.ScoreResponse.model_validate_json(new_client().post("/api/score", json=body).content)
+    for one, other in zip(parsed.scores, regard.load(trained).score(pairs), strict=True):
         assert one.log_probability == pytest.approx(other.log_probability, abs=1e-5)
         assert one.perplexity == pytest.approx(other.perplexity, rel=1e-4)
         assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-5)
 
 
-def test_runs_are_told_and_chosen_by_name(ask: Ask, trained: Path, heads: Path):
-    client = ask(trained, heads)
-    told = schemas.RunsAnswer.model_validate_json(client.get("/api/runs").content)
-    assert [run.name for run in told.runs] == [trained.name, heads.name]
-    assert [run.axes for run in told.runs] == [[], ["head"]]
-    assert told.runs[0].description == "Copies a few letters, learned in two seconds."
-    assert 1 <= len(told.runs[0].examples) <= 5
-    assert told.limits.texts == 64
-    for run in told.runs:
+def test_runs_are_listed_and_selected_by_name(new_client: NewClient, trained: Path, heads: Path):
+    client = new_client(trained, heads)
+    listed = schemas.RunsResponse.model_validate_json(client.get("/api/runs").content)
+    assert [run.name for run in listed.runs] == [trained.name, heads.name]
+    assert [run.axes for run in listed.runs] == [[], ["head"]]
+    assert listed.runs[0].description == "Copies a few letters, learned in two seconds."
+    assert 1 <= len(listed.runs[0].examples) <= 5
+    assert listed.limits.texts == 64
+    for run in listed.runs:
         for example in run.examples:
             assert translate(client, example, run=run.name).json()["run"] == run.name
     wrong = translate(client, "abc", run="trainde")
     assert wrong.status_code == 422
-    assert wrong.json()["detail"].startswith("run: there is no 'trainde'; did you mean 'trained'? choices: trained,")
+    assert wrong.json()["detail"].startswith("run: there is no run 'trainde'; did you mean 'trained'? choices: trained,")
 
 
 @pytest.mark.parametrize(
-    ("wanted", "status", "detail"),
+    ("body", "status", "detail"),
     [
-        ({"texts": ["abc"] * 5}, 413, "texts: 5 are more than the 4 that one request may have; send several requests"),
+        ({"texts": ["abc"] * 5}, 413, "texts: 5 are above this server's limit of 4 in one request; send several requests"),
         (
             {"texts": ["a", "a" * 11]},
             413,
-            "texts[1]: 11 characters are more than the 10 of a text; cut it into sentences",
+            "texts[1]: 11 characters are above this server's limit of 10; split the text into sentences",
         ),
-        ({"texts": ["a"], "prefix": "a" * 11}, 413, "prefix: 11 characters are more than the 10 of a text; .*"),
-        ({"texts": ["a"], "prefix": ["aaaa"] * 3}, 413, "prefix: 12 characters are more than the 10 of a text; .*"),
-        ({"texts": ["a"], "beam": 7}, 422, "beam: 7 is more than the 6 that are allowed here"),
-        ({"texts": ["a"], "sample": True, "n_best": 7}, 422, "n_best: 7 is more than the 6 that are allowed here"),
+        ({"texts": ["a"], "prefix": "a" * 11}, 413, "prefix: 11 characters are above this server's limit of 10; .*"),
+        ({"texts": ["a"], "prefix": ["aaaa"] * 3}, 413, "prefix: 12 characters are above this server's limit of 10; .*"),
+        ({"texts": ["a"], "beam": 7}, 422, "beam: 7 is above this server's limit of 6"),
+        ({"texts": ["a"], "sample": True, "n_best": 7}, 422, "n_best: 7 is above this server's limit of 6"),
         ({"texts": ["a", "ax"]}, 422, "texts[1]: this task was not trained on the character 'x', only on: abcde"),
         ({"texts": ["a"], "prefix": "x"}, 422, "the prefix 'x': token 1, 'x', is not among .*"),
         ({"texts": ["a"], "n_best": 2}, 422, "n-best 2: a beam of width 1 has no more than 1; .*"),
@@ -124,214 +124,215 @@ def test_runs_are_told_and_chosen_by_name(ask: Ask, trained: Path, heads: Path):
         (
             {"texts": ["a"], "bema": 5},
             422,
-            "bema: there is no such field; did you mean 'beam'\\? choices: texts, run, .*",
+            "bema: unknown field; did you mean 'beam'\\? choices: texts, run, .*",
         ),
-        ({"texts": ["a"], "prefix": 5}, 422, "prefix: should be a text, or a list of tokens"),
-        ({"texts": ["a"], "prefix": ["a", 5]}, 422, "prefix: should be a text, or a list of tokens"),
+        ({"texts": ["a"], "prefix": 5}, 422, "prefix: should be a string or a list of tokens"),
+        ({"texts": ["a"], "prefix": ["a", 5]}, 422, "prefix: should be a string or a list of tokens"),
         ({}, 422, "texts: field required"),
-        ([], 422, "a JSON object is needed, with the header 'Content-Type: application/json'; /docs describes it"),
+        ([], 422, "the body must be a JSON object, with the header 'Content-Type: application/json'; see /docs"),
     ],
     ids=lambda value: json.dumps(value)[:40] if isinstance(value, (dict, list)) else None,
 )
-def test_what_is_too_much_or_wrong_is_refused_with_a_reason(ask: Ask, wanted: Any, status: int, detail: str):
-    answer = ask(texts=4, characters=10, beam=6).post("/api/translate", json=wanted)
-    assert answer.status_code == status
-    told = answer.json()["detail"]
-    assert told == detail or re.fullmatch(detail, told), told
-    schemas.ErrorSchema.model_validate(answer.json())
+def test_invalid_requests_are_refused_with_a_reason(new_client: NewClient, body: Any, status: int, detail: str):
+    response = new_client(texts=4, characters=10, beam=6).post("/api/translate", json=body)
+    assert response.status_code == status
+    message = response.json()["detail"]
+    assert message == detail or re.fullmatch(detail, message), message
+    schemas.ErrorSchema.model_validate(response.json())
 
 
 @pytest.mark.parametrize("name", ["source", "target"])
-def test_pairs_have_the_same_limits(ask: Ask, name: str):
-    client = ask(texts=4, characters=10)
+def test_pairs_have_the_limits_of_texts(new_client: NewClient, name: str):
+    client = new_client(texts=4, characters=10)
     pair = {"source": "a", "target": "a"}
-    answer = client.post("/api/score", json={"pairs": [pair, pair | {name: "a" * 11}]})
-    assert answer.status_code == 413
-    assert answer.json()["detail"].startswith(f"pairs[1].{name}: 11 characters are more than")
+    response = client.post("/api/score", json={"pairs": [pair, pair | {name: "a" * 11}]})
+    assert response.status_code == 413
+    assert response.json()["detail"].startswith(f"pairs[1].{name}: 11 characters are above")
     assert client.post("/api/score", json={"pairs": [pair] * 5}).status_code == 413
-    answer = client.post("/api/score", json={"pairs": [pair, pair | {name: "x"}]})
-    assert (answer.status_code, answer.json()["detail"][:10]) == (422, "pairs[1]: ")
+    response = client.post("/api/score", json={"pairs": [pair, pair | {name: "x"}]})
+    assert (response.status_code, response.json()["detail"][:10]) == (422, "pairs[1]: ")
 
 
-def test_what_would_take_too_much_memory_is_refused(ask: Ask):
-    client = ask(memory=0.6)
-    answer = translate(client, "abcde", beam=20, n_best=20)
-    assert answer.status_code == 200
-    answer = translate(client, *["abcde"] * 30, beam=20, n_best=20)
-    assert answer.status_code == 413
+def test_requests_that_need_too_much_memory_are_refused(new_client: NewClient):
+    client = new_client(memory=0.6)
+    response = translate(client, "abcde", beam=20, n_best=20)
+    assert response.status_code == 200
+    response = translate(client, *["abcde"] * 30, beam=20, n_best=20)
+    assert response.status_code == 413
     assert re.fullmatch(
-        r"this may take \d+ megabytes of memory, and 1 are allowed; ask for fewer or shorter texts, a narrower beam, "
-        r"or less to be told of them",
-        answer.json()["detail"],
+        r"this request may need \d+ MB of memory, and the limit is 1 MB; send fewer or shorter texts, use a narrower "
+        r"beam, or ask for fewer details",
+        response.json()["detail"],
     )
     assert translate(client, "abcde", min_length=900).status_code == 200
     for more in ({"beam": 5, "n_best": 5}, {"attention": True}, {"alternatives": 9}, {"beam": 9, "tree": True}):
         assert translate(client, "abcde", min_length=900, **more).status_code == 413, more
 
 
-def test_a_wrong_item_among_many_is_told_alone_and_at_once(ask: Ask):
-    client = ask()
+def test_only_the_first_of_many_invalid_items_is_reported(new_client: NewClient):
+    client = new_client()
     for field, many in (("texts", [1] * 10**5), ("prefix", [1] * 10**5), ("pairs", [1] * 10**5)):
         path = "/api/score" if field == "pairs" else "/api/translate"
-        answer = client.post(path, json={"texts": [], field: many} if field != "pairs" else {field: many})
-        assert answer.status_code == 422
-        assert answer.json()["detail"].count(field) == 1
-    answer = client.post("/api/translate", json={"texts": [], **{f"x{number}": 1 for number in range(10**4)}})
-    assert answer.json()["detail"].startswith("x0: there is no such field; choices: texts, run, beam")
+        response = client.post(path, json={"texts": [], field: many} if field != "pairs" else {field: many})
+        assert response.status_code == 422
+        assert response.json()["detail"].count(field) == 1
+    response = client.post("/api/translate", json={"texts": [], **{f"x{number}": 1 for number in range(10**4)}})
+    assert response.json()["detail"].startswith("x0: unknown field; choices: texts, run, beam")
 
 
-def test_a_dead_desk_is_no_good_health(ask: Ask, monkeypatch: pytest.MonkeyPatch):
-    client = ask()
+def test_health_fails_when_the_inference_thread_has_ended(new_client: NewClient, monkeypatch: pytest.MonkeyPatch):
+    client = new_client()
     assert client.head("/healthz").status_code == 200
-    monkeypatch.setattr(BatchQueue, "is_open", False)
+    monkeypatch.setattr(BatchQueue, "is_running", False)
     assert client.get("/healthz").status_code == 503
 
 
-def test_the_description_says_whether_a_token_is_needed(ask: Ask):
+def test_the_openapi_description_lists_the_token_scheme_only_if_needed(new_client: NewClient):
     for token, schemes in ((None, {}), ("s3cret", {"HTTPBearer"})):
-        told = ask(token=token).get("/openapi.json").json()
-        assert set(told["components"].get("securitySchemes", {})) == set(schemes)
-        for path, operations in told["paths"].items():
+        description = new_client(token=token).get("/openapi.json").json()
+        assert set(description["components"].get("securitySchemes", {})) == set(schemes)
+        for path, operations in description["paths"].items():
             for operation in operations.values():
                 assert bool(operation.get("security")) == (token is not None and path != "/healthz")
 
 
-def test_large_answers_are_written_as_json_writes_them():
+def test_json_in_chunks_equals_json_dumps():
     value = {"a": [[1.5, 2e-6], [0.0]], "b": [], "c": [{"d": None, "«": "\u2028</script>"}], "e": [(1, 2)], "f": "x"}
-    assert json.loads(write_json(value)) == json.loads(json.dumps(value))
+    assert json.loads(to_json(value)) == json.loads(json.dumps(value))
 
 
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
-        (b'{"texts": ["abc"]', r"this is not JSON: at character 17: .*"),
-        (b"", r"a JSON object is needed, .*"),
-        (b"\xff\xfe", r"this is not JSON: at character 0: .*"),
+        (b'{"texts": ["abc"]', r"invalid JSON at character 17: .*"),
+        (b"", r"the body must be a JSON object, .*"),
+        (b"\xff\xfe", r"invalid JSON at character 0: .*"),
         (b'{"texts": [NaN]}', r"texts\[0\]: input should be a valid string"),
         (b'{"texts": ["\\ud800"]}', r"texts\[0\]: .*"),
         (b'{"texts": ["a"], "length_penalty": NaN}', r"length_penalty: .*"),
         (b'{"texts": ["a"], "beam": 1' + b"0" * 400 + b"}", r".*"),
-        (b"[" * 100_000, r"this is not JSON that can be read"),
-        (b'{"texts": ["a"], "\\ud800": 1}', r"(?!a JSON object is needed).*"),
+        (b"[" * 100_000, r"the body is not JSON that can be parsed"),
+        (b'{"texts": ["a"], "\\ud800": 1}', r"(?!the body must be a JSON object).*"),
     ],
     ids=range(9),
 )
-def test_a_body_that_is_not_right_is_no_reason_to_fail(ask: Ask, body: bytes, detail: str):
-    answer = ask().post("/api/translate", content=body, headers={"Content-Type": "application/json"})
-    assert answer.status_code in (400, 422)
-    assert re.fullmatch(detail, answer.json()["detail"], re.S), answer.json()["detail"]
+def test_a_malformed_body_is_a_client_error(new_client: NewClient, body: bytes, detail: str):
+    response = new_client().post("/api/translate", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code in (400, 422)
+    assert re.fullmatch(detail, response.json()["detail"], re.S), response.json()["detail"]
 
 
-def in_parallel(count: int, ask_once: Callable[[int], Any]) -> list[Any]:
-    answers: list[Any] = [None] * count
+def in_parallel(count: int, send_request: Callable[[int], Any]) -> list[Any]:
+    """The results of `send_request(0)`, `send_request(1)`, …, each called in a thread of its own."""
+    responses: list[Any] = [None] * count
 
     def run(number: int) -> None:
-        answers[number] = ask_once(number)
+        responses[number] = send_request(number)
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return answers
+    return responses
 
 
-class Slow:
-    """Translating that waits to be let go."""
+class SlowTranslator:
+    """Makes `Translator.translate` wait until `release` is set."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.begun, self.let_go = threading.Event(), threading.Event()
-        really = Translator.translate
+        self.started, self.release = threading.Event(), threading.Event()
+        original = Translator.translate
 
         def translate(translator: Translator, *arguments: Any, **options: Any) -> Any:
-            self.begun.set()
-            assert self.let_go.wait(20)
-            return really(translator, *arguments, **options)
+            self.started.set()
+            assert self.release.wait(20)
+            return original(translator, *arguments, **options)
 
         monkeypatch.setattr(Translator, "translate", translate)
 
 
-def test_health_answers_while_the_model_is_at_work_and_what_waits_is_done_together(
-    ask: Ask, monkeypatch: pytest.MonkeyPatch
+def test_health_responds_during_inference_and_queued_requests_share_a_batch(
+    new_client: NewClient, monkeypatch: pytest.MonkeyPatch
 ):
-    slow, client = Slow(monkeypatch), ask()
+    slow, client = SlowTranslator(monkeypatch), new_client()
     texts = ["abc", "de", "edcba", "a", "bb", "dcd"]
 
-    def waiting() -> float:
-        return float(re.search(r"^regard_waiting_texts (\S+)", client.get("/metrics").text, re.M)[1])
+    def queued() -> float:
+        return float(re.search(r"^regard_queued_texts (\S+)", client.get("/metrics").text, re.M)[1])
 
-    def ask_once(number: int) -> Any:
+    def send_request(number: int) -> Any:
         if number > 0:
-            assert slow.begun.wait(20), "the first is under way"
+            assert slow.started.wait(20), "the first is in progress"
         if number < len(texts):
             return translate(client, texts[number]).json()["translations"][0]["text"]
         for _ in range(2_000):
-            if waiting() == len(texts) - 1:
+            if queued() == len(texts) - 1:
                 break
             time.sleep(0.01)
         assert client.get("/healthz").json()["status"] == "ok"
-        slow.let_go.set()
+        slow.release.set()
         return "ok"
 
-    assert in_parallel(len(texts) + 1, ask_once) == [*texts, "ok"]
-    assert "regard_batch_texts_count 2" in client.get("/metrics").text
+    assert in_parallel(len(texts) + 1, send_request) == [*texts, "ok"]
+    assert "regard_batch_texts_count 2.0" in client.get("/metrics").text
 
 
-def test_a_full_queue_and_a_slow_model_are_told(ask: Ask, monkeypatch: pytest.MonkeyPatch):
-    slow, client = Slow(monkeypatch), ask(waiting=2, texts=2, seconds=0.3)
+def test_a_full_queue_gives_429_and_a_slow_model_503(new_client: NewClient, monkeypatch: pytest.MonkeyPatch):
+    slow, client = SlowTranslator(monkeypatch), new_client(waiting=2, texts=2, seconds=0.3)
 
-    def ask_once(number: int) -> Any:
+    def send_request(number: int) -> Any:
         if number:
-            assert slow.begun.wait(20)
+            assert slow.started.wait(20)
         return translate(client, *["abc"] * (1 if number == 0 else 2))
 
-    answers = in_parallel(3, ask_once)
-    slow.let_go.set()
-    by_status = {answer.status_code: answer for answer in answers}
+    responses = in_parallel(3, send_request)
+    slow.release.set()
+    by_status = {response.status_code: response for response in responses}
     assert set(by_status) == {429, 503}
-    assert all(answer.headers["retry-after"] == "1" for answer in answers)
-    assert "are waiting, and at most 2 may" in by_status[429].json()["detail"]
-    assert by_status[503].json()["detail"] == "no answer within 0.3 seconds; ask for less, or try again later"
-    assert translate(client, "abc").status_code == 200, "and then it goes on"
+    assert all(response.headers["retry-after"] == "1" for response in responses)
+    assert "2 of at most 2 texts are queued" in by_status[429].json()["detail"]
+    assert by_status[503].json()["detail"] == "no result within 0.3 seconds; send a smaller request, or retry later"
+    assert translate(client, "abc").status_code == 200, "it then serves the next request"
 
 
-def test_a_decoder_without_end_is_stopped_when_its_time_is_over(ask: Ask, monkeypatch: pytest.MonkeyPatch):
+def test_a_long_search_is_stopped_at_the_timeout(new_client: NewClient, monkeypatch: pytest.MonkeyPatch):
     steps: list[int] = []
-    really = Ensemble.step
+    original = Ensemble.step
 
     def step(ensemble: Ensemble, token: Any, state: Any) -> Any:
         steps.append(len(token))
         time.sleep(0.01)
-        return really(ensemble, token, state)
+        return original(ensemble, token, state)
 
     monkeypatch.setattr(Ensemble, "step", step)
-    client = ask(seconds=0.2)
+    client = new_client(seconds=0.2)
     assert translate(client, "abc", min_length=1000, beam=7).status_code == 503
     assert translate(client, "").status_code == 200
     taken = len(steps)
-    monkeypatch.setattr(Ensemble, "step", really)
-    assert translate(client, "abc").status_code == 200, "it does not wait for what nobody wants"
+    monkeypatch.setattr(Ensemble, "step", original)
+    assert translate(client, "abc").status_code == 200, "it does not wait for the abandoned search"
     assert 0 < taken < 1000
 
 
-def test_what_nobody_has_thought_of_is_no_traceback(ask: Ask, monkeypatch: pytest.MonkeyPatch):
+def test_an_internal_error_has_no_details_and_an_allocation_error_is_503(new_client: NewClient, monkeypatch: pytest.MonkeyPatch):
     def broken(self: Any, items: Any, should_stop: Any) -> Any:
         raise KeyError("a secret path")
 
-    client = ask()
-    monkeypatch.setattr(Scoring, "do", broken)
-    answer = client.post("/api/score", json={"pairs": [{"source": "a", "target": "a"}]})
-    assert (answer.status_code, answer.json()) == (
+    client = new_client()
+    monkeypatch.setattr(ScoreJob, "run_batch", broken)
+    response = client.post("/api/score", json={"pairs": [{"source": "a", "target": "a"}]})
+    assert (response.status_code, response.json()) == (
         500,
-        {"detail": "something went wrong here; the server's log says what"},
+        {"detail": "internal server error; see the server's log"},
     )
 
-    def starved(self: Any, items: Any, should_stop: Any) -> Any:
+    def out_of_memory(self: Any, items: Any, should_stop: Any) -> Any:
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(Scoring, "do", starved)
-    answer = client.post("/api/score", json={"pairs": [{"source": "a", "target": "a"}]})
-    assert (answer.status_code, answer.json()) == (503, {"detail": "not enough memory; ask for less at once"})
+    monkeypatch.setattr(ScoreJob, "run_batch", out_of_memory)
+    response = client.post("/api/score", json={"pairs": [{"source": "a", "target": "a"}]})
+    assert (response.status_code, response.json()) == (503, {"detail": "not enough memory; send fewer or shorter texts"})
 
 
 @pytest.mark.parametrize(
@@ -344,27 +345,27 @@ def test_what_nobody_has_thought_of_is_no_traceback(ask: Ask, monkeypatch: pytes
         "/static/x",
     ],
 )
-def test_other_files_are_not_served(ask: Ask, path: str):
-    answer = ask().get(path)
-    assert answer.status_code == 404
-    assert "import" not in answer.text
+def test_other_files_are_not_served(new_client: NewClient, path: str):
+    response = new_client().get(path)
+    assert response.status_code == 404
+    assert "import" not in response.text
 
 
-def test_the_frozen_page_is_for_putting_data_into(ask: Ask):
-    answer = ask().get("/static/frozen.html")
-    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
-    assert answer.text.count("REGARD_DATA") == 1
+def test_the_template_of_saved_pages_is_plain_text_with_one_placeholder(new_client: NewClient):
+    response = new_client().get("/static/frozen.html")
+    assert response.headers["content-type"] == "text/plain; charset=utf-8"
+    assert response.text.count("REGARD_DATA") == 1
 
 
-def test_the_description_names_every_answer(ask: Ask):
-    told = ask().get("/openapi.json").json()
-    assert set(told["paths"]) == {"/api/translate", "/api/score", "/api/runs", "/healthz", "/metrics"}
-    assert set(told["paths"]["/api/translate"]["post"]["responses"]) == {
+def test_the_openapi_description_lists_every_path_and_status(new_client: NewClient):
+    description = new_client().get("/openapi.json").json()
+    assert set(description["paths"]) == {"/api/translate", "/api/score", "/api/runs", "/healthz", "/metrics"}
+    assert set(description["paths"]["/api/translate"]["post"]["responses"]) == {
         *("200", "400", "401", "403", "408", "413", "422", "429", "503")
     }
 
 
-def test_every_setting_of_a_search_can_be_sent():
-    wanted = schemas.TranslateRequest(texts=[])
-    assert wanted.search() == SearchOptions()
-    assert schemas.TranslateRequest(texts=[], prefix=["a", "<end>"]).search() == SearchOptions(prefix=("a", "<end>"))
+def test_requests_have_every_search_option():
+    body = schemas.TranslateRequest(texts=[])
+    assert body.search_options() == SearchOptions()
+    assert schemas.TranslateRequest(texts=[], prefix=["a", "<end>"]).search_options() == SearchOptions(prefix=("a", "<end>"))

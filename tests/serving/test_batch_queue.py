@@ -1,4 +1,4 @@
-"""Where requests wait: what is done together, what is refused, and what is not done at all."""
+"""The batch queue: which requests share a batch, which are refused, and which are stopped."""
 
 from __future__ import annotations
 
@@ -11,78 +11,79 @@ from threading import Event, get_ident
 from typing import Any
 
 import pytest
+from fastapi import HTTPException
 
 from regard.search import SearchStopped
 from regard.serving.batch_queue import BatchQueue, RequestSize
-from regard.serving.limits import Limits, RefusedError
+from regard.serving.limits import Limits
 
 
 @dataclass(frozen=True)
-class Doubling:
-    """Work that waits until it is let go, and remembers what was done at once."""
+class DoublingJob:
+    """Doubles numbers once `release` is set, and records its batches."""
 
-    name: str = "doubling"
+    name: str = "double"
     batches: list[list[int]] = field(default_factory=list, compare=False)
-    begun: Event = field(default_factory=Event, compare=False)
-    let_go: Event = field(default_factory=Event, compare=False)
+    started: Event = field(default_factory=Event, compare=False)
+    release: Event = field(default_factory=Event, compare=False)
     threads: set[int] = field(default_factory=set, compare=False)
 
-    def megabytes(self, extent: RequestSize) -> float:
-        return extent.items * extent.source
+    def megabytes(self, size: RequestSize) -> float:
+        return size.items * size.source
 
-    def do(self, items: Sequence[int], should_stop: Callable[[], bool]) -> list[int]:
+    def run_batch(self, items: Sequence[int], should_stop: Callable[[], bool]) -> list[int]:
         self.batches.append(list(items))
         self.threads.add(get_ident())
-        self.begun.set()
-        assert self.let_go.wait(10)
+        self.started.set()
+        assert self.release.wait(10)
         if 13 in items:
-            raise ValueError("not this one")
+            raise ValueError("13 is not allowed")
         return [2 * item for item in items]
 
 
-def run(visit: Callable[[BatchQueue], Coroutine[Any, Any, None]], **limits: Any) -> list[tuple[int, float]]:
-    """Visit a desk; what it was observed to do."""
+def run_queue(use: Callable[[BatchQueue], Coroutine[Any, Any, None]], **limits: Any) -> list[tuple[int, float]]:
+    """Call `use` with a running queue; the observed (texts, seconds) of its batches."""
     observed: list[tuple[int, float]] = []
-    desk = BatchQueue(Limits(**limits), lambda texts, seconds: observed.append((texts, seconds)))
-    desk.open()
+    queue = BatchQueue(Limits(**limits), lambda texts, seconds: observed.append((texts, seconds)))
+    queue.start()
     try:
-        asyncio.run(asyncio.wait_for(visit(desk), 60))
+        asyncio.run(asyncio.wait_for(use(queue), 60))
     finally:
-        desk.close()
+        queue.close()
     return observed
 
 
-async def ask(desk: BatchQueue, work: Any, items: Sequence[int], length: int = 1) -> list[int]:
-    return await desk.ask(work, items, RequestSize(len(items), length, length))
+async def submit(queue: BatchQueue, job: Any, items: Sequence[int], length: int = 1) -> list[int]:
+    return await queue.submit(job, items, RequestSize(len(items), length, length))
 
 
-async def begun(work: Doubling) -> None:
-    assert await asyncio.to_thread(work.begun.wait, 10)
+async def wait_until_started(job: DoublingJob) -> None:
+    assert await asyncio.to_thread(job.started.wait, 10)
 
 
-async def queued(desk: BatchQueue, texts: int) -> None:
-    while desk.waiting < texts:
+async def wait_until_queued(queue: BatchQueue, texts: int) -> None:
+    while queue.queued_texts < texts:
         await asyncio.sleep(0.001)
 
 
-def test_what_arrives_during_work_is_then_done_together_and_each_gets_its_own():
-    work = Doubling()
+def test_requests_that_arrive_during_a_batch_share_the_next_one():
+    job = DoublingJob()
 
-    async def visit(desk: BatchQueue) -> None:
-        first = asyncio.ensure_future(ask(desk, work, [1]))
-        await begun(work)
-        assert desk.under_way == 1
-        others = [asyncio.ensure_future(ask(desk, work, list(range(n)))) for n in (2, 0, 3, 1)]
-        await queued(desk, 6)
-        work.let_go.set()
+    async def use(queue: BatchQueue) -> None:
+        first = asyncio.ensure_future(submit(queue, job, [1]))
+        await wait_until_started(job)
+        assert queue.in_progress_texts == 1
+        others = [asyncio.ensure_future(submit(queue, job, list(range(n)))) for n in (2, 0, 3, 1)]
+        await wait_until_queued(queue, 6)
+        job.release.set()
         assert await first == [2]
         assert [await other for other in others] == [[0, 2], [], [0, 2, 4], [0]]
 
-    observed = run(visit)
-    assert work.batches == [[1], [0, 1, 0, 1, 2, 0]]
+    observed = run_queue(use)
+    assert job.batches == [[1], [0, 1, 0, 1, 2, 0]]
     assert [texts for texts, _ in observed] == [1, 6]
-    assert len(work.threads) == 1
-    assert get_ident() not in work.threads
+    assert len(job.threads) == 1
+    assert get_ident() not in job.threads
 
 
 @pytest.mark.parametrize(
@@ -90,164 +91,164 @@ def test_what_arrives_during_work_is_then_done_together_and_each_gets_its_own():
     [
         ({"batch": 2}, [1] * 6, [[0], [1, 2], [3, 4], [5]]),
         ({"memory": 30}, [10] * 6, [[0], [1, 2, 3], [4, 5]]),
-        ({"memory": 30}, [1, 1, 10, 20, 1, 1], [[0], [1, 2, 4], [3], [5]]),  # the longest is what all are padded to
+        ({"memory": 30}, [1, 1, 10, 20, 1, 1], [[0], [1, 2, 4], [3], [5]]),  # all are padded to the longest
     ],
 )
-def test_a_batch_has_its_limits(limits: dict[str, int], lengths: list[int], expected: list[list[int]]):
-    work = Doubling()
+def test_a_batch_is_limited_in_texts_and_memory(limits: dict[str, int], lengths: list[int], expected: list[list[int]]):
+    job = DoublingJob()
 
-    async def visit(desk: BatchQueue) -> None:
-        first = asyncio.ensure_future(ask(desk, work, [0], lengths[0]))
-        await begun(work)
-        others = [asyncio.ensure_future(ask(desk, work, [n], lengths[n])) for n in range(1, 6)]
-        await queued(desk, 5)
-        work.let_go.set()
+    async def use(queue: BatchQueue) -> None:
+        first = asyncio.ensure_future(submit(queue, job, [0], lengths[0]))
+        await wait_until_started(job)
+        others = [asyncio.ensure_future(submit(queue, job, [n], lengths[n])) for n in range(1, 6)]
+        await wait_until_queued(queue, 5)
+        job.release.set()
         await asyncio.gather(first, *others)
 
-    run(visit, **limits)
-    assert work.batches == expected
+    run_queue(use, **limits)
+    assert job.batches == expected
 
 
-def test_other_work_waits_its_turn_and_the_oldest_comes_first():
-    one, other = Doubling("one"), Doubling("other")
-    other.let_go.set()
+def test_different_jobs_do_not_share_a_batch_and_the_oldest_runs_first():
+    one, other = DoublingJob("one"), DoublingJob("other")
+    other.release.set()
 
-    async def visit(desk: BatchQueue) -> None:
-        asked = [asyncio.ensure_future(ask(desk, one, [0]))]
-        await begun(one)
-        for number, work in enumerate((other, one, other, one), start=1):
-            asked.append(asyncio.ensure_future(ask(desk, work, [number])))
-            await queued(desk, number)
-        one.let_go.set()
-        assert await asyncio.gather(*asked) == [[0], [2], [4], [6], [8]]
+    async def use(queue: BatchQueue) -> None:
+        requests = [asyncio.ensure_future(submit(queue, one, [0]))]
+        await wait_until_started(one)
+        for number, job in enumerate((other, one, other, one), start=1):
+            requests.append(asyncio.ensure_future(submit(queue, job, [number])))
+            await wait_until_queued(queue, number)
+        one.release.set()
+        assert await asyncio.gather(*requests) == [[0], [2], [4], [6], [8]]
 
-    run(visit)
+    run_queue(use)
     assert (one.batches, other.batches) == ([[0], [2, 4]], [[1, 3]])
 
 
-def test_nobody_fails_for_what_somebody_else_has_asked():
-    work = Doubling()
+def test_a_failing_request_does_not_fail_the_others_of_its_batch():
+    job = DoublingJob()
 
-    async def visit(desk: BatchQueue) -> None:
-        first = asyncio.ensure_future(ask(desk, work, [0]))
-        await begun(work)
-        others = [asyncio.ensure_future(ask(desk, work, items)) for items in ([1], [12, 13], [2])]
-        await queued(desk, 4)
-        work.let_go.set()
+    async def use(queue: BatchQueue) -> None:
+        first = asyncio.ensure_future(submit(queue, job, [0]))
+        await wait_until_started(job)
+        others = [asyncio.ensure_future(submit(queue, job, items)) for items in ([1], [12, 13], [2])]
+        await wait_until_queued(queue, 4)
+        job.release.set()
         one, bad, two = await asyncio.gather(*others, return_exceptions=True)
         assert (await first, one, two) == ([0], [2], [4])
         assert isinstance(bad, ValueError)
 
-    run(visit)
-    assert work.batches == [[0], [1, 12, 13, 2], [1], [12, 13], [2]]
+    run_queue(use)
+    assert job.batches == [[0], [1, 12, 13, 2], [1], [12, 13], [2]]
 
 
-def test_who_has_gone_is_not_done_alone_either():
-    together = Event()
+def test_an_abandoned_request_is_not_run_again_after_a_failed_batch():
+    fail = Event()
 
     @dataclass(frozen=True)
-    class Touchy(Doubling):
-        """It fails when it is asked for several things, but not before it is let go."""
+    class SingleItemJob(DoublingJob):
+        """Fails with several items, once `fail` is set."""
 
-        def do(self, items: Sequence[int], should_stop: Callable[[], bool]) -> list[int]:
+        def run_batch(self, items: Sequence[int], should_stop: Callable[[], bool]) -> list[int]:
             if len(items) > 1:
                 self.batches.append(list(items))
-                assert together.wait(10)
+                assert fail.wait(10)
                 raise ValueError("one at a time")
-            return super().do(items, should_stop)
+            return super().run_batch(items, should_stop)
 
-    work = Touchy()
+    job = SingleItemJob()
 
-    async def visit(desk: BatchQueue) -> None:
-        first = asyncio.ensure_future(ask(desk, work, [0]))
-        await begun(work)
-        kept, gone = [asyncio.ensure_future(ask(desk, work, [item])) for item in (1, 2)]
-        await queued(desk, 2)
-        work.let_go.set()
+    async def use(queue: BatchQueue) -> None:
+        first = asyncio.ensure_future(submit(queue, job, [0]))
+        await wait_until_started(job)
+        kept, gone = [asyncio.ensure_future(submit(queue, job, [item])) for item in (1, 2)]
+        await wait_until_queued(queue, 2)
+        job.release.set()
         await first
-        while desk.waiting:
+        while queue.queued_texts:
             await asyncio.sleep(0.001)
         gone.cancel()
         with suppress(asyncio.CancelledError):
             await gone
-        together.set()
+        fail.set()
         assert await kept == [2]
 
-    run(visit)
-    assert work.batches == [[0], [1, 2], [1]]
+    run_queue(use)
+    assert job.batches == [[0], [1, 2], [1]]
 
 
-def test_want_of_memory_is_told_as_such_and_nothing_ends_the_desk():
-    class Starved(Doubling):
-        def do(self, items: Sequence[int], should_stop: Callable[[], bool]) -> list[int]:
+def test_an_allocation_error_is_a_memory_error_and_the_queue_survives_all_errors():
+    class OutOfMemoryJob(DoublingJob):
+        def run_batch(self, items: Sequence[int], should_stop: Callable[[], bool]) -> list[int]:
             raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
     def broken(texts: int, seconds: float) -> None:
-        raise KeyError("nobody expects this")
+        raise KeyError("unexpected")
 
-    async def visit(desk: BatchQueue) -> None:
+    async def use(queue: BatchQueue) -> None:
         with pytest.raises(MemoryError):
-            await ask(desk, Starved(), [0])
-        desk.observe = broken
-        work = Doubling()
-        work.let_go.set()
-        with pytest.raises(RefusedError):
-            await ask(desk, work, [1])
-        desk.observe = lambda texts, seconds: None
-        assert desk.is_open
-        assert await ask(desk, work, [1]) == [2]
+            await submit(queue, OutOfMemoryJob(), [0])
+        queue.on_batch = broken
+        job = DoublingJob()
+        job.release.set()
+        with pytest.raises(HTTPException):
+            await submit(queue, job, [1])
+        queue.on_batch = lambda texts, seconds: None
+        assert queue.is_running
+        assert await submit(queue, job, [1]) == [2]
 
-    run(visit, seconds=0.3)
+    run_queue(use, seconds=0.3)
 
 
-def test_a_full_queue_refuses():
-    work = Doubling()
+def test_a_full_queue_refuses_requests():
+    job = DoublingJob()
 
-    async def visit(desk: BatchQueue) -> None:
-        first = asyncio.ensure_future(ask(desk, work, [0]))
-        await begun(work)
-        second = asyncio.ensure_future(ask(desk, work, [1, 2, 3]))
-        await queued(desk, 3)
-        with pytest.raises(RefusedError, match=r"3 texts are waiting, and at most 4 may; try again") as error:
-            await ask(desk, work, [4, 5])
-        assert error.value.status == 429
-        third = asyncio.ensure_future(ask(desk, work, [4]))
-        await queued(desk, 4)
-        work.let_go.set()
+    async def use(queue: BatchQueue) -> None:
+        first = asyncio.ensure_future(submit(queue, job, [0]))
+        await wait_until_started(job)
+        second = asyncio.ensure_future(submit(queue, job, [1, 2, 3]))
+        await wait_until_queued(queue, 3)
+        with pytest.raises(HTTPException, match=r"3 of at most 4 texts are queued; retry") as error:
+            await submit(queue, job, [4, 5])
+        assert error.value.status_code == 429
+        third = asyncio.ensure_future(submit(queue, job, [4]))
+        await wait_until_queued(queue, 4)
+        job.release.set()
         assert await asyncio.gather(first, second, third) == [[0], [2, 4, 6], [8]]
 
-    run(visit, waiting=4, texts=4)
+    run_queue(use, waiting=4, texts=4)
 
 
-def test_what_takes_too_long_is_given_up_and_not_done():
-    work = Doubling()
+def test_a_request_times_out_and_leaves_the_queue():
+    job = DoublingJob()
 
-    async def visit(desk: BatchQueue) -> None:
-        first = asyncio.ensure_future(ask(desk, work, [0]))
-        await begun(work)
-        with pytest.raises(RefusedError, match=r"no answer within 0\.05 seconds") as error:
-            await ask(desk, work, [1])
-        assert error.value.status == 503
-        assert (desk.waiting, list(desk._queue)) == (0, []), "nobody waits for it"
-        with pytest.raises(RefusedError):
+    async def use(queue: BatchQueue) -> None:
+        first = asyncio.ensure_future(submit(queue, job, [0]))
+        await wait_until_started(job)
+        with pytest.raises(HTTPException, match=r"no result within 0\.05 seconds") as error:
+            await submit(queue, job, [1])
+        assert error.value.status_code == 503
+        assert (queue.queued_texts, list(queue._queue)) == (0, []), "it has left the queue"
+        with pytest.raises(HTTPException):
             await first
-        work.let_go.set()
+        job.release.set()
 
-    run(visit, seconds=0.05)
-    assert work.batches == [[0]]
+    run_queue(use, seconds=0.05)
+    assert job.batches == [[0]]
 
 
 @dataclass(frozen=True)
-class Endless:
-    """Work that runs until `should_stop` returns True."""
+class EndlessJob:
+    """Runs until `should_stop` returns True."""
 
     started: Event = field(default_factory=Event, compare=False)
     stopped: Event = field(default_factory=Event, compare=False)
 
-    def megabytes(self, extent: RequestSize) -> float:
+    def megabytes(self, size: RequestSize) -> float:
         return 0.0
 
-    def do(self, items: Sequence[int], should_stop: Callable[[], bool]) -> list[int]:
+    def run_batch(self, items: Sequence[int], should_stop: Callable[[], bool]) -> list[int]:
         self.started.set()
         while not should_stop():
             time.sleep(0.001)
@@ -255,30 +256,30 @@ class Endless:
         raise SearchStopped
 
 
-def test_work_that_nobody_waits_for_is_stopped():
-    async def visit(desk: BatchQueue) -> None:
-        work = Endless()
-        endless = asyncio.ensure_future(ask(desk, work, [0]))
-        assert await asyncio.to_thread(work.started.wait, 10)
+def test_an_abandoned_batch_is_stopped():
+    async def use(queue: BatchQueue) -> None:
+        job = EndlessJob()
+        endless = asyncio.ensure_future(submit(queue, job, [0]))
+        assert await asyncio.to_thread(job.started.wait, 10)
         endless.cancel()
-        assert await asyncio.to_thread(work.stopped.wait, 10)
-        doubling = Doubling()
-        doubling.let_go.set()
-        assert await ask(desk, doubling, [4]) == [8], "the next request is served"
+        assert await asyncio.to_thread(job.stopped.wait, 10)
+        doubling = DoublingJob()
+        doubling.release.set()
+        assert await submit(queue, doubling, [4]) == [8], "the next request is served"
 
-    run(visit)
+    run_queue(use)
 
 
 def test_a_batch_is_stopped_only_when_all_its_clients_have_left():
-    first = Doubling()
-    endless = Endless()
+    first = DoublingJob()
+    endless = EndlessJob()
 
-    async def visit(desk: BatchQueue) -> None:
-        busy = asyncio.ensure_future(ask(desk, first, [0]))
-        await begun(first)
-        clients = [asyncio.ensure_future(ask(desk, endless, [number])) for number in range(2)]
-        await queued(desk, 2)
-        first.let_go.set()
+    async def use(queue: BatchQueue) -> None:
+        busy = asyncio.ensure_future(submit(queue, first, [0]))
+        await wait_until_started(first)
+        clients = [asyncio.ensure_future(submit(queue, endless, [number])) for number in range(2)]
+        await wait_until_queued(queue, 2)
+        first.release.set()
         assert await busy == [0]
         assert await asyncio.to_thread(endless.started.wait, 10)
         clients[0].cancel()
@@ -286,40 +287,40 @@ def test_a_batch_is_stopped_only_when_all_its_clients_have_left():
         clients[1].cancel()
         assert await asyncio.to_thread(endless.stopped.wait, 10)
 
-    run(visit)
+    run_queue(use)
 
 
-def test_a_queue_does_not_stop_the_work_of_another_queue():
-    work = Endless()
+def test_a_queue_does_not_stop_the_batches_of_another_queue():
+    job = EndlessJob()
 
-    async def visit(desk: BatchQueue) -> None:
+    async def use(queue: BatchQueue) -> None:
         other = BatchQueue(Limits())
-        other.open()
-        abandoned = asyncio.ensure_future(ask(desk, Endless(), [0]))
-        kept = asyncio.ensure_future(ask(other, work, [0]))
-        assert await asyncio.to_thread(work.started.wait, 10)
+        other.start()
+        abandoned = asyncio.ensure_future(submit(queue, EndlessJob(), [0]))
+        kept = asyncio.ensure_future(submit(other, job, [0]))
+        assert await asyncio.to_thread(job.started.wait, 10)
         abandoned.cancel()
         with suppress(asyncio.CancelledError):
             await abandoned
-        assert not await asyncio.to_thread(work.stopped.wait, 0.1)
+        assert not await asyncio.to_thread(job.stopped.wait, 0.1)
         kept.cancel()
-        assert await asyncio.to_thread(work.stopped.wait, 10)
+        assert await asyncio.to_thread(job.stopped.wait, 10)
         await asyncio.to_thread(other.close)
 
-    run(visit)
+    run_queue(use)
 
 
-def test_a_desk_that_closes_finishes_what_is_there():
-    work = Doubling()
+def test_closing_finishes_all_queued_requests():
+    job = DoublingJob()
 
-    async def visit(desk: BatchQueue) -> None:
-        asked = [asyncio.ensure_future(ask(desk, work, [number])) for number in range(3)]
-        await begun(work)
-        closing = asyncio.ensure_future(asyncio.to_thread(desk.close))
+    async def use(queue: BatchQueue) -> None:
+        requests = [asyncio.ensure_future(submit(queue, job, [number])) for number in range(3)]
+        await wait_until_started(job)
+        closing = asyncio.ensure_future(asyncio.to_thread(queue.close))
         await asyncio.sleep(0.01)
         assert not closing.done()
-        work.let_go.set()
-        assert await asyncio.gather(*asked) == [[0], [2], [4]]
+        job.release.set()
+        assert await asyncio.gather(*requests) == [[0], [2], [4]]
         await closing
 
-    run(visit)
+    run_queue(use)

@@ -1,6 +1,6 @@
-"""The API under thousands of requests, good and bad: made from its own description, and of what no description tells.
+"""The API under thousands of valid and invalid requests: generated from its OpenAPI description, and malformed ones.
 
-They go over a socket to a server in this process: what is odd in a request would not come through a polite client.
+Requests go over a socket to a server in this process, because HTTP clients do not send malformed requests.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def runs(trained: Path, trained_brief: Callable[..., Path]) -> list[ServedRun]:
 
 
 @pytest.fixture(scope="module")
-def ports(runs: list[ServedRun], serving: Callable[..., Any]) -> Iterator[dict[str, int]]:
+def ports(runs: list[ServedRun], start_server: Callable[..., Any]) -> Iterator[dict[str, int]]:
     """Where servers listen: one for anybody here, one for pages from elsewhere, too, and one that wants a token."""
     guards: dict[str, dict[str, Any]] = {"open": {}, "shared": {"origins": [ALLOWED]}, "guarded": {"token": TOKEN}}
     with ExitStack() as stack:
-        ports = {name: stack.enter_context(serving(build_app(runs, LIMITS, **guard))) for name, guard in guards.items()}
+        ports = {name: stack.enter_context(start_server(build_app(runs, LIMITS, **guard))) for name, guard in guards.items()}
         yield ports
         body = b'{"texts": ["abc"]}'
         headers = usual(Content_Type="application/json", Content_Length=str(len(body)), Authorization=f"Bearer {TOKEN}")
@@ -82,7 +82,7 @@ def narrowed(description: Description, runs: list[ServedRun]) -> Description:
     description = deepcopy(description)
     schemas = description["components"]["schemas"]
     text = {"type": "string", "pattern": "^[a-e]{0,5}$"}
-    schemas["SourceAndTarget"]["properties"] = {"source": text | {"minLength": 1}, "target": text}
+    schemas["ScorePair"]["properties"] = {"source": text | {"minLength": 1}, "target": text}
     schemas["ScoreRequest"]["properties"]["pairs"]["maxItems"] = LIMITS.texts
     schemas["TranslateRequest"]["properties"] |= {
         "texts": {"type": "array", "items": text, "maxItems": LIMITS.texts},

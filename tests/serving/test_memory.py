@@ -13,7 +13,7 @@ import torch
 from regard.data import pad
 from regard.search import SearchOptions
 from regard.serving.batch_queue import RequestSize
-from regard.serving.jobs import Scoring, Translating
+from regard.serving.jobs import ScoreJob, TranslateJob
 from regard.serving.registry import ServedRun, open_runs
 
 KINDS = {
@@ -64,22 +64,22 @@ def test_score_sizes_follow_from_the_kind_of_attention(trained_brief: Callable[.
 
 def test_larger_requests_need_more_memory(run: ServedRun):
     small = RequestSize(items=3, source=10, target=20)
-    for job in (Translating(run, SearchOptions(beam=2)), Scoring(run)):
+    for job in (TranslateJob(run, SearchOptions(beam=2)), ScoreJob(run)):
         least = job.megabytes(small)
         for more in ({"items": 4}, {"source": 11}, {"target": 21}):
             assert job.megabytes(replace(small, **more)) > least > 0, more
-    least = Translating(run, SearchOptions(beam=2)).megabytes(small)
+    least = TranslateJob(run, SearchOptions(beam=2)).megabytes(small)
     for more in ({"attention": True}, {"alternatives": 1}, {"tree": True}):
-        assert Translating(run, SearchOptions(beam=2), **more).megabytes(small) > least, more
-    assert Translating(run, SearchOptions(beam=3)).megabytes(small) > least
-    assert Translating(run, SearchOptions(beam=2, n_best=2)).megabytes(small) > least
+        assert TranslateJob(run, SearchOptions(beam=2), **more).megabytes(small) > least, more
+    assert TranslateJob(run, SearchOptions(beam=3)).megabytes(small) > least
+    assert TranslateJob(run, SearchOptions(beam=2, n_best=2)).megabytes(small) > least
 
 
 def test_search_memory_counts_one_batch_at_a_time(run: ServedRun):
     large = RequestSize(items=1_000, source=10, target=20)
     search = run.memory.search_bytes(run.translator.at_once(50), 50, 10, 20)
     response = run.memory.response_bytes(1_000, 10, 20, attention=False, alternatives=0)
-    assert Translating(run, SearchOptions(beam=50)).megabytes(large) == pytest.approx((search + response) / 1e6)
+    assert TranslateJob(run, SearchOptions(beam=50)).megabytes(large) == pytest.approx((search + response) / 1e6)
 
 
 def test_the_estimate_is_at_least_the_size_of_the_tensors(run: ServedRun):

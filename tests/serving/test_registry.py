@@ -1,4 +1,4 @@
-"""The runs that are served."""
+"""The runs of a server, and its limits."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from regard.errors import UserError
 from regard.inference.translator import load
 from regard.serving.limits import Limits
-from regard.serving.registry import examples_for, open_runs
+from regard.serving.registry import open_runs, select_examples
 from regard.training import train
 
 
-def test_names_are_as_long_as_it_takes_to_tell_runs_apart(trained: Path, tmp_path: Path):
+def test_names_are_the_shortest_paths_that_differ(trained: Path, tmp_path: Path):
     paths = [tmp_path / name for name in ("one/best", "two/best", "two/last")]
     for path in paths:
         shutil.copytree(trained, path)
@@ -26,7 +26,7 @@ def test_names_are_as_long_as_it_takes_to_tell_runs_apart(trained: Path, tmp_pat
     assert [run.name for run in open_runs([tmp_path / "best", paths[0]])] == [f"{tmp_path.name}/best", "one/best"]
 
 
-def test_a_run_that_cannot_be_loaded_is_told(trained: Path, tmp_path: Path):
+def test_missing_invalid_and_repeated_runs_are_refused(trained: Path, tmp_path: Path):
     with pytest.raises(UserError, match="there is no such run directory"):
         open_runs([trained, tmp_path / "nowhere"])
     with pytest.raises(UserError, match="/: this is not a run directory"):
@@ -38,7 +38,7 @@ def test_a_run_that_cannot_be_loaded_is_told(trained: Path, tmp_path: Path):
 
 def test_examples_are_test_sentences_from_short_to_long(trained: Path):
     translator = load(trained)
-    examples = examples_for(translator)
+    examples = select_examples(translator)
     test = [pair.source for pair in translator.experiment.data.pairs("test")]
     assert 3 <= len(examples) <= 5
     assert set(examples) <= set(test)
@@ -54,16 +54,16 @@ def test_without_its_test_set_a_run_has_no_examples(corpus: Path, tmp_path: Path
     (folder / "mine.yaml").write_text(text)
     settings = ["training.epochs=1", "training.validate_every=1", "data.text.unit=words"]
     train(loading.load_experiment(str(folder / "mine.yaml"), settings), tmp_path / "run", watcher(stop_after=1))
-    assert len(examples_for(load(tmp_path / "run"))) == 5
+    assert len(select_examples(load(tmp_path / "run"))) == 5
     for name in ("test.de", "test.en"):
         (folder / name).unlink()
     (run,) = open_runs([tmp_path / "run"])
     assert run.examples == ()
-    assert run.about()["task"] == "files"
+    assert run.to_dict()["task"] == "files"
 
 
 @pytest.mark.parametrize("name", ["characters", "texts", "beam", "waiting", "seconds", "memory", "batch"])
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
-def test_a_limit_is_above_nothing(name: str, value: float):
-    with pytest.raises(UserError, match=f"{name} {value}: a limit should be a number above 0"):
+def test_a_limit_must_be_a_number_above_zero(name: str, value: float):
+    with pytest.raises(UserError, match=f"{name} {value}: a limit must be a number above 0"):
         Limits(**{name: value})

@@ -1,4 +1,4 @@
-"""`regard serve`: runs over HTTP, until somebody stops it."""
+"""`regard serve`: serve runs over HTTP until a signal arrives."""
 
 from __future__ import annotations
 
@@ -15,78 +15,108 @@ from regard.cli.input_lines import note
 from regard.errors import UserError, printable
 from regard.serving.limits import Limits
 
-LIMITS, ACCESS = "Limits", "Access"  # headings in the help
+LIMITS_PANEL, ACCESS_PANEL = "Limits", "Access"  # headings in the help
 
 
 def serve(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="A run directory, or several to choose from.")],
-    port: Annotated[int, typer.Option(help="Where to listen; 0 is any free port.")] = 8000,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run directories.")],
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 is any free port.")] = 8000,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     host: Annotated[
-        str, typer.Option(help="Who can reach it: 127.0.0.1 only this machine, 0.0.0.0 all.", rich_help_panel=ACCESS)
+        str,
+        typer.Option(
+            help="The address to listen on: 127.0.0.1 accepts this machine only, 0.0.0.0 every network.",
+            rich_help_panel=ACCESS_PANEL,
+        ),
     ] = "127.0.0.1",
     token: Annotated[
         str | None,
         typer.Option(
             envvar="REGARD_TOKEN",
-            help="What every API call has to bring; better in the environment, where others cannot see it.",
-            rich_help_panel=ACCESS,
+            help="The token that every API request needs; safer in the environment, where other users cannot see it.",
+            rich_help_panel=ACCESS_PANEL,
         ),
     ] = None,
     allow_origin: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="Whose pages may call the API besides our own.", rich_help_panel=ACCESS),
+        typer.Option(
+            metavar="URL",
+            help="An origin whose pages may call the API, besides the server's own.",
+            rich_help_panel=ACCESS_PANEL,
+        ),
     ] = None,
-    max_characters: Annotated[int, typer.Option(help="Of one text.", rich_help_panel=LIMITS)] = Limits.characters,
-    max_texts: Annotated[int, typer.Option(help="Of one request.", rich_help_panel=LIMITS)] = Limits.texts,
-    max_beam: Annotated[int, typer.Option(help="The widest beam.", rich_help_panel=LIMITS)] = Limits.beam,
-    max_waiting: Annotated[int, typer.Option(help="Texts that may wait.", rich_help_panel=LIMITS)] = Limits.waiting,
-    max_seconds: Annotated[float, typer.Option(help="Until an answer.", rich_help_panel=LIMITS)] = Limits.seconds,
+    max_characters: Annotated[
+        int, typer.Option(help="Characters in one text.", rich_help_panel=LIMITS_PANEL)
+    ] = Limits.characters,
+    max_texts: Annotated[int, typer.Option(help="Texts in one request.", rich_help_panel=LIMITS_PANEL)] = Limits.texts,
+    max_beam: Annotated[
+        int, typer.Option(help="Beam width, and hypotheses per text.", rich_help_panel=LIMITS_PANEL)
+    ] = Limits.beam,
+    max_waiting: Annotated[
+        int, typer.Option(help="Texts in the queue.", rich_help_panel=LIMITS_PANEL)
+    ] = Limits.waiting,
+    max_seconds: Annotated[
+        float, typer.Option(help="Seconds until a response.", rich_help_panel=LIMITS_PANEL)
+    ] = Limits.seconds,
     max_memory: Annotated[
-        float, typer.Option(help="Megabytes that one batch may take, about.", rich_help_panel=LIMITS)
+        float, typer.Option(help="Megabytes for one batch, as estimated.", rich_help_panel=LIMITS_PANEL)
     ] = Limits.memory,
     max_batch: Annotated[
-        int, typer.Option(help="Texts of several requests that are done together.", rich_help_panel=LIMITS)
+        int, typer.Option(help="Texts in one batch of several requests.", rich_help_panel=LIMITS_PANEL)
     ] = Limits.batch,
 ) -> None:
-    """Open a page to look into runs, and an API to translate with them."""
-    from regard.serving.access import check_origin, check_token
+    """Serve runs over HTTP: a web page to inspect them, and an API to translate with them."""
+    from regard.serving.access import normalize_origin, validate_token
 
     try:
         limits = Limits(max_characters, max_texts, max_beam, max_waiting, max_seconds, max_memory, max_batch)
-    except UserError as error:  # which begins with the limit's name
+    except UserError as error:  # its message begins with the limit's name
         raise UserError(f"--max-{error}") from None
-    origins = [check_origin(origin) for origin in allow_origin or []]
-    run_server(runs, (host, port), limits, None if token is None else check_token(token), origins, open_)
+    origins = [normalize_origin(origin) for origin in allow_origin or []]
+    run_server(runs, (host, port), limits, None if token is None else validate_token(token), origins, open_)
 
 
 def run_server(
-    runs: list[Path], place: tuple[str, int], limits: Limits, token: str | None, origins: list[str], open_browser: bool
+    runs: list[Path],
+    address: tuple[str, int],
+    limits: Limits,
+    token: str | None,
+    origins: list[str],
+    open_in_browser: bool,
 ) -> NoReturn:
-    """Until a signal ends it."""
-    from regard.serving.server import Server, address_of, listen, open_page
+    """Serve until a signal arrives, then exit with 128 + its number.
 
-    with listen(*place) as listening:  # before torch is imported and models are loaded, which takes its time
+    Args:
+        runs: Run directories.
+        address: Host and port to listen on.
+        limits: Limits on requests.
+        token: The bearer token of the API; None: no token.
+        origins: Origins whose pages may send requests.
+        open_in_browser: True to open the page in a browser.
+    """
+    from regard.serving.server import Server, listen, open_browser, server_url
+
+    with listen(*address) as server_socket:  # before the slow import of torch, so that a taken port fails fast
         from regard.cli.loading import use_threads_of
         from regard.serving.app import build_app
         from regard.serving.registry import open_runs
 
-        served = open_runs(runs)
-        use_threads_of(served[0].translator.runs[0])
-        address = address_of(listening)
-        if token is None and not ip_address(listening.getsockname()[0].split("%")[0]).is_loopback:
-            note("whoever reaches this machine can ask; --token would keep others out")
+        served_runs = open_runs(runs)
+        use_threads_of(served_runs[0].translator.runs[0])
+        url = server_url(server_socket)
+        if token is None and not ip_address(server_socket.getsockname()[0].split("%")[0]).is_loopback:
+            note("everyone who can reach this machine can use this server; --token restricts access")
 
-        def ready() -> None:
-            print(f"{printable(', '.join(run.name for run in served))}: {address} (Ctrl-C stops)", flush=True)
-            if open_browser:
-                open_page(address)  # without the token: others can see how a browser was started
+        def print_url() -> None:
+            print(f"{printable(', '.join(run.name for run in served_runs))}: {url} (Ctrl-C stops)", flush=True)
+            if open_in_browser:
+                open_browser(url)  # without the token: other users can see a browser's command line
 
-        server = Server(build_app(served, limits, token=token, origins=origins), limits.seconds, ready)
-        with suppress(KeyboardInterrupt):  # which uvicorn passes on when all is done
-            server.run(sockets=[listening])
-    if server.failure:
-        raise server.failure
+        server = Server(build_app(served_runs, limits, token=token, origins=origins), limits.seconds, print_url)
+        with suppress(KeyboardInterrupt):  # uvicorn raises it again after the shutdown
+            server.run(sockets=[server_socket])
+    if server.ready_error:
+        raise server.ready_error
     if server.force_exit:
-        os._exit(128 + server.signal)  # what is under way would not let go
-    sys.exit(128 + server.signal)
+        os._exit(128 + server.exit_signal)  # the inference thread may still be running
+    sys.exit(128 + server.exit_signal)

@@ -1,4 +1,4 @@
-"""The whole server, but for its socket: the API, the files of the page, and who may ask."""
+"""The ASGI application: the API, the web page's files, access control and metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.reports import interactive
 from regard.serving.access import AccessMiddleware
 from regard.serving.batch_queue import BatchQueue
 from regard.serving.endpoints import Endpoints
-from regard.serving.errors import add_handlers
+from regard.serving.errors import add_exception_handlers
 from regard.serving.limits import Limits
 from regard.serving.metrics import Metrics, MetricsMiddleware
 from regard.serving.registry import ServedRun
@@ -28,29 +28,38 @@ PAGE = Path(__file__).with_name("page")
 def build_app(
     runs: Sequence[ServedRun], limits: Limits, *, token: str | None = None, origins: Sequence[str] = ()
 ) -> FastAPI:
+    """The ASGI application for these runs.
+
+    Args:
+        runs: The runs to serve, from `open_runs`; the first is the default.
+        limits: Limits on requests.
+        token: The bearer token that every request of the API needs; None: no token.
+        origins: Origins whose pages may send requests, besides this server's own.
+    """
     metrics = Metrics()
-    desk = BatchQueue(limits, metrics.worked)
+    queue = BatchQueue(limits, metrics.observe_batch)
+    metrics.watch_queue(lambda: queue.queued_texts, lambda: queue.in_progress_texts)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        desk.open()
+        queue.start()
         yield
-        await asyncio.to_thread(desk.close)
+        await asyncio.to_thread(queue.close)
 
     app = FastAPI(
         title="Regard",
         version=__version__,
-        description="Translate with your own models, and look into them.",
+        description="Translate with your own models, and inspect their attention.",
         lifespan=lifespan,
-        docs_url=None,  # they would load scripts from elsewhere
+        docs_url=None,  # FastAPI's pages load scripts from other hosts
         redoc_url=None,
     )
-    add_handlers(app)
-    app.include_router(Endpoints(runs, limits, desk, metrics, guarded=token is not None).router())
+    add_exception_handlers(app)
+    app.include_router(Endpoints(runs, limits, queue, metrics, needs_token=token is not None).router())
     _add_page(app)
-    # What is added last is asked first.
+    # The middleware that is added last runs first.
     app.add_middleware(AccessMiddleware, token=token, origins=origins, limits=limits)
-    if origins:  # around the gate: a page that may ask may also read why it is refused
+    if origins:  # outside AccessMiddleware, so that pages of allowed origins can read its error responses
         app.add_middleware(
             CORSMiddleware,
             allow_origins=origins,
@@ -65,10 +74,11 @@ def build_app(
 
 
 def _add_page(app: FastAPI) -> None:
-    frozen = interactive.template()
+    """Add the web page, the API documentation and their static files."""
+    page_template = interactive.template()
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
-    async def page() -> Response:
+    async def index() -> Response:
         return FileResponse(PAGE / "index.html")
 
     @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
@@ -76,9 +86,9 @@ def _add_page(app: FastAPI) -> None:
         return FileResponse(PAGE / "docs.html")
 
     @app.get("/static/frozen.html", include_in_schema=False)
-    async def frozen_page() -> Response:
-        # It is for putting data into, not for being shown from here, where its script would not be allowed.
-        return Response(frozen, media_type="text/plain; charset=utf-8")
+    async def saved_page_template() -> Response:
+        # As plain text: the page fills in its data. Shown from here, the security policy would block its script.
+        return Response(page_template, media_type="text/plain; charset=utf-8")
 
     app.mount("/static/page", StaticFiles(directory=PAGE))
     app.mount("/static/view", StaticFiles(directory=interactive.VIEW))

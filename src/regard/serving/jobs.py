@@ -1,4 +1,4 @@
-"""What a model can be asked to do. Equal work for several askers is done at once."""
+"""The jobs that a server runs on a model: translating and scoring. Requests with equal jobs share a batch."""
 
 from __future__ import annotations
 
@@ -18,82 +18,98 @@ Checked = TypeVar("Checked")
 
 
 @dataclass(frozen=True)
-class Translating:
+class TranslateJob:
+    """Translate texts.
+
+    Args:
+        run: The run whose model translates.
+        options: How to search.
+        attention: True to return attention weights.
+        alternatives: The number of most likely tokens to return for each position.
+        tree: True to return the beam tree.
+    """
+
     run: ServedRun
-    search: SearchOptions
+    options: SearchOptions
     attention: bool = False
     alternatives: int = 0
     tree: bool = False
 
-    def extent(self, texts: Sequence[str]) -> RequestSize:
-        """How much there is to do; a `UserError` if the model cannot do it."""
+    def measure_size(self, texts: Sequence[str]) -> RequestSize:
+        """The size of a request; a `UserError` if the model cannot process one of its texts."""
         translator = self.run.translator
-        prefix = len(translator.rules(self.search).prefix)
-        longest = max((len(told_at(f"texts[{n}]", translator.check, text)) for n, text in enumerate(texts)), default=0)
-        return RequestSize(len(texts), longest, max(self.run.most_tokens(longest), self.search.min_length) + prefix)
+        prefix = len(translator.rules(self.options).prefix)
+        lengths = [len(with_location(f"texts[{index}]", translator.check, text)) for index, text in enumerate(texts)]
+        longest = max(lengths, default=0)
+        target = max(self.run.max_output_length(longest), self.options.min_length) + prefix
+        return RequestSize(len(texts), longest, target)
 
-    def megabytes(self, extent: RequestSize) -> float:
-        """At most: most outputs are shorter than they may be."""
-        at_once, search = self.run.translator.at_once, self.search
-        width, outputs = max(search.beam, search.n_best), search.n_best * extent.items
-        source, target, memory = extent.source, extent.target, self.run.memory
-        total = memory.search_bytes(min(extent.items, at_once(width)), width, source, target)
+    def megabytes(self, size: RequestSize) -> float:
+        """An upper bound: most outputs are shorter than they may be."""
+        batch_size, options = self.run.translator.at_once, self.options
+        width, outputs = max(options.beam, options.n_best), options.n_best * size.items
+        source, target, memory = size.source, size.target, self.run.memory
+        total = memory.search_bytes(min(size.items, batch_size(width)), width, source, target)
         total += memory.response_bytes(
             outputs, source, target, attention=self.attention, alternatives=self.alternatives
         )
         if self.alternatives:
-            total += memory.teacher_forcing_bytes(min(outputs, at_once()), source, target)
+            total += memory.teacher_forcing_bytes(min(outputs, batch_size()), source, target)
         if self.tree:
-            total += memory.tree_bytes(extent.items, width, target)
+            total += memory.tree_bytes(size.items, width, target)
         return total / 1e6
 
-    def do(self, texts: Sequence[str], should_stop: Callable[[], bool]) -> list[bytes]:
-        """An answer to each text, as JSON."""
-        translations = self.run.translator.translate(texts, self.search, should_stop=should_stop)
+    def run_batch(self, texts: Sequence[str], should_stop: Callable[[], bool]) -> list[bytes]:
+        """A translation of each text, as JSON."""
+        translator = self.run.translator
+        translations = translator.translate(texts, self.options, should_stop=should_stop)
         alternatives = self._alternatives(texts, translations, should_stop)
-        tree = self.run.translator.tree
-        trees = [tree(text, self.search, should_stop) if self.tree else None for text in texts]
+        trees = [translator.tree(text, self.options, should_stop) if self.tree else None for text in texts]
         return [
-            write_json(each.to_dict(attention=self.attention, alternatives=rows, tree=nodes)).encode()
-            for each, rows, nodes in zip(translations, alternatives, trees, strict=True)
+            to_json(translation.to_dict(attention=self.attention, alternatives=rows, tree=nodes)).encode()
+            for translation, rows, nodes in zip(translations, alternatives, trees, strict=True)
         ]
 
     def _alternatives(
         self, texts: Sequence[str], translations: Sequence[Translation], should_stop: Callable[[], bool]
     ) -> list[list[tuple[Alternatives, ...]] | None]:
-        """For each translation those of each of its `n_best`; None if they are not requested."""
+        """The alternatives of each hypothesis of each translation; None if they are not requested."""
         if not self.alternatives:
             return [None] * len(translations)
         sources = [text for text, best in zip(texts, translations, strict=True) for _ in best.n_best]
-        outputs = [each for best in translations for each in best.n_best]
+        outputs = [hypothesis for best in translations for hypothesis in best.n_best]
         rows = iter(self.run.translator.alternatives(sources, outputs, self.alternatives, should_stop))
         return [list(islice(rows, len(best.n_best))) for best in translations]
 
 
 @dataclass(frozen=True)
-class Scoring:
+class ScoreJob:
+    """Score pairs of source and target.
+
+    Args:
+        run: The run whose model scores.
+    """
+
     run: ServedRun
 
-    def extent(self, pairs: Sequence[tuple[str, str]]) -> RequestSize:
-        """As `Translating.extent`."""
+    def measure_size(self, pairs: Sequence[tuple[str, str]]) -> RequestSize:
+        """The size of a request; a `UserError` if the model cannot process one of its texts."""
         check = self.run.translator.check_pair
-        found = [told_at(f"pairs[{number}]", check, *pair) for number, pair in enumerate(pairs)]
-        examples = [example for example in found if example is not None]
-        source = max((len(example.source) for example in examples), default=0)
-        return RequestSize(len(pairs), source, max((len(example.target) for example in examples), default=0))
+        examples = [with_location(f"pairs[{index}]", check, *pair) for index, pair in enumerate(pairs)]
+        source = max((len(example.source) for example in examples if example), default=0)
+        return RequestSize(len(pairs), source, max((len(example.target) for example in examples if example), default=0))
 
-    def megabytes(self, extent: RequestSize) -> float:
-        at_once = min(extent.items, self.run.translator.at_once())
-        total = self.run.memory.teacher_forcing_bytes(at_once, extent.source, extent.target)
-        total += self.run.memory.response_bytes(
-            extent.items, extent.source, extent.target, attention=False, alternatives=0
-        )
+    def megabytes(self, size: RequestSize) -> float:
+        """An upper bound."""
+        memory, batch_size = self.run.memory, min(size.items, self.run.translator.at_once())
+        total = memory.teacher_forcing_bytes(batch_size, size.source, size.target)
+        total += memory.response_bytes(size.items, size.source, size.target, attention=False, alternatives=0)
         return total / 1e6
 
-    def do(self, pairs: Sequence[tuple[str, str]], should_stop: Callable[[], bool]) -> list[bytes]:
-        """A score for each pair, as JSON."""
+    def run_batch(self, pairs: Sequence[tuple[str, str]], should_stop: Callable[[], bool]) -> list[bytes]:
+        """A score of each pair, as JSON."""
         return [
-            write_json(
+            to_json(
                 {
                     "log_probability": round(score.log_probability, 6),
                     "perplexity": round(score.perplexity, 6),
@@ -104,18 +120,18 @@ class Scoring:
         ]
 
 
-def told_at(place: str, check: Callable[..., Checked], *texts: str) -> Checked:
-    """What `check` says of the texts; if that is a `UserError`, with their place in the request."""
+def with_location(location: str, check: Callable[..., Checked], *texts: str) -> Checked:
+    """The result of `check(*texts)`; a `UserError` from it gets the location in the request in front."""
     try:
         return check(*texts)
     except UserError as error:
-        raise UserError(f"{place}: {error}") from None
+        raise UserError(f"{location}: {error}") from None
 
 
-def write_json(value: Any) -> str:
-    """JSON, large values piece by piece: while `json.dumps` is at work, no other thread gets a word in."""
+def to_json(value: Any) -> str:
+    """JSON of a value, large values in chunks: `json.dumps` holds the GIL until it returns."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(name)}: {write_json(each)}" for name, each in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(name)}: {to_json(each)}" for name, each in value.items()) + "}"
     if isinstance(value, list) and value and isinstance(value[0], list | dict):
-        return "[" + ", ".join(map(write_json, value)) + "]"
+        return "[" + ", ".join(map(to_json, value)) + "]"
     return json.dumps(value, ensure_ascii=False)

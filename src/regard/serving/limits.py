@@ -1,4 +1,4 @@
-"""How much a server takes on, and how it says that something is too much."""
+"""Limits on what one server accepts, and the status codes of requests beyond them."""
 
 from __future__ import annotations
 
@@ -7,37 +7,40 @@ from dataclasses import dataclass
 
 from regard.errors import UserError
 
+REQUEST_TIMEOUT, CONTENT_TOO_LARGE, UNPROCESSABLE_CONTENT = 408, 413, 422
+TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE = 429, 503
+
 
 @dataclass(frozen=True)
 class Limits:
-    characters: int = 2_000  # of one text
-    texts: int = 64  # of one request
-    beam: int = 50  # the widest; also the most hypotheses that are drawn
-    waiting: int = 256  # texts that nobody has begun with
-    seconds: float = 30.0  # until an answer
-    memory: float = 500.0  # megabytes that one batch may take, about
-    batch: int = 64  # texts of several requests that are done together
+    """The limits of a server; a `UserError` if one of them is not a positive number.
+
+    Args:
+        characters: Longest text, in characters.
+        texts: Most texts, or pairs of texts, in one request.
+        beam: Widest beam, and most hypotheses per text.
+        waiting: Most texts in the queue.
+        seconds: Longest time until a response.
+        memory: Most megabytes that one batch may need, as estimated.
+        batch: Most texts of different requests in one batch.
+    """
+
+    characters: int = 2_000
+    texts: int = 64
+    beam: int = 50
+    waiting: int = 256
+    seconds: float = 30.0
+    memory: float = 500.0
+    batch: int = 64
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if not 0 < value < math.inf:
-                raise UserError(f"{name} {value}: a limit should be a number above 0")
+                raise UserError(f"{name} {value}: a limit must be a number above 0")
         if self.waiting < self.texts:
-            raise UserError(f"waiting {self.waiting}: should have room for one request of {self.texts} texts at least")
+            raise UserError(f"waiting {self.waiting}: must be at least {self.texts}, the texts of one request")
 
     @property
     def body_bytes(self) -> int:
-        """Of a request; JSON may write a character in 12 bytes, as in `\\ud83d\\ude00`, and a pair has two texts."""
+        """Largest request body. JSON may need 12 bytes for a character (`\\ud83d\\ude00`); a pair has two texts."""
         return 2 * self.texts * (12 * self.characters + 100) + 100_000
-
-
-class RefusedError(Exception):
-    """What is not done, with the status code that says why in short, and a reason that says what would be right."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-
-
-TOO_SLOW, TOO_LARGE, WRONG, TOO_MANY, NOT_NOW = 408, 413, 422, 429, 503

@@ -1,93 +1,92 @@
-"""What a server has done so far, in Prometheus's text format."""
+"""Prometheus metrics of a server: requests, batches, the queue and the process."""
 
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from threading import Lock
+from collections.abc import Callable, Sequence
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard import __version__
 
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-TEXTS = (1, 2, 4, 8, 16, 32, 64, 128)
-
-
-class Histogram:
-    """How many values were at most so large."""
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sum = 0.0
-
-    def add(self, value: float) -> None:
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
-
-    def lines(self, name: str, labels: Mapping[str, str]) -> Iterator[str]:
-        total = 0
-        for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
-            total += count
-            yield _line(f"{name}_bucket", {**labels, "le": str(bound)}, total)
-        yield _line(f"{name}_sum", labels, self.sum)
-        yield _line(f"{name}_count", labels, total)
+DURATION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)  # seconds
+BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)  # texts
 
 
 class Metrics:
-    """Counted by the event loop and by the thread that translates."""
+    """The metrics of one application, in a registry of their own.
+
+    The event loop and the inference thread both record here; the Prometheus client locks each value.
+    """
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self.requests: Counter[tuple[str, str]] = Counter()  # by path and status
-        self.seconds: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))  # by path
-        self.batches = Histogram(TEXTS)
-        self.work_seconds = 0.0
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)  # memory, CPU time and file descriptors, on Linux only
+        Info("regard", "The version of Regard.", registry=self.registry).info({"version": __version__})
+        self.requests = Counter(
+            "regard_requests_total", "HTTP requests by path and status code.", ["path", "status"], registry=self.registry
+        )
+        self.request_duration = Histogram(
+            "regard_request_duration_seconds",
+            "Time from a request to the end of its response.",
+            ["path"],
+            registry=self.registry,
+            buckets=DURATION_BUCKETS,
+        )
+        self.batch_texts = Histogram(
+            "regard_batch_texts", "Texts per inference batch.", registry=self.registry, buckets=BATCH_BUCKETS
+        )
+        self.inference_time = Counter(
+            "regard_inference_seconds_total", "Time spent in inference.", registry=self.registry
+        )
+        self.queued_texts = Gauge("regard_queued_texts", "Texts waiting in the queue.", registry=self.registry)
+        self.in_progress_texts = Gauge("regard_in_progress_texts", "Texts in the current batch.", registry=self.registry)
 
-    def answered(self, path: str, status: int, seconds: float) -> None:
-        with self._lock:
-            self.requests[path, str(status)] += 1
-            self.seconds[path].add(seconds)
+    def observe_request(self, path: str, status: int, seconds: float) -> None:
+        """Record one HTTP response.
 
-    def worked(self, texts: int, seconds: float) -> None:
-        with self._lock:
-            self.batches.add(texts)
-            self.work_seconds += seconds
+        Args:
+            path: A path of the API, or "other".
+            status: The status code.
+            seconds: The time from the request to the end of the response.
+        """
+        self.requests.labels(path, str(status)).inc()
+        self.request_duration.labels(path).observe(seconds)
 
-    def text(self, waiting: int, under_way: int) -> str:
-        """All of it; so many texts are waiting, and so many under way, at this moment."""
-        with self._lock:
-            return "\n".join([*self._lines(waiting, under_way), ""])
+    def observe_batch(self, texts: int, seconds: float) -> None:
+        """Record one inference batch.
 
-    def _lines(self, waiting: int, under_way: int) -> Iterator[str]:
-        yield from _head("regard_info", "gauge", "What is running.")
-        yield _line("regard_info", {"version": __version__}, 1)
-        yield from _head("regard_requests_total", "counter", "Requests that were answered.")
-        for (path, status), count in sorted(self.requests.items()):
-            yield _line("regard_requests_total", {"path": path, "status": status}, count)
-        yield from _head("regard_request_seconds", "histogram", "From request to answer.")
-        for path, histogram in sorted(self.seconds.items()):
-            yield from histogram.lines("regard_request_seconds", {"path": path})
-        yield from _head("regard_batch_texts", "histogram", "Texts that were done together.")
-        yield from self.batches.lines("regard_batch_texts", {})
-        yield from _head("regard_work_seconds_total", "counter", "Time that the models were at work.")
-        yield _line("regard_work_seconds_total", {}, self.work_seconds)
-        yield from _head("regard_waiting_texts", "gauge", "Texts that wait to be begun with.")
-        yield _line("regard_waiting_texts", {}, waiting)
-        yield from _head("regard_under_way_texts", "gauge", "Texts that are being worked on.")
-        yield _line("regard_under_way_texts", {}, under_way)
-        resident = resident_bytes()
-        if resident is not None:
-            yield from _head("process_resident_memory_bytes", "gauge", "Memory in use.")
-            yield _line("process_resident_memory_bytes", {}, resident)
+        Args:
+            texts: The number of texts in the batch.
+            seconds: The time that inference took.
+        """
+        self.batch_texts.observe(texts)
+        self.inference_time.inc(seconds)
+
+    def watch_queue(self, queued: Callable[[], float], in_progress: Callable[[], float]) -> None:
+        """Read these gauges from a queue whenever metrics are exported.
+
+        Args:
+            queued: Returns the number of texts waiting in the queue.
+            in_progress: Returns the number of texts in the current batch.
+        """
+        self.queued_texts.set_function(queued)
+        self.in_progress_texts.set_function(in_progress)
+
+    def export(self) -> bytes:
+        """All metrics in Prometheus's text format."""
+        return generate_latest(self.registry)
 
 
 class MetricsMiddleware:
-    """Tells the metrics of every answer. Only known paths are told apart: others are anybody's invention."""
+    """Records every HTTP response. Paths that do not exist count as "other", so that clients cannot add labels.
+
+    Args:
+        app: The ASGI application to measure.
+        metrics: Where to record.
+        paths: The paths that are counted by name.
+    """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, paths: Sequence[str]) -> None:
         self.app, self.metrics, self.paths = app, metrics, frozenset(paths)
@@ -95,36 +94,17 @@ class MetricsMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        began = time.monotonic()
+        start = time.monotonic()
         status = 500
 
-        async def send_and_note(message: Message) -> None:
+        async def send_and_record_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self.app(scope, receive, send_and_note)
+            await self.app(scope, receive, send_and_record_status)
         finally:
             path = scope["path"] if scope["path"] in self.paths else "other"
-            self.metrics.answered(path, status, time.monotonic() - began)
-
-
-def resident_bytes() -> int | None:
-    """Of this process; None where the system does not tell."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:"))
-    except (OSError, StopIteration):
-        return None
-
-
-def _head(name: str, kind: str, about: str) -> tuple[str, str]:
-    return f"# HELP {name} {about}", f"# TYPE {name} {kind}"
-
-
-def _line(name: str, labels: Mapping[str, str], value: float) -> str:
-    """Label values are ours, with nothing in them that needs escaping."""
-    told = ",".join(f'{key}="{label}"' for key, label in labels.items())
-    return f"{name}{{{told}}} {value:.10g}" if told else f"{name} {value:.10g}"
+            self.metrics.observe_request(path, status, time.monotonic() - start)

@@ -1,4 +1,4 @@
-"""The runs that are served: their names, their models, and examples to begin with."""
+"""The runs of a server: their names, translators, memory estimators and example sentences."""
 
 from __future__ import annotations
 
@@ -14,17 +14,27 @@ from regard.runs import named_weights
 from regard.serving.memory import MemoryEstimator
 
 EXAMPLES = 5
-LOOK_AT = 200  # test sentences among which examples are chosen
+EXAMPLE_CANDIDATES = 200  # test sentences from which examples are selected
 
 
 @dataclass(frozen=True, eq=False)
 class ServedRun:
+    """A run that clients can choose by name.
+
+    Args:
+        name: Its name in the API.
+        translator: Its model.
+        memory: Estimates the memory of its requests.
+        examples: Sentences to try.
+    """
+
     name: str
     translator: Translator
     memory: MemoryEstimator
     examples: tuple[str, ...]
 
-    def about(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
+        """The run's description, as `/api/runs` lists it."""
         settings, model = self.translator.experiment, self.translator.model
         return {
             "name": self.name,
@@ -33,46 +43,58 @@ class ServedRun:
             "encoder": settings.model.encoder.kind,
             "decoder": settings.model.decoder.kind,
             "attention": settings.model.attention.kind,
-            "weights": sum(weight.numel() for weight in named_weights(model).values()),
+            "parameters": sum(weight.numel() for weight in named_weights(model).values()),
             "axes": model.decoder.weight_axes,
             "length_penalty": settings.decoding.length_penalty,
             "examples": self.examples,
         }
 
-    def most_tokens(self, source: int) -> int:
-        """How many an answer may have to a source of so many tokens."""
-        limits = self.translator.experiment.decoding
-        return int(source * limits.length_factor) + limits.length_extra
+    def max_output_length(self, source: int) -> int:
+        """The most tokens that a translation can have.
+
+        Args:
+            source: The number of source tokens.
+        """
+        decoding = self.translator.experiment.decoding
+        return int(source * decoding.length_factor) + decoding.length_extra
 
 
 def open_runs(paths: Sequence[Path]) -> list[ServedRun]:
-    """Load the runs; a `UserError` if one is not there, damaged, or named twice."""
+    """Load runs; a `UserError` if one is missing, damaged, or given twice.
+
+    Args:
+        paths: Run directories.
+    """
     resolved = [path.resolve() for path in paths]
-    for path, place in zip(paths, resolved, strict=True):
-        if resolved.count(place) > 1:
+    for path, target in zip(paths, resolved, strict=True):
+        if resolved.count(target) > 1:
             raise UserError(f"{path}: this run is given twice; once is enough")
-    names = _names(resolved)
+    names = _unique_names(resolved)
     translators = [load(path) for path in paths]
     return [
-        ServedRun(name, translator, MemoryEstimator.from_translator(translator), examples_for(translator))
+        ServedRun(name, translator, MemoryEstimator.from_translator(translator), select_examples(translator))
         for name, translator in zip(names, translators, strict=True)
     ]
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
-    """The last parts of each path, as many as it takes to tell all of them apart."""
+def _unique_names(paths: Sequence[Path]) -> list[str]:
+    """The last parts of each path, as many as all names need to be different."""
     parts = [path.relative_to(path.anchor).parts for path in paths]
     counts = range(1, max(map(len, parts)) + 1)
-    named = (["/".join(each[-count:]) for each in parts] for count in counts)
-    return next((names for names in named if len(set(names)) == len(names)), [""])  # nothing is left of "/" alone
+    candidates = (["/".join(each[-count:]) for each in parts] for count in counts)
+    return next((names for names in candidates if len(set(names)) == len(names)), [""])  # "/" alone has no parts
 
 
-def examples_for(translator: Translator) -> tuple[str, ...]:
-    """Test sentences, from short to long; none where the test set is not at hand any more."""
+def select_examples(translator: Translator) -> tuple[str, ...]:
+    """Test sentences from short to long; none where the test set is no longer available.
+
+    Args:
+        translator: A translator of one run.
+    """
     try:
-        sources = [pair.source for pair in islice(translator.experiment.data.pairs("test"), LOOK_AT)]
+        sources = [pair.source for pair in islice(translator.experiment.data.pairs("test"), EXAMPLE_CANDIDATES)]
     except (UserError, OSError):
         return ()
     by_length = sorted(dict.fromkeys(sources), key=len)
-    places = [len(by_length) * (2 * number + 1) // (2 * EXAMPLES) for number in range(EXAMPLES)]
-    return tuple(dict.fromkeys(by_length[place] for place in places if by_length))
+    indices = [len(by_length) * (2 * number + 1) // (2 * EXAMPLES) for number in range(EXAMPLES)]
+    return tuple(dict.fromkeys(by_length[index] for index in indices if by_length))

@@ -1,9 +1,9 @@
-"""What requests and answers look like. The description of the API is made of this."""
+"""Request and response schemas of the API, from which its OpenAPI description is generated."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from reprlib import repr as in_short
+from reprlib import repr as short_repr
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -14,139 +14,157 @@ from regard.inference.schema import TranslationSchema
 from regard.search import SearchOptions
 
 
-class Message(BaseModel):
+class ApiSchema(BaseModel):
+    """Base of all schemas: strict types, no unknown fields, no NaN."""
+
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class TextsRequest(Message):
-    """What somebody asks, who may be mistaken."""
+class RequestSchema(ApiSchema):
+    """Base of requests."""
 
     @model_validator(mode="before")
     @classmethod
     def _check_names(cls, given: Any) -> Any:
-        """One unknown name is told, with the nearest right one: a body might have a hundred thousand of them."""
+        """Report one unknown field with the nearest known one; a body might have a hundred thousand of them."""
         for name in given if isinstance(given, dict) else ():
             if name not in cls.model_fields:
-                told = {"name": in_short(name).strip("'"), "hint": suggest(name, cls.model_fields)}
-                raise PydanticCustomError("unknown_field", "{name}: there is no such field; {hint}", told)
+                context = {"name": short_repr(name).strip("'"), "hint": suggest(name, cls.model_fields)}
+                raise PydanticCustomError("unknown_field", "{name}: unknown field; {hint}", context)
         return given
 
 
-RunName = Annotated[str | None, Field(description="Which run, by its name in /api/runs; null: the first.")]
+RunName = Annotated[str | None, Field(description="The run's name in /api/runs; null: the first run.")]
 
 
-class TranslateRequest(TextsRequest):
-    """Texts, and how to search for their translations. Only `texts` must be given."""
+class TranslateRequest(RequestSchema):
+    """Texts and search options. Only `texts` is required."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"texts": ["Ein Mann schläft."], "beam": 5, "n_best": 3}},
     )
 
-    texts: list[str] = Field(fail_fast=True, description="What to translate.")  # one wrong item is told, not a million
+    texts: list[str] = Field(fail_fast=True, description="The texts to translate.")  # fail_fast: report one invalid item, not a million
     run: RunName = None
-    beam: int = Field(1, ge=1, description="The width of the beam; 1 is greedy search.")
+    beam: int = Field(1, ge=1, description="Beam width; 1 is greedy search.")
     n_best: int = Field(
-        1, ge=1, description="Up to so many different answers to a text; at most `beam`, or any number with `sample`."
+        1, ge=1, description="Hypotheses to return for each text; at most `beam`, or any number with `sample`."
     )
     length_penalty: float | None = Field(
-        None, ge=0, le=10, description="α in score / ((5 + length) / 6)^α; 0 is none, null is the run's own."
+        None, ge=0, le=10, description="α in score / ((5 + length) / 6)^α; 0 is no penalty, null is the run's own."
     )
-    sample: bool = Field(False, description="Draw by chance, in place of a beam.")
-    temperature: float = Field(1.0, gt=0, description="Of sampling: below 1, likely tokens become likelier.")
-    top_k: int | None = Field(None, ge=1, description="Of sampling: only so many likeliest tokens; null is all.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Of sampling: only the likeliest with this probability together.")
-    seed: int = Field(1, ge=0, lt=2**63, description="Of sampling: the same seed, the same draws.")
+    sample: bool = Field(False, description="Sample at random instead of beam search.")
+    temperature: float = Field(1.0, gt=0, description="Sampling temperature; below 1, likely tokens become more likely.")
+    top_k: int | None = Field(None, ge=1, description="Sample from this many most likely tokens; null is all.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Sample from the most likely tokens with this total probability.")
+    seed: int = Field(1, ge=0, lt=2**63, description="Random seed of sampling; the same seed gives the same samples.")
     prefix: str | list[str] = Field(
-        "", description="What every output begins with: a text, or target tokens as answers name them."
+        "", description="The beginning of every output: a text, or target tokens as in responses."
     )
-    min_length: int = Field(0, ge=0, le=1_000, description="Tokens that every output has at least.")
-    block_ngrams: int = Field(0, ge=0, le=1_000, description="Say no sequence of so many tokens twice; 0 is no rule.")
-    repetition_penalty: float = Field(1.0, ge=1, description="Divides the probability of what was said already.")
-    attention: bool = Field(False, description="Tell where each token looked.")
-    alternatives: int = Field(0, ge=0, le=20, description="Tell so many likeliest tokens in place of each.")
-    tree: bool = Field(False, description="Tell how the beam went, step by step.")
+    min_length: int = Field(0, ge=0, le=1_000, description="Minimum number of tokens of every output.")
+    block_ngrams: int = Field(0, ge=0, le=1_000, description="Never repeat an n-gram of this many tokens; 0 allows all.")
+    repetition_penalty: float = Field(1.0, ge=1, description="Divides the probability of tokens that were generated already; 1 is no penalty.")
+    attention: bool = Field(False, description="Return attention weights.")
+    alternatives: int = Field(0, ge=0, le=20, description="Return this many most likely tokens for each position.")
+    tree: bool = Field(False, description="Return the beam tree, step by step.")
 
     @field_validator("prefix", mode="before")
     @classmethod
     def _check_prefix(cls, given: Any) -> Any:
         if not isinstance(given, str | list) or not all(isinstance(part, str) for part in given):
-            raise PydanticCustomError("prefix", "should be a text, or a list of tokens")
+            raise PydanticCustomError("prefix", "should be a string or a list of tokens")
         return given
 
-    def search(self) -> SearchOptions:
-        """A `UserError` if its settings do not fit each other."""
+    def search_options(self) -> SearchOptions:
+        """The search options; a `UserError` if they contradict each other."""
         settings = {field.name: getattr(self, field.name) for field in fields(SearchOptions)}
         if isinstance(self.prefix, list):
             settings["prefix"] = tuple(self.prefix)
         return SearchOptions(**settings)
 
 
-class TranslateAnswer(Message):
+class TranslateResponse(ApiSchema):
+    """The response of `/api/translate`."""
+
     run: str
-    translations: list[TranslationSchema] = Field(description="One for each text, in order.")
+    translations: list[TranslationSchema] = Field(description="One translation for each text, in order.")
 
 
-class SourceAndTarget(TextsRequest):
+class ScorePair(RequestSchema):
+    """A source and a target text."""
+
     source: str
     target: str
 
 
-class ScoreRequest(TextsRequest):
-    """Texts with translations of theirs, to be judged by a model."""
+class ScoreRequest(RequestSchema):
+    """Texts with translations to score."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"pairs": [{"source": "Ein Mann schläft.", "target": "A man sleeps."}]}},
     )
 
-    pairs: list[SourceAndTarget] = Field(fail_fast=True)
+    pairs: list[ScorePair] = Field(fail_fast=True, description="The pairs to score.")
     run: RunName = None
 
 
-class ScoreOfPair(Message):
-    log_probability: float
-    perplexity: float = Field(description="e to the mean surprise of a token.")
-    log_probabilities: list[float] = Field(description="Of each token, `<end>` included.")
+class ScoreSchema(ApiSchema):
+    """The score of one pair."""
+
+    log_probability: float = Field(description="Log-probability of the target.")
+    perplexity: float = Field(description="e to the mean negative log-probability of a token.")
+    log_probabilities: list[float] = Field(description="Log-probability of each token, `<end>` included.")
 
 
-class ScoreAnswer(Message):
+class ScoreResponse(ApiSchema):
+    """The response of `/api/score`."""
+
     run: str
-    scores: list[ScoreOfPair] = Field(description="One for each pair, in order.")
+    scores: list[ScoreSchema] = Field(description="One score for each pair, in order.")
 
 
-class RunAbout(Message):
+class RunSchema(ApiSchema):
+    """A run of this server."""
+
     name: str
     description: str
     task: str
     encoder: str
     decoder: str
     attention: str
-    weights: int = Field(description="How many numbers the model has learned.")
-    axes: list[str]
+    parameters: int = Field(description="Number of trained parameters.")
+    axes: list[str] = Field(description="The axes of its attention weights before target and source.")
     length_penalty: float
-    examples: list[str] = Field(description="Sentences to begin with.")
+    examples: list[str] = Field(description="Sentences to try.")
 
 
-class LimitsAbout(Message):
-    characters: int = Field(description="Of one text.")
-    texts: int = Field(description="Of one request.")
-    beam: int = Field(description="The widest; also the most hypotheses that are drawn.")
-    waiting: int = Field(description="Texts that nobody has begun with.")
-    seconds: float = Field(description="Until an answer.")
-    memory: float = Field(description="Megabytes that one batch may take, about.")
-    batch: int = Field(description="Texts of several requests that are done together.")
+class LimitsSchema(ApiSchema):
+    """The limits of this server."""
+
+    characters: int = Field(description="Characters in one text.")
+    texts: int = Field(description="Texts in one request.")
+    beam: int = Field(description="Beam width, and hypotheses per text.")
+    waiting: int = Field(description="Texts in the queue.")
+    seconds: float = Field(description="Seconds until a response.")
+    memory: float = Field(description="Megabytes for one batch, as estimated.")
+    batch: int = Field(description="Texts in one batch of several requests.")
 
 
-class RunsAnswer(Message):
-    runs: list[RunAbout]
-    limits: LimitsAbout
+class RunsResponse(ApiSchema):
+    """The response of `/api/runs`."""
+
+    runs: list[RunSchema]
+    limits: LimitsSchema
 
 
-class Health(Message):
+class HealthResponse(ApiSchema):
+    """The response of `/healthz`."""
+
     status: Literal["ok"]
     version: str
 
 
-class ErrorSchema(Message):
-    """What was wrong, and what would be right."""
+class ErrorSchema(ApiSchema):
+    """An error response."""
 
-    detail: str
+    detail: str = Field(description="What is wrong, and what would be right.")

@@ -1,4 +1,4 @@
-"""The server itself: a socket, an event loop, and how it stops."""
+"""The HTTP server: its socket, its event loop, and how it shuts down."""
 
 from __future__ import annotations
 
@@ -17,33 +17,52 @@ from starlette.types import ASGIApp
 
 from regard.errors import UserError
 
+MAX_PORT = 65_535
+BACKLOG = 2048  # connections that wait to be accepted
+SHUTDOWN_MESSAGE = b"\nregard: finishing the current requests; press Ctrl-C again to stop immediately\n"
+
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that accepts connections; a `UserError` if there cannot be one."""
-    if not 0 <= port <= 65_535:
-        raise UserError(f"--port {port}: should be 0, which is any free one, to 65535")
-    host = host.removeprefix("[").removesuffix("]")  # as addresses write it
+    """A listening TCP socket; a `UserError` if there cannot be one.
+
+    Args:
+        host: A host name or IP address.
+        port: A port number; 0 is any free port.
+    """
+    if not 0 <= port <= MAX_PORT:
+        raise UserError(f"--port {port}: must be between 0, which is any free port, and {MAX_PORT}")
+    host = host.removeprefix("[").removesuffix("]")  # of an IPv6 address in a URL
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
-        listening = socket.create_server((host, port), family=family, backlog=2048)
-        # asyncio knows only its own sockets to be TCP's. Without this, an answer waits 40 ms for its second packet.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listening
+        server_socket = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        # asyncio sets this only for sockets that it creates. Without it, Nagle's algorithm delays responses by 40 ms.
+        server_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return server_socket
     except (OSError, UnicodeError) as error:
-        number = getattr(error, "errno", None) or 0
-        reason = os.strerror(number) if number > 0 else getattr(error, "strerror", error)  # a name that is not found
+        reason = str(getattr(error, "strerror", None) or error).partition(" (while ")[0]
         raise UserError(f"{host}:{port}: cannot listen there: {reason}; choose another --port or --host") from None
 
 
-def address_of(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
+def server_url(server_socket: socket.socket) -> str:
+    """The URL of a listening socket, such as `http://127.0.0.1:8000/`.
+
+    Args:
+        server_socket: A socket from `listen`.
+    """
+    host, port = server_socket.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 class Server(uvicorn.Server):
-    """Says when it is ready; the first Ctrl-C finishes what is under way, the second one does not wait."""
+    """A uvicorn server that finishes current requests at the first Ctrl-C and stops immediately at the second.
 
-    def __init__(self, app: ASGIApp, patience: float, ready: Callable[[], None]) -> None:
+    Args:
+        app: The ASGI application.
+        shutdown_timeout: Seconds that current requests have after the first Ctrl-C.
+        on_ready: Called once the server accepts connections.
+    """
+
+    def __init__(self, app: ASGIApp, shutdown_timeout: float, on_ready: Callable[[], None]) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -52,38 +71,42 @@ class Server(uvicorn.Server):
                 log_level="error",
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=int(patience) + 1,
+                timeout_graceful_shutdown=int(shutdown_timeout) + 1,
             )
         )
-        self.ready = ready
-        self.signal = 0  # by which it was stopped
-        self.failure: OSError | None = None  # of `ready`, which may have nobody to tell
+        self.on_ready = on_ready
+        self.exit_signal = 0
+        self.ready_error: OSError | None = None  # raised by `on_ready`, for example when stdout cannot be written
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         try:
             if self.started:
-                self.ready()
+                self.on_ready()
         except OSError as error:
-            self.failure, self.should_exit = error, True
+            self.ready_error, self.should_exit = error, True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.signal = sig
-        again = self.should_exit
+        self.exit_signal = sig
+        is_second_signal = self.should_exit
         super().handle_exit(sig, frame)
-        if again:
-            logging.disable()  # of all that is now cut off
+        if is_second_signal:
+            logging.disable()  # errors of the requests that are cut off
         else:
-            # Not print: the signal may have come in the middle of one.
+            # Not print: the signal may interrupt another print.
             with suppress(OSError):
-                os.write(sys.stderr.fileno(), b"\nregard: finishing what is under way; once more stops at once\n")
+                os.write(sys.stderr.fileno(), SHUTDOWN_MESSAGE)
 
 
-def open_page(address: str) -> None:
-    """In a browser, for which some systems wait until it is closed."""
+def open_browser(url: str) -> None:
+    """Open a URL in a browser, in a thread: some systems block until the browser is closed.
 
-    def open_it() -> None:
-        if not webbrowser.open(address):
-            print("regard: no browser could be opened; open the address above", file=sys.stderr)
+    Args:
+        url: The URL of the web page.
+    """
 
-    Thread(target=open_it, daemon=True).start()
+    def open_or_warn() -> None:
+        if not webbrowser.open(url):
+            print("regard: no browser found; open the URL above yourself", file=sys.stderr)
+
+    Thread(target=open_or_warn, daemon=True).start()

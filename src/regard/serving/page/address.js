@@ -1,26 +1,26 @@
-// What is looked at, as the fragment of an address, and back: a link reproduces the view.
+// The state of the page as the fragment of its URL, and back: a link reproduces the view.
 
-const OWN = ["layer", "head", "rank", "step"]; // what each of two panels has for itself
-const COUNTED_FROM_ONE = ["layer", "head", "rank"]; // as people do
+const PANEL_FIELDS = ["layer", "head", "rank", "step"]; // each of the two panels has its own
+const ONE_BASED = ["layer", "head", "rank"]; // in the URL; zero-based in the state
 
-/** { text, runs, beam, penalty, view, panels: [{ layer, head, rank, step, prefix }, …] }; null: not said. */
-export function readAddress(fragment) {
+/** { text, runs, beam, penalty, view, panels: [{ layer, head, rank, step, prefix }, …] }; null: not in the URL. */
+export function parseFragment(fragment) {
   const fields = new URLSearchParams(fragment.replace(/^#/, ""));
   return {
     text: fields.get("text"),
     runs: [fields.get("run"), fields.get("other")],
-    beam: wholeNumber(fields.get("beam"), 1),
+    beam: parseInteger(fields.get("beam"), 1),
     penalty:
       fields.get("penalty") && Number.isFinite(Number(fields.get("penalty"))) ? Number(fields.get("penalty")) : null,
     view: fields.get("view"),
     panels: ["", "2"].map((suffix) => ({
-      ...Object.fromEntries(OWN.map((name) => [name, ownNumber(name, fields.get(name + suffix))])),
+      ...Object.fromEntries(PANEL_FIELDS.map((name) => [name, parseIndex(name, fields.get(name + suffix))])),
       prefix: fields.getAll(`prefix${suffix}`),
     })),
   };
 }
 
-export function writeAddress({ text, runs, beam, penalty, view, panels }) {
+export function formatFragment({ text, runs, beam, penalty, view, panels }) {
   const fields = new URLSearchParams();
   const add = (name, value) => value !== null && value !== "" && fields.append(name, value);
   add("text", text);
@@ -29,18 +29,18 @@ export function writeAddress({ text, runs, beam, penalty, view, panels }) {
   add("beam", beam === 1 ? null : beam);
   add("penalty", penalty);
   add("view", view === "map" ? null : view);
-  panels.forEach((panel, number) => {
-    const suffix = number ? String(number + 1) : "";
-    for (const name of OWN) {
-      const isUsual = panel[name] === null || (name === "rank" && panel.rank === 0);
-      if (!isUsual) add(name + suffix, panel[name] + (COUNTED_FROM_ONE.includes(name) ? 1 : 0));
+  panels.forEach((panel, index) => {
+    const suffix = index ? String(index + 1) : "";
+    for (const name of PANEL_FIELDS) {
+      const isDefault = panel[name] === null || (name === "rank" && panel.rank === 0);
+      if (!isDefault) add(name + suffix, panel[name] + (ONE_BASED.includes(name) ? 1 : 0));
     }
     for (const token of panel.prefix) fields.append(`prefix${suffix}`, token);
   });
   return `#${fields}`;
 }
 
-/** A token in the address, as a link may bring it once: it is taken out, so that nobody passes it on. */
+/** The access token in the URL's fragment, or null. It is removed from the URL, so that copied links do not have it. */
 export function takeToken(location, history) {
   const fields = new URLSearchParams(location.hash.slice(1));
   const token = fields.get("token");
@@ -50,13 +50,13 @@ export function takeToken(location, history) {
   return token;
 }
 
-function ownNumber(name, text) {
-  const fromOne = COUNTED_FROM_ONE.includes(name) ? 1 : 0;
-  const number = wholeNumber(text, fromOne);
-  return number === null ? null : number - fromOne;
+function parseIndex(name, text) {
+  const base = ONE_BASED.includes(name) ? 1 : 0;
+  const number = parseInteger(text, base);
+  return number === null ? null : number - base;
 }
 
-function wholeNumber(text, least) {
+function parseInteger(text, minimum) {
   const number = Number(text);
-  return text && Number.isInteger(number) && number >= least ? number : null;
+  return text && Number.isInteger(number) && number >= minimum ? number : null;
 }

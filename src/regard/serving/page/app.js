@@ -1,210 +1,208 @@
-// The live page: what is typed is translated, and the answers are shown.
+// The web page: translates the text as it is typed, and shows the results.
 
 import { element } from "../view/elements.js";
 import { firstChoice, lightTogether, Panel } from "../view/panel.js";
-import { readAddress, takeToken, writeAddress } from "./address.js";
-import { call, keepToken, latestOnly } from "./client.js";
+import { formatFragment, parseFragment, takeToken } from "./address.js";
+import { callApi, latestTranslation, storeToken } from "./client.js";
 import { copyLink, savePage } from "./sharing.js";
-import { askForToken } from "./token.js";
+import { requestToken } from "./token.js";
 
-const PAUSE = 150; // milliseconds without a key before the server is asked
+const TYPING_PAUSE = 150; // milliseconds without a key before a request is sent
 const ALTERNATIVES = 8;
-const MOST_LISTED = 5; // of the best translations
+const MAX_N_BEST = 5;
 
-const field = (id) => document.getElementById(id);
+const byId = (id) => document.getElementById(id);
 const { text, run, other, beam, penalty, examples, panels, problem } = Object.fromEntries(
-  ["text", "run", "other", "beam", "penalty", "examples", "panels", "problem"].map((id) => [id, field(id)]),
+  ["text", "run", "other", "beam", "penalty", "examples", "panels", "problem"].map((id) => [id, byId(id)]),
 );
 
-let served = { runs: [], limits: {} };
+let server = { runs: [], limits: {} };
 let view = "map";
-let readings = []; // one or two runs that read the text: { run, panel, prefix, ask }
-let pause = null;
+let slots = []; // one or two runs with their panels: { run, about, panel, prefix, request }
+let pending = null; // { action, timer } while the user types
 
 async function start() {
-  acceptToken();
+  storeTokenFromUrl();
   try {
-    served = await call("api/runs", askForToken);
+    server = await callApi("api/runs", requestToken);
   } catch (error) {
     problem.textContent = error.message;
     return;
   }
-  const names = served.runs.map(({ name }) => name);
+  const names = server.runs.map(({ name }) => name);
   run.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
   other.replaceChildren(
-    element("option", { value: "" }, "nothing"),
+    element("option", { value: "" }, "none"),
     ...names.map((name) => element("option", { value: name }, name)),
   );
   other.disabled = names.length < 2;
-  beam.max = served.limits.beam;
-  listen();
-  restore();
+  beam.max = server.limits.beam;
+  addListeners();
+  restoreState();
 }
 
-function acceptToken() {
+function storeTokenFromUrl() {
   const token = takeToken(location, history);
-  if (token) keepToken(token);
+  if (token) storeToken(token);
 }
 
-function listen() {
-  field("question").addEventListener("submit", (event) => event.preventDefault());
-  text.addEventListener("input", () => askSoon(askAnew));
-  for (const setting of [beam, penalty]) setting.addEventListener("input", () => askSoon(searchAnew));
-  run.addEventListener("change", () => (seat(), askAnew()));
-  other.addEventListener("change", () => (seat(), ask(readings.filter(({ panel }) => !panel.answer))));
-  field("copy-link").addEventListener("click", () => copyLink(field("status")));
-  field("save-page").addEventListener("click", () => savePage(view, readings, withBeam, field("status")));
-  window.addEventListener("hashchange", restore);
+function addListeners() {
+  byId("options").addEventListener("submit", (event) => event.preventDefault());
+  text.addEventListener("input", () => schedule(translateNewText));
+  for (const option of [beam, penalty]) option.addEventListener("input", () => schedule(translateFromStart));
+  run.addEventListener("change", () => (updateSlots(), translateNewText()));
+  other.addEventListener("change", () => (updateSlots(), sendRequests(slots.filter(({ panel }) => !panel.answer))));
+  byId("copy-link").addEventListener("click", () => copyLink(byId("status")));
+  byId("save-page").addEventListener("click", () => savePage(view, slots, fetchWithTree, byId("status")));
+  window.addEventListener("hashchange", restoreState);
 }
 
-/** Opens the view that the address tells of; without one, the first example. */
-function restore() {
-  acceptToken();
-  const told = readAddress(location.hash);
-  const find = (name) => served.runs.find((each) => each.name === name);
-  const missing = told.runs.filter((name) => name && !find(name));
+/** Shows the state in the URL; without one, the first example. */
+function restoreState() {
+  storeTokenFromUrl();
+  const state = parseFragment(location.hash);
+  const find = (name) => server.runs.find((each) => each.name === name);
+  const missing = state.runs.filter((name) => name && !find(name));
   problem.textContent = missing.length ? `This server has no run called ${missing.join(" or ")}.` : "";
-  run.value = (find(told.runs[0]) ?? served.runs[0]).name;
-  other.value = find(told.runs[1])?.name ?? "";
-  text.value = told.text ?? find(run.value).examples[0] ?? "";
-  beam.value = told.beam ?? 1;
-  penalty.value = told.penalty ?? "";
-  view = firstChoice({ view: told.view }).view;
-  readings = [];
-  seat(told.panels);
-  ask();
+  run.value = (find(state.runs[0]) ?? server.runs[0]).name;
+  other.value = find(state.runs[1])?.name ?? "";
+  text.value = state.text ?? find(run.value).examples[0] ?? "";
+  beam.value = state.beam ?? 1;
+  penalty.value = state.penalty ?? "";
+  view = firstChoice({ view: state.view }).view;
+  slots = [];
+  updateSlots(state.panels);
+  sendRequests();
 }
 
-/** Gives each chosen run its panel; one that has it already keeps it. */
-function seat(told = []) {
+/** Creates a slot for each selected run; a run that has one already keeps it. */
+function updateSlots(states = []) {
   if (other.value === run.value) other.value = "";
   for (const option of other.options) option.disabled = option.value === run.value;
   const names = [run.value, other.value].filter(Boolean);
-  readings = names.map(
-    (name, number) => readings.find((reading) => reading.run.name === name) ?? createReading(name, told[number]),
-  );
-  panels.replaceChildren(...readings.map(({ panel }) => panel.node));
-  const { length_penalty: usual, examples: texts } = readings[0].run;
-  penalty.placeholder = String(usual);
-  examples.replaceChildren(...(texts.length ? ["Examples"] : []), ...texts.map(exampleButton));
+  slots = names.map((name, index) => slots.find((slot) => slot.run.name === name) ?? createSlot(name, states[index]));
+  panels.replaceChildren(...slots.map(({ panel }) => panel.node));
+  const { length_penalty: defaultPenalty, examples: sentences } = slots[0].run;
+  penalty.placeholder = String(defaultPenalty);
+  examples.replaceChildren(...(sentences.length ? ["Examples"] : []), ...sentences.map(exampleButton));
 }
 
 function exampleButton(example) {
   const use = () => {
     text.value = example;
-    askAnew();
+    translateNewText();
   };
   return element("button", { type: "button", dir: "auto", lang: "", title: example, onclick: use }, example);
 }
 
-function createReading(name, told = {}) {
-  const its = served.runs.find((each) => each.name === name);
-  const reading = { run: its, about: aboutRun(its), prefix: told.prefix ?? [] };
+function createSlot(name, state = {}) {
+  const slotRun = server.runs.find((each) => each.name === name);
+  const slot = { run: slotRun, about: describeRun(slotRun), prefix: state.prefix ?? [] };
   const force = (prefix) => {
-    reading.prefix = prefix;
-    ask([reading]);
+    slot.prefix = prefix;
+    sendRequests([slot]);
   };
-  reading.panel = new Panel(name, reading.about, firstChoice({ ...told, view }), {
+  slot.panel = new Panel(name, slot.about, firstChoice({ ...state, view }), {
     onForce: force,
-    onChoice: remember,
+    onChoice: updateUrl,
     onView: openView,
     onLight: (source) =>
       lightTogether(
-        readings.map((each) => each.panel),
-        reading.panel,
+        slots.map((each) => each.panel),
+        slot.panel,
         source,
       ),
   });
-  reading.ask = latestOnly(
-    askForToken,
-    (answer, question) => {
-      reading.panel.show(answer, question.texts[0], question.prefix.length);
-      remember(); // what an address has asked for may not be there
-      waitOn(reading);
-      if (view === "beam" && !question.tree) ask([reading]); // the tab was opened after the question
+  slot.request = latestTranslation(
+    requestToken,
+    (translation, body) => {
+      slot.panel.show(translation, body.texts[0], body.prefix.length);
+      updateUrl(); // a rank in the URL may not exist
+      markBusyWhileTyping(slot);
+      if (view === "beam" && !body.tree) sendRequests([slot]); // the tab was opened after the request
     },
     (message, isFinal) => {
-      if (isFinal) reading.panel.fail(message, reading.prefix.length ? () => force([]) : null);
-      else reading.panel.warn(message);
-      waitOn(reading);
+      if (isFinal) slot.panel.fail(message, slot.prefix.length ? () => force([]) : null);
+      else slot.panel.warn(message);
+      markBusyWhileTyping(slot);
     },
   );
-  return reading;
+  return slot;
 }
 
-/** What has come is not the last word if somebody has typed on. */
-function waitOn({ panel }) {
-  if (pause) panel.wait();
+/** A result is outdated if the user has continued to type. */
+function markBusyWhileTyping({ panel }) {
+  if (pending) panel.wait();
 }
 
-function aboutRun({ description, encoder, decoder, attention, weights }) {
-  const sort = encoder === decoder ? `${encoder} encoder and decoder` : `${encoder} encoder, ${decoder} decoder`;
-  const looking = attention === "none" ? "no attention" : `${attention} attention`;
-  return `${description} · ${sort}, ${looking}, ${weights.toLocaleString("en")} weights`;
+function describeRun({ description, encoder, decoder, attention, parameters }) {
+  const architecture = encoder === decoder ? `${encoder} encoder and decoder` : `${encoder} encoder, ${decoder} decoder`;
+  const mechanism = attention === "none" ? "no attention" : `${attention} attention`;
+  return `${description} · ${architecture}, ${mechanism}, ${parameters.toLocaleString("en")} parameters`;
 }
 
-/** All panels open the same view; a beam is asked for when it is first looked at. */
+/** Opens the same view in all panels; beam trees are requested when their view is first opened. */
 function openView(name) {
   view = name;
-  for (const { panel } of readings) panel.open(name);
-  if (name === "beam") ask(readings.filter(({ panel }) => panel.answer && !panel.answer.tree));
-  remember();
+  for (const { panel } of slots) panel.open(name);
+  if (name === "beam") sendRequests(slots.filter(({ panel }) => panel.answer && !panel.answer.tree));
+  updateUrl();
 }
 
-/** When nobody has typed for a moment; a text that has changed is asked for anew, whatever else changes. */
-function askSoon(act) {
-  clearTimeout(pause?.timer);
-  const chosen = pause?.act === askAnew ? askAnew : act;
-  pause = { act: chosen, timer: setTimeout(chosen, PAUSE) };
-  for (const { panel } of readings) panel.wait();
+/** Runs an action after a typing pause. A new text takes precedence over changed options. */
+function schedule(action) {
+  clearTimeout(pending?.timer);
+  const next = pending?.action === translateNewText ? translateNewText : action;
+  pending = { action: next, timer: setTimeout(next, TYPING_PAUSE) };
+  for (const { panel } of slots) panel.wait();
 }
 
-/** For another text or run: what was forced belongs to the old one. */
-function askAnew() {
-  for (const reading of readings) reading.prefix = [];
-  searchAnew();
+/** For another text or run: forced prefixes belong to the old one. */
+function translateNewText() {
+  for (const slot of slots) slot.prefix = [];
+  translateFromStart();
 }
 
-/** For another search, too, which of the best was looked at belongs to the old one. */
-function searchAnew() {
-  clearTimeout(pause?.timer);
-  pause = null;
-  for (const { panel } of readings) Object.assign(panel.choice, { rank: 0, step: null });
-  ask();
+/** For other search options: the selected rank and step belong to the old result. */
+function translateFromStart() {
+  clearTimeout(pending?.timer);
+  pending = null;
+  for (const { panel } of slots) Object.assign(panel.choice, { rank: 0, step: null });
+  sendRequests();
 }
 
-function ask(those = readings) {
-  for (const reading of those) {
-    reading.panel.wait();
-    reading.ask(questionOf(reading, view === "beam"));
+function sendRequests(selected = slots) {
+  for (const slot of selected) {
+    slot.panel.wait();
+    slot.request(requestBody(slot, view === "beam"));
   }
-  remember();
+  updateUrl();
 }
 
-function questionOf(reading, tree) {
+function requestBody(slot, tree) {
   const width = beamWidth();
   return {
     texts: [text.value],
-    run: reading.run.name,
+    run: slot.run.name,
     beam: width,
-    n_best: Math.min(width, MOST_LISTED),
+    n_best: Math.min(width, MAX_N_BEST),
     length_penalty: lengthPenalty(),
-    prefix: reading.prefix,
+    prefix: slot.prefix,
     attention: true,
     alternatives: ALTERNATIVES,
     tree,
   };
 }
 
-/** The answer that a panel shows with its beam, whether or not somebody has looked at that. */
-async function withBeam(reading) {
-  const { answer, text: shown } = reading.panel;
-  if (answer.tree) return answer;
-  const question = { ...questionOf(reading, true), texts: [shown] };
-  return (await call("api/translate", askForToken, question)).translations[0];
+/** The translation that a panel shows, with its beam tree. */
+async function fetchWithTree(slot) {
+  const { answer: translation, text: shownText } = slot.panel;
+  if (translation.tree) return translation;
+  const body = { ...requestBody(slot, true), texts: [shownText] };
+  return (await callApi("api/translate", requestToken, body)).translations[0];
 }
 
-/** What is too wide is for the server to say. */
+/** The beam width; the server checks its upper limit. */
 function beamWidth() {
   return Math.max(Math.round(beam.valueAsNumber) || 1, 1);
 }
@@ -213,19 +211,17 @@ function lengthPenalty() {
   return Number.isFinite(penalty.valueAsNumber) ? penalty.valueAsNumber : null;
 }
 
-/** Writes what is looked at into the address. */
-function remember() {
-  const runs = readings.map((reading) => reading.run.name);
-  const seen = readings.map(({ panel, prefix }) => ({ ...panel.choice, prefix }));
-  const address = writeAddress({
+/** Writes the state of the page into the URL. */
+function updateUrl() {
+  const fragment = formatFragment({
     text: text.value,
-    runs,
+    runs: slots.map((slot) => slot.run.name),
     beam: beamWidth(),
     penalty: lengthPenalty(),
     view,
-    panels: seen,
+    panels: slots.map(({ panel, prefix }) => ({ ...panel.choice, prefix })),
   });
-  history.replaceState(null, "", address);
+  history.replaceState(null, "", fragment);
 }
 
 start();

@@ -1,10 +1,10 @@
-// Asking the server. An answer to a question that was overtaken by another one never arrives.
+// The client of the API. The response to a request that a newer one replaces is dropped.
 
-const TOKEN = "regard-token"; // its name in the storage of this tab
-const LONGEST_WAIT = 60; // seconds
+const TOKEN_KEY = "regard-token"; // in this tab's session storage
+const MAX_RETRY_SECONDS = 60;
 
-/** A server's no, with its own words. */
-class Refusal extends Error {
+/** An error response of the server. */
+class ApiError extends Error {
   constructor(status, detail, retryAfter) {
     super(detail);
     this.status = status;
@@ -12,50 +12,50 @@ class Refusal extends Error {
   }
 }
 
-export function keepToken(token) {
-  try {
-    sessionStorage.setItem(TOKEN, token);
-  } catch {
-    // Without storage, the token is asked for again after a reload.
-  }
-  heldToken = token;
-}
+let storedToken = null;
 
-let heldToken = null;
+export function storeToken(token) {
+  try {
+    sessionStorage.setItem(TOKEN_KEY, token);
+  } catch {
+    // Without storage, the page asks for the token again after a reload.
+  }
+  storedToken = token;
+}
 
 function currentToken() {
   try {
-    return heldToken ?? sessionStorage.getItem(TOKEN);
+    return storedToken ?? sessionStorage.getItem(TOKEN_KEY);
   } catch {
     return null;
   }
 }
 
-/** A call of the API. `askForToken(problem)` gives a token when the server wants one. */
-export async function call(path, askForToken, body = null, signal = null) {
+/** The JSON response of an API call. `requestToken(error)` returns a token when the server requires one. */
+export async function callApi(path, requestToken, body = null, signal = null) {
   const token = currentToken();
   const headers = { Accept: "application/json" };
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body) headers["Content-Type"] = "application/json";
-  const response = await reach(path, {
+  const response = await fetchOrThrow(path, {
     method: body ? "POST" : "GET",
     headers,
     body: body && JSON.stringify(body),
     signal,
   });
   if (response.ok) return response.json();
-  const detail = (await response.json().catch(() => ({}))).detail ?? `The server answered with ${response.status}.`;
+  const detail = (await response.json().catch(() => ({}))).detail ?? `The server returned status ${response.status}.`;
   if (response.status === 401) {
-    if (currentToken() === token) keepToken(await askForToken(token ? detail : ""));
+    if (currentToken() === token) storeToken(await requestToken(token ? detail : ""));
     signal?.throwIfAborted();
-    return call(path, askForToken, body, signal);
+    return callApi(path, requestToken, body, signal);
   }
-  throw new Refusal(response.status, String(detail), Number(response.headers.get("Retry-After")));
+  throw new ApiError(response.status, String(detail), Number(response.headers.get("Retry-After")));
 }
 
-async function reach(path, request) {
+async function fetchOrThrow(path, options) {
   try {
-    return await fetch(path, request);
+    return await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The server cannot be reached. Is it still running?");
@@ -63,26 +63,26 @@ async function reach(path, request) {
 }
 
 /**
- * A function that asks for translations, of which only the latest question is answered: by `onAnswer(answer, question)`
- * or `onProblem(message, isFinal)`. A server that is busy is asked again when it says so.
+ * A function that requests a translation and aborts its previous request. It calls `onResult(translation, body)` or
+ * `onError(message, isFinal)`, and retries after `Retry-After` seconds while the server is busy.
  */
-export function latestOnly(askForToken, onAnswer, onProblem) {
+export function latestTranslation(requestToken, onResult, onError) {
   let latest = new AbortController();
-  return async (question) => {
+  return async (body) => {
     latest.abort();
-    const mine = new AbortController();
-    latest = mine;
-    while (mine === latest) {
+    const current = new AbortController();
+    latest = current;
+    while (current === latest) {
       try {
-        const answer = await call("api/translate", askForToken, question, mine.signal);
-        if (mine === latest) onAnswer(answer.translations[0], question);
+        const response = await callApi("api/translate", requestToken, body, current.signal);
+        if (current === latest) onResult(response.translations[0], body);
         return;
-      } catch (problem) {
-        if (mine !== latest || problem.name === "AbortError") return;
-        const isBusy = problem.status === 429 || problem.status === 503;
-        onProblem(problem.message.replace(/^texts\[0\]: /, ""), !isBusy); // there is only one text here
+      } catch (error) {
+        if (current !== latest || error.name === "AbortError") return;
+        const isBusy = error.status === 429 || error.status === 503;
+        onError(error.message.replace(/^texts\[0\]: /, ""), !isBusy); // there is only one text
         if (!isBusy) return;
-        const seconds = Math.min(problem.retryAfter || 1, LONGEST_WAIT);
+        const seconds = Math.min(error.retryAfter || 1, MAX_RETRY_SECONDS);
         await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
       }
     }

@@ -1,41 +1,40 @@
-// JSON schemas in words.
+// Short descriptions of JSON schemas.
 
-/** The schema that a reference names. */
+/** The schema that a reference points to. */
 export function resolve(api, schema) {
   if (!schema?.$ref) return schema;
   const name = schema.$ref.split("/").at(-1);
   return { title: name, ...api.components.schemas[name] };
 }
 
-/** "a list of texts", "a number, or null". */
+const TYPE_NAMES = { string: "string", integer: "integer", number: "number", boolean: "boolean", null: "null" };
+
+/** The type of a field, such as "list of string" or "number or null". */
 export function describeType(api, schema) {
-  const its = resolve(api, schema);
-  if (its.anyOf) return its.anyOf.map((choice) => describeType(api, choice)).join(" or ");
-  if (its.enum) return its.enum.map((value) => JSON.stringify(value)).join(" or ");
-  if (its.const !== undefined) return JSON.stringify(its.const);
-  if (its.type === "array")
-    return its.prefixItems
-      ? `(${its.prefixItems.map((item) => describeType(api, item)).join(", ")})`
-      : `list of ${its.items ? describeType(api, its.items) : "anything"}`;
-  if (its.type === "object" || its.properties) return its.title ?? "object";
-  return (
-    { string: "text", integer: "whole number", number: "number", boolean: "true or false", null: "null" }[its.type] ??
-    "anything"
-  );
+  const resolved = resolve(api, schema);
+  if (resolved.anyOf) return resolved.anyOf.map((option) => describeType(api, option)).join(" or ");
+  if (resolved.enum) return resolved.enum.map((value) => JSON.stringify(value)).join(" or ");
+  if (resolved.const !== undefined) return JSON.stringify(resolved.const);
+  if (resolved.type === "array")
+    return resolved.prefixItems
+      ? `(${resolved.prefixItems.map((item) => describeType(api, item)).join(", ")})`
+      : `list of ${resolved.items ? describeType(api, resolved.items) : "any"}`;
+  if (resolved.type === "object" || resolved.properties) return resolved.title ?? "object";
+  return TYPE_NAMES[resolved.type] ?? "any";
 }
 
-const LIMITS = {
-  minimum: (n) => `at least ${n}`,
-  maximum: (n) => `at most ${n}`,
-  exclusiveMinimum: (n) => `more than ${n}`,
+const BOUNDS = {
+  minimum: (bound) => `≥ ${bound}`,
+  maximum: (bound) => `≤ ${bound}`,
+  exclusiveMinimum: (bound) => `> ${bound}`,
 };
 
-/** "at least 1, at most 50". What is beyond whole numbers of JavaScript is no limit to anybody. */
-export function limitsOf(api, schema) {
-  const its = resolve(api, schema);
-  const own = Object.entries(LIMITS)
-    .filter(([name]) => Math.abs(its[name]) < 2 ** 53)
-    .map(([name, say]) => say(its[name]));
-  const nested = (its.anyOf ?? []).map((choice) => limitsOf(api, choice));
+/** The bounds of a field, such as "≥ 1, ≤ 50". Bounds beyond JavaScript's integers are left out. */
+export function describeBounds(api, schema) {
+  const resolved = resolve(api, schema);
+  const own = Object.entries(BOUNDS)
+    .filter(([name]) => Math.abs(resolved[name]) < 2 ** 53)
+    .map(([name, format]) => format(resolved[name]));
+  const nested = (resolved.anyOf ?? []).map((option) => describeBounds(api, option));
   return [...own, ...nested].filter(Boolean).join(", ");
 }

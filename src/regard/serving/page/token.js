@@ -1,21 +1,21 @@
-// Asking the person for the server's token.
+// The dialog that asks the user for the server's access token.
 
-let asking = null;
+let pending = null;
 
-/** A promise of the token. However many calls need one at a time, there is one dialog. */
-export function askForToken(problem) {
-  asking ??= openDialog(problem).finally(() => (asking = null));
-  return asking;
+/** A promise of the token. Several calls at a time share one dialog. */
+export function requestToken(error) {
+  pending ??= openDialog(error).finally(() => (pending = null));
+  return pending;
 }
 
-function openDialog(problem) {
+function openDialog(error) {
   const dialog = document.getElementById("token-dialog");
   const input = document.getElementById("token");
-  document.getElementById("token-problem").textContent = problem;
+  document.getElementById("token-error").textContent = error;
   input.value = "";
   dialog.showModal();
   return new Promise((resolve) => {
-    dialog.onclose = () => dialog.showModal(); // there is nothing to see without
+    dialog.onclose = () => dialog.showModal(); // the page cannot work without a token
     dialog.querySelector("form").onsubmit = (event) => {
       event.preventDefault();
       dialog.onclose = null;

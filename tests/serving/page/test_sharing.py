@@ -53,15 +53,15 @@ def test_a_link_shows_the_same_map_elsewhere(new_window: Callable[..., Any]):
     window.page.get_by_label("Compare with").select_option("copies")
     window.page.get_by_label("Beam width").fill("4")
     window.page.get_by_label("Length penalty").fill("0.5")
-    window.settle()
-    window.pick(1, "d")
-    window.pick(0, "e", panel=1)
+    window.wait_until_idle()
+    window.choose_alternative(1, "d")
+    window.choose_alternative(0, "e", panel=1)
     window.panel(0).get_by_role("radio", name="layer 2 · head 1").check(force=True)
     window.panel(1).get_by_label("which of the best").select_option("1")
     link = copied_link(window)
-    assert {("text", "abde"), ("layer", "2"), ("prefix", "d"), ("prefix2", "e"), ("rank2", "2")} <= set(window.told())
+    assert {("text", "abde"), ("layer", "2"), ("prefix", "d"), ("prefix2", "e"), ("rank2", "2")} <= set(window.fields())
     elsewhere.page.goto(link)
-    elsewhere.settle()
+    elsewhere.wait_until_idle()
     assert looks(elsewhere) == looks(window)
 
 
@@ -69,18 +69,18 @@ def test_a_link_shows_the_same_step_of_a_beam_elsewhere(new_window: Callable[...
     window, elsewhere = new_window(permissions=CLIPBOARD), new_window()
     window.open(text="abde", beam=3, other="heads")
     window.panel().get_by_role("tab", name="Beam").click()
-    window.settle()
+    window.wait_until_idle()
     window.panel(0).get_by_role("button", name="first step").click()
     window.panel(1).get_by_role("button", name="one step back").click()
     elsewhere.page.goto(copied_link(window))
-    elsewhere.settle()
+    elsewhere.wait_until_idle()
     elsewhere.expect(elsewhere.panel(0).locator(".counter")).to_contain_text("step 0 of")
     assert looks(elsewhere) == looks(window)
 
 
 def test_a_link_can_be_opened_where_the_page_is_open_already(window: Any, expect: Any):
     window.open(text="abc")
-    window.page.goto(f"{window.address}#text=edc&run=heads&view=lines")
+    window.page.goto(f"{window.url}#text=edc&run=heads&view=lines")
     expect(window.panel().get_by_role("heading")).to_have_text("heads")
     expect(window.panel().locator(".lines")).to_be_visible()
     expect(window.page.locator("#text")).to_have_value("edc")
@@ -106,13 +106,13 @@ def texts_in(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("view", ["Map", "Lines", "Beam"])
-def test_a_picture_has_all_its_labels(window: Any, tmp_path: Path, babble_name: str, view: str):
+def test_a_picture_has_all_its_labels(window: Any, tmp_path: Path, scripts_name: str, view: str):
     text = "שלום attention"
-    window.open(run=babble_name, text=text)
+    window.open(run=scripts_name, text=text)
     window.panel().get_by_role("tab", name=view).click()
-    window.settle()
+    window.wait_until_idle()
     found = texts_in(window.download(window.panel().get_by_role("button", name="SVG"), tmp_path))
-    answer = window.answer(text, babble_name)
+    answer = window.translate(text, scripts_name)
     maps = [*answer["n_best"][0]["labels"], *answer["source_labels"]]
     shown = [node["label"] for node in answer["tree"]] if view == "Beam" else maps
     assert {label[:5] for label in shown} <= {label[:5] for label in found}  # long ones are cut
@@ -132,7 +132,7 @@ def test_an_image_is_sharp_and_has_the_colours_of_the_weights(window: Any, tmp_p
     def lightness(output: float, source: float) -> float:
         return float(pixels[int(2 * (y + output * height / 4)), int(2 * (x + source * width / 4)), :3].mean())
 
-    weights = window.answer("abc")["n_best"][0]["attention"]
+    weights = window.translate("abc")["n_best"][0]["attention"]
     cells = [
         (weights[output][source], lightness(output + 0.5, source + 0.5)) for output in range(4) for source in range(4)
     ]
@@ -142,7 +142,7 @@ def test_an_image_is_sharp_and_has_the_colours_of_the_weights(window: Any, tmp_p
 
 def test_numbers_are_those_of_the_api(window: Any, tmp_path: Path):
     window.open(run="heads", text="abde", layer=2, head=1)
-    answer = window.answer("abde", "heads")
+    answer = window.translate("abde", "heads")
     path = window.download(window.panel().get_by_role("button", name="CSV"), tmp_path)
     head, *rows = csv.reader(path.read_text(encoding="utf-8-sig").splitlines())
     best = answer["n_best"][0]
@@ -154,14 +154,14 @@ def test_numbers_are_those_of_the_api(window: Any, tmp_path: Path):
 def test_the_table_on_the_page_has_the_same_numbers(window: Any, expect: Any):
     window.open(text="abc")
     window.panel().get_by_text("Weights as a table").click()
-    weights = window.answer("abc")["n_best"][0]["attention"]
+    weights = window.translate("abc")["n_best"][0]["attention"]
     cells = [float(text.removeprefix("< ")) for text in window.panel().locator("tbody td").all_inner_texts()]
     assert cells == pytest.approx([weight for row in weights for weight in row], abs=0.01)
     expect(window.panel().locator("tbody th")).to_have_text([*"abc", "<end>"])
 
 
-def test_no_token_becomes_a_formula_or_another_column(window: Any, tmp_path: Path, babble_name: str):
-    window.open(run=babble_name, text='=1+1 "a",b')
+def test_no_token_becomes_a_formula_or_another_column(window: Any, tmp_path: Path, scripts_name: str):
+    window.open(run=scripts_name, text='=1+1 "a",b')
     path = window.download(window.panel().get_by_role("button", name="CSV"), tmp_path)
     head, *_ = csv.reader(path.read_text(encoding="utf-8-sig").splitlines())
     assert head == ["", "'=1+1", '"a",b', "<end>"]
@@ -171,7 +171,7 @@ def test_no_token_becomes_a_formula_or_another_column(window: Any, tmp_path: Pat
 def test_the_whole_answer_can_be_taken(window: Any, tmp_path: Path, view: str):
     window.open(run="heads", text="abde", beam=3, view=view)
     path = window.download(window.panel().get_by_role("button", name="JSON"), tmp_path)
-    assert json.loads(path.read_text("utf-8")) == window.answer("abde", "heads", beam=3, tree=view == "beam")
+    assert json.loads(path.read_text("utf-8")) == window.translate("abde", "heads", beam=3, tree=view == "beam")
     assert path.name == f"heads-{view}-abde.json"
 
 
@@ -211,7 +211,7 @@ def test_a_saved_page_shows_the_same_without_a_server(saved: Any, new_window: Ca
     expect(alone.panel(0).get_by_role("radio", name="layer 1 · head 2")).to_be_checked()
     expect(alone.panel(0).locator(".tokens .forced")).to_have_count(1)
     alone.panel(0).get_by_role("tab", name="Beam").click()
-    expect(alone.panel(1).locator(".node[data-number]")).to_have_count(len(window.answer("abde")["tree"]))
+    expect(alone.panel(1).locator(".node[data-number]")).to_have_count(len(window.translate("abde")["tree"]))
     assert requested == [path.as_uri()]
 
 
@@ -245,7 +245,7 @@ def test_a_saved_page_can_be_saved_again(saved: Any, new_window: Callable[..., A
 
 
 def test_without_a_translation_no_page_is_saved(window: Any, expect: Any):
-    window.provoked.append("422")
+    window.expected_errors.append("422")
     window.open(text="xyz")
     window.page.get_by_role("button", name="Save as HTML").click()
     expect(window.page.get_by_role("status")).to_have_text("There is no translation to save.")
@@ -270,32 +270,32 @@ def guarded(serving: Any, served: Any, new_window: Callable[..., Any]) -> Iterat
     """A window on a server that wants a token."""
     with serving(build_app(served, Limits(), token=TOKEN)) as port:
         window = new_window(f"http://127.0.0.1:{port}/", permissions=CLIPBOARD)
-        window.provoked.append("401")
+        window.expected_errors.append("401")
         yield window
 
 
 def test_a_token_is_asked_for_until_it_is_right(guarded: Any, expect: Any):
     page = guarded.page
-    page.goto(f"{guarded.address}#text=abc")
-    dialog = page.get_by_role("dialog", name="This server asks for a token")
+    page.goto(f"{guarded.url}#text=abc")
+    dialog = page.get_by_role("dialog", name="This server requires a token")
     expect(dialog).to_be_visible()
-    expect(page.locator("#token-problem")).to_be_empty()
+    expect(page.locator("#token-error")).to_be_empty()
     dialog.get_by_label("Token").fill("wrong")
-    dialog.get_by_role("button", name="Go on").click()
-    expect(page.locator("#token-problem")).to_contain_text("a token is needed")
+    dialog.get_by_role("button", name="Continue").click()
+    expect(page.locator("#token-error")).to_contain_text("a token is required")
     dialog.get_by_label("Token").fill(TOKEN)
     dialog.get_by_label("Token").press("Enter")
-    guarded.settle()
+    guarded.wait_until_idle()
     expect(dialog).to_be_hidden()
     expect(guarded.panel().locator(".translation")).to_have_text("abc")
     page.reload()
-    guarded.settle()
+    guarded.wait_until_idle()
     expect(guarded.panel().locator(".translation")).to_have_text("abc")
     expect(dialog).to_be_hidden()
 
 
 def test_the_dialog_cannot_be_waved_away(guarded: Any, expect: Any):
-    guarded.page.goto(guarded.address)
+    guarded.page.goto(guarded.url)
     dialog = guarded.page.get_by_role("dialog")
     expect(dialog).to_be_visible()
     for _ in range(3):
@@ -304,30 +304,30 @@ def test_the_dialog_cannot_be_waved_away(guarded: Any, expect: Any):
         expect(dialog).to_be_visible()
     dialog.get_by_label("Token").fill(TOKEN)
     dialog.get_by_label("Token").press("Enter")
-    guarded.settle()
+    guarded.wait_until_idle()
 
 
 def test_a_token_in_the_address_is_taken_and_not_passed_on(guarded: Any, expect: Any):
-    guarded.page.goto(f"{guarded.address}#token={TOKEN}&text=abc")
-    guarded.settle()
+    guarded.page.goto(f"{guarded.url}#token={TOKEN}&text=abc")
+    guarded.wait_until_idle()
     expect(guarded.page.get_by_role("dialog")).to_be_hidden()
     expect(guarded.panel().locator(".translation")).to_have_text("abc")
-    assert guarded.told() == [("text", "abc"), ("run", "copies")]
+    assert guarded.fields() == [("text", "abc"), ("run", "copies")]
     assert TOKEN not in copied_link(guarded)
 
 
 def test_a_wrong_token_in_the_address_is_taken_as_well(guarded: Any, expect: Any):
-    guarded.page.goto(f"{guarded.address}#token=wrong&text=abc")
-    expect(guarded.page.locator("#token-problem")).to_contain_text("a token is needed")
-    assert guarded.told() == [("text", "abc")]
+    guarded.page.goto(f"{guarded.url}#token=wrong&text=abc")
+    expect(guarded.page.locator("#token-error")).to_contain_text("a token is required")
+    assert guarded.fields() == [("text", "abc")]
 
 
 # --- the description of the API --------------------------------------------------------------------------
 
 
 def test_the_description_tells_of_every_operation(guarded: Any, expect: Any):
-    guarded.page.goto(f"{guarded.address}docs")
-    api = guarded.page.request.get(f"{guarded.address}openapi.json").json()
+    guarded.page.goto(f"{guarded.url}docs")
+    api = guarded.page.request.get(f"{guarded.url}openapi.json").json()
     operations = [f"{method.upper()} {path}" for path, methods in api["paths"].items() for method in methods]
     assert len(operations) == 5
     expect(guarded.page.get_by_role("heading", level=2)).to_have_text(operations)

@@ -30,7 +30,7 @@ def test_everything_can_be_reached_by_the_tab_key_in_the_order_of_the_page(windo
     window.page.keyboard.press("Tab")  # to the link in the head
     panel = window.panel()
     for target in (
-        window.page.get_by_label("Sentence to translate"),
+        window.page.get_by_label("Text to translate"),
         window.page.locator("#examples button").first,
         window.page.get_by_label("Run", exact=True),
         window.page.get_by_label("Compare with"),
@@ -50,10 +50,10 @@ def test_everything_can_be_reached_by_the_tab_key_in_the_order_of_the_page(windo
 
 def test_a_text_can_be_typed_and_a_map_be_walked_without_a_mouse(window: Any, expect: Any):
     window.open(text="")
-    tab_to(window, window.page.get_by_label("Sentence to translate"))
+    tab_to(window, window.page.get_by_label("Text to translate"))
     window.page.keyboard.type("abcd")
     expect(window.panel().locator(".translation")).to_have_text("abcd")
-    weights = window.answer("abcd")["n_best"][0]["attention"]
+    weights = window.translate("abcd")["n_best"][0]["attention"]
     stage, readout = window.panel().get_by_role("application"), window.panel().locator(".readout")
     tab_to(window, stage)
     names = [*"abcd", "<end>"]
@@ -100,7 +100,7 @@ def test_alternatives_are_opened_and_chosen_by_keyboard(window: Any, expect: Any
     window.open(text="abcd")
     words = window.panel().locator(".tokens button")
     options, active = window.panel().get_by_role("option"), window.panel().locator("[role=option].active")
-    tokens = [each["token"] for each in window.answer("abcd")["n_best"][0]["alternatives"][1]]
+    tokens = [each["token"] for each in window.translate("abcd")["n_best"][0]["alternatives"][1]]
     words.nth(1).focus()
     window.page.keyboard.press(opening)
     listbox = window.panel().get_by_role("listbox")
@@ -133,7 +133,7 @@ def test_a_head_is_chosen_by_arrow_keys(window: Any, expect: Any):
 
 def test_a_beam_is_followed_by_arrow_keys(window: Any, expect: Any):
     window.open(text="abc", beam=3, view="beam")
-    tree = window.answer("abc", beam=3)["tree"]
+    tree = window.translate("abc", beam=3)["tree"]
     steps = max(node["length"] for node in tree)
     second = [node for node in tree if node["length"] == 2]
     words, counter = window.panel().locator(".readout:visible"), window.panel().locator(".counter")
@@ -184,10 +184,10 @@ def test_what_changes_is_read_aloud(window: Any, expect: Any):
 
 
 @pytest.mark.parametrize("view", ["map", "lines", "beam"])
-def test_nothing_is_wider_than_a_phone(new_window: Callable[..., Any], expect: Any, babble_name: str, view: str):
+def test_nothing_is_wider_than_a_phone(new_window: Callable[..., Any], expect: Any, scripts_name: str, view: str):
     phone = new_window(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
     long = " ".join(["attention", "注意機構で翻訳する文章", "donaudampfschifffahrtsgesellschaft" * 3] * 4)
-    for text, run, other in (("abde", "heads", "copies"), ("abcde" * 9, "copies", "blind"), (long, babble_name, "")):
+    for text, run, other in (("abde", "heads", "copies"), ("abcde" * 9, "copies", "no-attention"), (long, scripts_name, "")):
         phone.open(run=run, other=other, text=text, beam=3, view=view)
         expect(phone.page.locator(".stage").first).to_be_visible()
         phone.panel().locator(".tokens button").last.click()
@@ -232,7 +232,7 @@ LUMINANCES = """(all) => all.filter((one) => one.checkVisibility() && one.textCo
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read_in_the_light_and_in_the_dark(new_window: Callable[..., Any], expect: Any, scheme: str):
     window = new_window(color_scheme=scheme)
-    window.provoked.append("422")
+    window.expected_errors.append("422")
     for view in ("map", "lines", "beam"):
         window.open(run="heads", text="abde", other="copies", beam=2, view=view, prefix="d", prefix2="x")
         window.panel().locator(".tokens button").nth(1).click()
@@ -251,8 +251,8 @@ def middles(labels: Any) -> list[float]:
     return [box["x"] + box["width"] / 2 for box in boxes]
 
 
-def test_a_source_from_right_to_left_begins_on_the_right(window: Any, expect: Any, babble_name: str):
-    window.open(run=babble_name, text="שלום לכם שלום")
+def test_a_source_from_right_to_left_begins_on_the_right(window: Any, expect: Any, scripts_name: str):
+    window.open(run=scripts_name, text="שלום לכם שלום")
     rows, columns = window.labels()
     assert window.names(columns) == ["שלום", "לכם", "שלום", "<end>"]
     places = middles(columns)
@@ -275,8 +275,8 @@ def test_a_source_from_right_to_left_begins_on_the_right(window: Any, expect: An
 @pytest.mark.parametrize(
     "text", ["注意機構で翻訳する文章 ある日の午後 注意機構で翻訳する文章", "שלום طاب يومكم", "aa attention b c d e f g"]
 )
-def test_labels_of_wide_scripts_do_not_lie_on_the_map(window: Any, babble_name: str, text: str):
-    window.open(run=babble_name, text=text)
+def test_labels_of_wide_scripts_do_not_lie_on_the_map(window: Any, scripts_name: str, text: str):
+    window.open(run=scripts_name, text=text)
     grid = window.panel().locator(".map .grid").bounding_box()
     picture = window.panel().locator(".map").bounding_box()
     rows, columns = window.labels()
@@ -293,50 +293,50 @@ def test_labels_of_wide_scripts_do_not_lie_on_the_map(window: Any, babble_name: 
 # --- unharmed --------------------------------------------------------------------------------------------
 
 
-def seen_as_text(window: Any, place: Any, hostile: str) -> None:
-    window.expect(place.first).to_contain_text(hostile)
+def seen_as_text(window: Any, place: Any, markup: str) -> None:
+    window.expect(place.first).to_contain_text(markup)
     window.expect(window.page.locator("img")).to_have_count(0)
 
 
 def test_markup_is_shown_as_it_was_typed_and_never_run(
-    window: Any, new_window: Callable[..., Any], hostile: str, babble_name: str, tmp_path: Path
+    window: Any, new_window: Callable[..., Any], markup: str, scripts_name: str, tmp_path: Path
 ):
-    window.provoked.append("422")
-    text = f"{hostile} <img src=x onerror=alert(1)> <script>alert(1)</script>"
+    window.expected_errors.append("422")
+    text = f"{markup} <img src=x onerror=alert(1)> <script>alert(1)</script>"
     window.open(text="abc")
     window.type(text)
     seen_as_text(window, window.panel().get_by_role("alert").filter(has_text="'<'"), "'<'")
-    window.page.get_by_label("Run", exact=True).select_option(babble_name)
-    window.settle()
+    window.page.get_by_label("Run", exact=True).select_option(scripts_name)
+    window.wait_until_idle()
     panel = window.panel()
-    seen_as_text(window, panel.get_by_role("heading"), hostile)
-    seen_as_text(window, panel.locator(".translation"), hostile)
-    seen_as_text(window, panel.locator(".tokens .label"), hostile)
+    seen_as_text(window, panel.get_by_role("heading"), markup)
+    seen_as_text(window, panel.locator(".translation"), markup)
+    seen_as_text(window, panel.locator(".tokens .label"), markup)
     assert window.names(window.labels()[1])[3] == "onerror=alert(1)>"
     window.point_at(0, 0)
-    seen_as_text(window, panel.locator(".readout"), f"«{hostile}» looked at «{hostile}»")
+    seen_as_text(window, panel.locator(".readout"), f"«{markup}» looked at «{markup}»")
     panel.get_by_text("Weights as a table").click()
-    seen_as_text(window, panel.locator("th"), hostile)
+    seen_as_text(window, panel.locator("th"), markup)
 
     window.page.get_by_label("Beam width").fill("3")
-    window.settle()
+    window.wait_until_idle()
     panel.get_by_role("tab", name="Beam").click()
-    window.settle()
-    seen_as_text(window, panel.locator(".tree .node title"), hostile)
-    seen_as_text(window, panel.locator(".readout:visible"), hostile)
-    seen_as_text(window, panel.get_by_label("which of the best").locator("option").last, hostile)
-    window.pick(0, hostile)
-    seen_as_text(window, panel.locator(".tokens .forced .label"), hostile)
+    window.wait_until_idle()
+    seen_as_text(window, panel.locator(".tree .node title"), markup)
+    seen_as_text(window, panel.locator(".readout:visible"), markup)
+    seen_as_text(window, panel.get_by_label("which of the best").locator("option").last, markup)
+    window.choose_alternative(0, markup)
+    seen_as_text(window, panel.locator(".tokens .forced .label"), markup)
     panel.locator(".tokens button").first.click()
-    seen_as_text(window, panel.get_by_role("option"), hostile)
+    seen_as_text(window, panel.get_by_role("option"), markup)
 
     elsewhere, alone = new_window(), new_window(offline=True)
     elsewhere.page.goto(window.page.url)
-    elsewhere.settle()
-    seen_as_text(elsewhere, elsewhere.panel().locator(".tokens .forced .label"), hostile)
+    elsewhere.wait_until_idle()
+    seen_as_text(elsewhere, elsewhere.panel().locator(".tokens .forced .label"), markup)
     window.expect(elsewhere.page.locator("#text")).to_have_value(text)
     saved = window.download(window.page.get_by_role("button", name="Save as HTML"), tmp_path)
     alone.page.goto(saved.as_uri())
     seen_as_text(alone, alone.page.get_by_role("heading", level=1), text)
-    seen_as_text(alone, alone.panel().locator(".tokens .label"), hostile)
+    seen_as_text(alone, alone.panel().locator(".tokens .label"), markup)
     window.expect(alone.page).to_have_title(f"{text} – Regard")

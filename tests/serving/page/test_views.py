@@ -19,7 +19,7 @@ def number_in(text: str) -> float:
 
 def test_a_cell_under_the_pointer_lights_its_row_and_column_and_tells_its_weight(window: Any, expect: Any):
     window.open(run="heads", text="abdae", head=2, layer=1)
-    answer = window.answer("abdae", "heads")
+    answer = window.translate("abdae", "heads")
     best = answer["n_best"][0]
     panel = window.panel()
     for output, source in [(0, 0), (2, 4), (len(best["labels"]) - 1, 1)]:
@@ -41,7 +41,7 @@ def test_a_cell_under_the_pointer_lights_its_row_and_column_and_tells_its_weight
 
 def test_a_label_under_the_pointer_tells_the_strongest_of_its_row_or_column(window: Any, expect: Any):
     window.open(run="heads", text="abd", layer=1, head=2)
-    answer = window.answer("abd", "heads")
+    answer = window.translate("abd", "heads")
     weights = answer["n_best"][0]["attention"][0][1]
     labels, source_labels = answer["n_best"][0]["labels"], answer["source_labels"]
     readout, lit = window.panel().locator(".readout"), window.panel().locator(".map .token.lit")
@@ -79,11 +79,11 @@ def test_a_word_under_the_pointer_lights_its_row(window: Any, expect: Any):
 def test_lines_are_as_thick_as_their_weights(window: Any, expect: Any):
     window.open(run="heads", text="abdae", layer=1, head=2)
     window.panel().get_by_role("tab", name="Lines").click()
-    weights = window.answer("abdae", "heads")["n_best"][0]["attention"][0][1]
+    weights = window.translate("abdae", "heads")["n_best"][0]["attention"][0][1]
     widths = "(lines) => lines.map((line) => parseFloat(line.style.strokeWidth) / 14).sort()"
     drawn = window.panel().locator(".lines .line")
     assert drawn.evaluate_all(widths) == pytest.approx(sorted(weight for row in weights for weight in row), abs=1e-6)
-    assert ("view", "lines") in window.told()
+    assert ("view", "lines") in window.fields()
 
     labels = window.panel().locator(".lines .token")
     labels.nth(len(weights[0]) + 1).hover()
@@ -94,7 +94,7 @@ def test_lines_are_as_thick_as_their_weights(window: Any, expect: Any):
 
 def test_a_small_map_can_be_chosen(window: Any, expect: Any):
     window.open(run="heads", text="abd")
-    attention = window.answer("abd", "heads")["n_best"][0]["attention"]
+    attention = window.translate("abd", "heads")["n_best"][0]["attention"]
     readout = window.panel().locator(".readout")
 
     window.point_at(1, 2)
@@ -105,7 +105,7 @@ def test_a_small_map_can_be_chosen(window: Any, expect: Any):
     expect(window.panel().get_by_role("radio", name="layer 3 · head 2")).to_be_checked()
     window.point_at(1, 2)
     expect(readout).to_have_text(text_that_ends_with(attention[2][1][1][2]))
-    assert {("layer", "3"), ("head", "2")} <= set(window.told())
+    assert {("layer", "3"), ("head", "2")} <= set(window.fields())
 
 
 def text_that_ends_with(weight: float) -> Any:
@@ -133,11 +133,11 @@ def step_in_words(tree: list[dict[str, Any]], step: int, steps: int) -> str:
 
 
 @pytest.fixture
-def beam(window: Any, babble_name: str) -> tuple[Any, list[dict[str, Any]]]:
+def beam(window: Any, scripts_name: str) -> tuple[Any, list[dict[str, Any]]]:
     """The open tab of a beam in which there is all that there can be, and the tree that the API tells."""
-    tree = window.answer("attention attention", babble_name, beam=3)["tree"]
+    tree = window.translate("attention attention", scripts_name, beam=3)["tree"]
     assert {node["fate"] for node in tree} == {"kept", "finished", "truncated", "pruned"}
-    window.open(run=babble_name, text="attention attention", beam=3)
+    window.open(run=scripts_name, text="attention attention", beam=3)
     window.panel().get_by_role("tab", name="Beam").click()
     window.expect(window.panel().locator(".tree")).to_be_visible()
     return window, tree
@@ -182,7 +182,7 @@ def test_the_beam_is_followed_step_by_step_forward_and_back(beam: Any, expect: A
         expect(panel.get_by_role("slider")).to_have_value(str(step))
         expect(shown).to_have_count(sum(node["length"] <= step for node in tree))
         expect(words).to_have_text(step_in_words(tree, step, steps) if step else re.compile("Before the first step"))
-        assert dict(window.told()).get("step") == (None if step == steps else str(step))
+        assert dict(window.fields()).get("step") == (None if step == steps else str(step))
 
     stands_at(steps)
     panel.get_by_role("button", name="first step").click()
