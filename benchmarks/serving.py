@@ -1,14 +1,14 @@
-"""The server under load: requests that are translated together against one at a time, in one run.
+"""Load test of the server: batched requests compared with one request at a time.
 
-Two servers of the same run are there, one with its usual `--max-batch`, one with `--max-batch 1`. They are loaded in
-turn, so that whatever else the machine does slows both down. The load comes from a process of its own: so many clients,
-each of which sends a test sentence, waits for its answer, compares it with what `regard.load(RUN).translate` makes of
-it, and sends the next one. Meanwhile somebody asks twice a second whether the server is well.
+Two servers of the same run are started, one with the default `--max-batch` and one with `--max-batch 1`. They are
+loaded alternately, in several rounds, so that other load on the machine affects both. A separate process generates the
+load: each of its clients sends a test sentence, waits for the response, compares it with the translation of
+`regard.load(RUN).translate`, and sends the next one. Meanwhile the main process checks the server's health.
 
-Ends with 1 if an answer is wrong, or does not come. The first turn of each server is for warming up and does not
-count: memory is told after it, and after each of the others.
+The exit status is 1 if a response is wrong or missing. The first round of each server is a warm-up and does not count;
+memory is reported after each round.
 
-    python benchmarks/serving.py RUN [--clients 64] [--seconds 30] [--turns 3] [--json]
+    python benchmarks/serving.py RUN [--clients 64] [--seconds 30] [--rounds 3] [--json]
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import argparse
 import asyncio
 import json
 import re
-import select
 import subprocess
 import sys
 import time
@@ -31,27 +30,28 @@ from itertools import cycle, islice
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median, quantiles
+from threading import Timer
 from typing import Any
 
-WAYS = {"together": (), "one at a time": ("--max-batch", "1")}  # options of `regard serve`
-SENTENCES = 1_000  # at most
-START_UP, PATIENCE = 120, 60  # seconds: until a server is there, and until an answer counts as lost
-CHECK_EVERY = 0.5  # seconds
+SERVERS = {"batched": (), "one by one": ("--max-batch", "1")}  # options of `regard serve`
+MAX_SENTENCES = 1_000
+STARTUP_TIMEOUT, RESPONSE_TIMEOUT = 120, 60  # seconds
+HEALTH_INTERVAL = 0.5  # seconds
 
-Question = tuple[bytes, str]  # a request, and the text that should come back
+TestCase = tuple[bytes, str]  # a request and its expected translation
 
 
 @dataclass
 class Tally:
-    """What the clients have seen."""
+    """What the clients have measured."""
 
     seconds: float = 0.0
-    cpu_seconds: float = 0.0  # of the load itself, which should be little
+    cpu_seconds: float = 0.0  # of the load generator, which should be small
     latencies: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: int = 0
     lost: int = 0
-    health: list[float] = field(default_factory=list)  # how long it took to say that all is well
+    health: list[float] = field(default_factory=list)  # latencies of health checks
 
     def add(self, other: Tally) -> None:
         for name, value in vars(other).items():
@@ -62,8 +62,8 @@ class Tally:
 class Server:
     port: int
 
-    def ask(self, path: str) -> bytes:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+    def get(self, path: str) -> bytes:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=RESPONSE_TIMEOUT)
         try:
             connection.request("GET", path)
             return connection.getresponse().read()
@@ -71,134 +71,138 @@ class Server:
             connection.close()
 
     def metrics(self) -> dict[str, float]:
-        """Those without labels."""
-        lines = [line.split() for line in self.ask("/metrics").decode().splitlines() if line[0] != "#"]
+        """The metrics without labels."""
+        lines = [line.split() for line in self.get("/metrics").decode().splitlines() if line[0] != "#"]
         return {name: float(value) for name, value in lines if "{" not in name}
 
 
 @contextmanager
-def serving(run: Path, *options: str) -> Iterator[Server]:
+def start_server(run: Path, *options: str) -> Iterator[Server]:
     """`regard serve RUN`, until the end of the block."""
     command = [sys.executable, "-m", "regard", "serve", str(run), "--port", "0", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        there, _, _ = select.select([process.stdout], [], [], START_UP)
-        address = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline() if there else "")
-        if address is None:
+        timer = Timer(STARTUP_TIMEOUT, process.kill)  # ends readline
+        timer.start()
+        url = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())
+        timer.cancel()
+        if url is None:
             sys.exit(f"the server did not start: {' '.join(command)}")
-        yield Server(int(address[1]))
+        yield Server(int(url[1]))
     finally:
-        process.kill()  # it has nothing to lose
+        process.kill()
         process.wait()
         process.stdout.close()
 
 
-def questions_for(run: Path) -> list[Question]:
-    """The run's own test sentences, with the answers that are right."""
-    import regard  # here, because the process that makes the load has no use for it
+def load_test_cases(run: Path) -> list[TestCase]:
+    """The run's test sentences with their expected translations."""
+    import regard  # here, because the load generator does not need it
     from regard.cli.loading import use_threads_of
 
     translator = regard.load(run)
     use_threads_of(translator.runs[0])
-    texts = [pair.source for pair in islice(translator.experiment.data.pairs("test"), SENTENCES)]
-    return [(request(text), right.text) for text, right in zip(texts, translator.translate(texts), strict=True)]
+    texts = [pair.source for pair in islice(translator.experiment.data.pairs("test"), MAX_SENTENCES)]
+    return [
+        (build_request(text), expected.text) for text, expected in zip(texts, translator.translate(texts), strict=True)
+    ]
 
 
-def request(text: str) -> bytes:
+def build_request(text: str) -> bytes:
     body = json.dumps({"texts": [text]}).encode()
     head = f"POST /api/translate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Content-Type: application/json\r\n\r\n".encode() + body
 
 
-def load(port: int, questions: Sequence[Question], clients: int, seconds: float) -> Tally:
-    """So many clients at once, for so many seconds. Runs in a process of its own."""
+def generate_load(port: int, test_cases: Sequence[TestCase], clients: int, seconds: float) -> Tally:
+    """Run this many clients at once, for this many seconds. Runs in a separate process."""
     tally = Tally()
-    shared = cycle(questions)
-    began, cpu_began = time.monotonic(), time.process_time()
+    shared = cycle(test_cases)
+    start, cpu_start = time.monotonic(), time.process_time()
 
     async def all_clients() -> None:
-        await asyncio.gather(*(ask_on(port, shared, began + seconds, tally) for _ in range(clients)))
+        await asyncio.gather(*(run_client(port, shared, start + seconds, tally) for _ in range(clients)))
 
     asyncio.run(all_clients())
-    tally.seconds, tally.cpu_seconds = time.monotonic() - began, time.process_time() - cpu_began
+    tally.seconds, tally.cpu_seconds = time.monotonic() - start, time.process_time() - cpu_start
     return tally
 
 
-async def ask_on(port: int, questions: Iterator[Question], until: float, tally: Tally) -> None:
-    """One client: one question after the other over one connection, and over a new one if it breaks."""
-    while time.monotonic() < until:
+async def run_client(port: int, test_cases: Iterator[TestCase], end: float, tally: Tally) -> None:
+    """One client: one request after the other over one connection, and over a new one if it breaks."""
+    while time.monotonic() < end:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(RESPONSE_TIMEOUT):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:  # a timeout is one, too
+        except OSError:  # includes TimeoutError
             tally.lost += 1
-            await asyncio.sleep(CHECK_EVERY)
+            await asyncio.sleep(HEALTH_INTERVAL)
             continue
         try:
-            while time.monotonic() < until:
-                async with asyncio.timeout(PATIENCE):
-                    await ask(reader, writer, *next(questions), tally)
+            while time.monotonic() < end:
+                async with asyncio.timeout(RESPONSE_TIMEOUT):
+                    await send_request(reader, writer, *next(test_cases), tally)
         except (OSError, EOFError, asyncio.LimitOverrunError):
             tally.lost += 1
         finally:
             writer.close()
 
 
-async def ask(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes, right: str, tally: Tally
+async def send_request(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes, expected: str, tally: Tally
 ) -> None:
-    began = time.monotonic()
+    start = time.monotonic()
     writer.write(request)
     head = await reader.readuntil(b"\r\n\r\n")
     size = re.search(rb"\r\ncontent-length: (\d+)", head, re.IGNORECASE)
     body = await reader.readexactly(int(size[1]) if size else 0)
-    tally.latencies.append(time.monotonic() - began)
+    tally.latencies.append(time.monotonic() - start)
     status = int(head.split(maxsplit=2)[1])
     tally.statuses[status] += 1
-    tally.wrong += status != 200 or json.loads(body)["translations"][0]["text"] != right
+    tally.wrong += status != 200 or json.loads(body)["translations"][0]["text"] != expected
 
 
-def take_a_turn(pool: Executor, server: Server, questions: Sequence[Question], clients: int, seconds: float) -> Tally:
-    """Load a server, and see meanwhile how it is."""
+def run_round(pool: Executor, server: Server, test_cases: Sequence[TestCase], clients: int, seconds: float) -> Tally:
+    """Load a server, and check its health meanwhile."""
     health = []
-    loading = pool.submit(load, server.port, questions, clients, seconds)
+    loading = pool.submit(generate_load, server.port, test_cases, clients, seconds)
     while not loading.done():
-        began = time.monotonic()
-        server.ask("/healthz")
-        health.append(time.monotonic() - began)
-        time.sleep(CHECK_EVERY)
+        start = time.monotonic()
+        server.get("/healthz")
+        health.append(time.monotonic() - start)
+        time.sleep(HEALTH_INTERVAL)
     tally = loading.result()
     tally.health = health
     return tally
 
 
-def compare(run: Path, questions: Sequence[Question], clients: int, seconds: float, turns: int) -> dict[str, Any]:
-    """What each way makes of the load."""
+def compare(run: Path, test_cases: Sequence[TestCase], clients: int, seconds: float, rounds: int) -> dict[str, Any]:
+    """The results of both servers."""
     with (
-        serving(run, *WAYS["together"]) as together,
-        serving(run, *WAYS["one at a time"]) as alone,
+        start_server(run, *SERVERS["batched"]) as batched,
+        start_server(run, *SERVERS["one by one"]) as one_by_one,
         ProcessPoolExecutor(1, get_context("spawn")) as pool,
     ):
-        servers = dict(zip(WAYS, (together, alone), strict=True))
-        tallies = {name: Tally() for name in WAYS}
-        metrics: dict[str, list[dict[str, float]]] = {name: [] for name in WAYS}
-        for turn in range(turns + 1):
+        servers = dict(zip(SERVERS, (batched, one_by_one), strict=True))
+        tallies = {name: Tally() for name in SERVERS}
+        metrics: dict[str, list[dict[str, float]]] = {name: [] for name in SERVERS}
+        for number in range(rounds + 1):
             for name, server in servers.items():
-                tally = take_a_turn(pool, server, questions, clients, seconds / turns)
+                tally = run_round(pool, server, test_cases, clients, seconds / rounds)
                 metrics[name].append(server.metrics())
-                if turn > 0:
+                if number > 0:
                     tallies[name].add(tally)
-    return {name: result(tallies[name], metrics[name]) for name in WAYS}
+    return {name: summarize(tallies[name], metrics[name]) for name in SERVERS}
 
 
-def result(tally: Tally, metrics: Sequence[dict[str, float]]) -> dict[str, Any]:
+def summarize(tally: Tally, metrics: Sequence[dict[str, float]]) -> dict[str, Any]:
     names = ("regard_batch_texts_sum", "regard_batch_texts_count")
     texts, batches = (metrics[-1][name] - metrics[0][name] for name in names)
     percentiles = quantiles(tally.latencies, n=100) if len(tally.latencies) > 1 else [float("nan")] * 99
     return {
-        "requests_a_second": len(tally.latencies) / tally.seconds,
-        "answers": len(tally.latencies),
+        "requests_per_second": len(tally.latencies) / tally.seconds,
+        "responses": len(tally.latencies),
         "statuses": dict(tally.statuses),
         "wrong": tally.wrong,
         "lost": tally.lost,
@@ -206,9 +210,9 @@ def result(tally: Tally, metrics: Sequence[dict[str, float]]) -> dict[str, Any]:
         "seconds_95": percentiles[94],
         "seconds_99": percentiles[98],
         "health_median": median(tally.health),
-        "health_worst": max(tally.health),
-        "texts_a_batch": texts / max(batches, 1),
-        "bytes_after_turns": [each.get("process_resident_memory_bytes", 0.0) for each in metrics],
+        "health_max": max(tally.health),
+        "texts_per_batch": texts / max(batches, 1),
+        "bytes_after_rounds": [each.get("process_resident_memory_bytes", 0.0) for each in metrics],
         "load_cpu_share": tally.cpu_seconds / tally.seconds,
     }
 
@@ -217,39 +221,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("run", type=Path, help="a finished run")
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=30, help="of load, for each of the two ways")
-    parser.add_argument("--turns", type=int, default=3, help="in which they pass")
+    parser.add_argument("--seconds", type=float, default=30, help="of load, for each of the two servers")
+    parser.add_argument("--rounds", type=int, default=3, help="into which the seconds are split")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    if not min(arguments.clients, arguments.seconds, arguments.turns) > 0:
-        parser.error("--clients, --seconds and --turns should be above 0")
-    questions = questions_for(arguments.run)
-    ways = compare(arguments.run, questions, arguments.clients, arguments.seconds, arguments.turns)
-    fast, slow = (ways[name]["requests_a_second"] for name in WAYS)
-    report = {"sentences": len(questions), "clients": arguments.clients, "ways": ways, "ratio": fast / slow}
-    print(json.dumps(report) if arguments.json else table(report))
-    sys.exit(any(way["wrong"] or way["lost"] for way in ways.values()))
+    if not min(arguments.clients, arguments.seconds, arguments.rounds) > 0:
+        parser.error("--clients, --seconds and --rounds must be above 0")
+    test_cases = load_test_cases(arguments.run)
+    results = compare(arguments.run, test_cases, arguments.clients, arguments.seconds, arguments.rounds)
+    fast, slow = (results[name]["requests_per_second"] for name in SERVERS)
+    report = {"sentences": len(test_cases), "clients": arguments.clients, "servers": results, "ratio": fast / slow}
+    print(json.dumps(report) if arguments.json else format_report(report))
+    sys.exit(any(result["wrong"] or result["lost"] for result in results.values()))
 
 
-def table(report: dict[str, Any]) -> str:
+def format_report(report: dict[str, Any]) -> str:
     lines = [f"{report['clients']} clients, {report['sentences']:,} sentences"]
-    lines += ["", f"{'':16}requests a second   answers   wrong   lost   texts a batch   load's share of a core"]
-    for name, way in report["ways"].items():
-        rate, answers, wrong, lost = (way[key] for key in ("requests_a_second", "answers", "wrong", "lost"))
+    lines += ["", f"{'':16}requests/s   responses   wrong   lost   texts/batch   load generator's CPU"]
+    for name, result in report["servers"].items():
+        rate, responses, wrong, lost = (result[key] for key in ("requests_per_second", "responses", "wrong", "lost"))
         lines.append(
-            f"{name:16}{rate:17,.1f}{answers:10,}{wrong:8}{lost:7}"
-            f"{way['texts_a_batch']:16.1f}{way['load_cpu_share']:25.1%}"
+            f"{name:16}{rate:10,.1f}{responses:12,}{wrong:8}{lost:7}"
+            f"{result['texts_per_batch']:14.1f}{result['load_cpu_share']:23.1%}"
         )
-    lines += ["", f"{'milliseconds':16}     median        95%        99%   health: median      worst"]
-    for name, way in report["ways"].items():
-        times = (way[key] * 1_000 for key in ("seconds_median", "seconds_95", "seconds_99"))
-        health = f"{way['health_median'] * 1_000:17,.1f}{way['health_worst'] * 1_000:11,.1f}"
+    lines += ["", f"{'milliseconds':16}     median        95%        99%   health: median    maximum"]
+    for name, result in report["servers"].items():
+        times = (result[key] * 1_000 for key in ("seconds_median", "seconds_95", "seconds_99"))
+        health = f"{result['health_median'] * 1_000:17,.1f}{result['health_max'] * 1_000:11,.1f}"
         lines.append(f"{name:16}" + "".join(f"{each:11,.1f}" for each in times) + health)
-    lines += ["", f"{'megabytes':16}   growth   after the warm-up and each turn"]
-    for name, way in report["ways"].items():
-        held = [bytes / 1_000_000 for bytes in way["bytes_after_turns"]]
+    lines += ["", f"{'megabytes':16}   growth   after the warm-up and each round"]
+    for name, result in report["servers"].items():
+        held = [bytes / 1_000_000 for bytes in result["bytes_after_rounds"]]
         lines.append(f"{name:16}{held[-1] - held[0]:9.1f}   " + "  ".join(f"{each:.1f}" for each in held))
-    lines += ["", f"translated together, requests are {report['ratio']:.1f} times as fast as one at a time"]
+    lines += ["", f"batching serves {report['ratio']:.1f} times as many requests per second"]
     return "\n".join(lines)
 
 

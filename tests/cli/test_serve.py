@@ -18,6 +18,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+SHUTDOWN_MESSAGE = b"regard: finishing the current requests; press Ctrl-C again to stop immediately\n"
 Start = Callable[..., "Popen[bytes]"]
 
 
@@ -59,7 +60,7 @@ def test_a_server_prints_its_url_responds_and_stops(start_regard: Start, trained
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, b"")
-    assert err.decode() == "\nregard: finishing the current requests; press Ctrl-C again to stop immediately\n"
+    assert err == b"\n" + SHUTDOWN_MESSAGE
 
 
 @pytest.mark.slow
@@ -90,7 +91,9 @@ def test_a_second_signal_stops_it_immediately(start_regard: Start, trained: Path
     wait_until_in_progress(url)
     process.send_signal(signal.SIGINT)
     assert process.stderr.readline() == b"\n"
-    assert process.stderr.readline() == b"regard: finishing the current requests; press Ctrl-C again to stop immediately\n"
+    assert (
+        process.stderr.readline() == b"regard: finishing the current requests; press Ctrl-C again to stop immediately\n"
+    )
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=10)
     assert process.returncode == 130

@@ -21,7 +21,16 @@ from regard.serving.registry import open_runs
 
 NewClient = Callable[..., TestClient]
 JSON = {"Content-Type": "application/json"}
-PATHS = ("/", "/docs", "/openapi.json", "/healthz", "/metrics", "/api/runs", "/static/page/app.js", "/static/view/map.js")
+PATHS = (
+    "/",
+    "/docs",
+    "/openapi.json",
+    "/healthz",
+    "/metrics",
+    "/api/runs",
+    "/static/page/app.js",
+    "/static/view/map.js",
+)
 
 
 def test_every_response_has_the_security_headers(new_client: NewClient):
@@ -163,7 +172,9 @@ def test_body_size_is_limited_with_and_without_content_length(new_client: NewCli
     content = body if has_length else iter([body[:50], body[50:]])
     response = client.post("/api/translate", content=content, headers=JSON)
     assert response.status_code == 413
-    assert response.json() == {"detail": f"a request body may have at most {limit:,} bytes; send fewer or shorter texts"}
+    assert response.json() == {
+        "detail": f"a request body may have at most {limit:,} bytes; send fewer or shorter texts"
+    }
 
 
 def test_an_incomplete_body_times_out(trained: Path):

@@ -36,7 +36,9 @@ def test_translations_equal_those_of_the_translator(new_client: NewClient, heads
     client, translator = new_client(heads), regard.load(heads)
     texts = ["abc", "", "edcba", "a"]
     search = SearchOptions(beam=4, n_best=3, length_penalty=0.5)
-    response = translate(client, *texts, beam=4, n_best=3, length_penalty=0.5, attention=True, alternatives=2, tree=True)
+    response = translate(
+        client, *texts, beam=4, n_best=3, length_penalty=0.5, attention=True, alternatives=2, tree=True
+    )
     parsed = schemas.TranslateResponse.model_validate_json(response.content)
     assert parsed.run == heads.name
     for text, one, other in zip(texts, parsed.translations, translator.translate(texts, search), strict=True):
@@ -96,20 +98,30 @@ def test_runs_are_listed_and_selected_by_name(new_client: NewClient, trained: Pa
             assert translate(client, example, run=run.name).json()["run"] == run.name
     wrong = translate(client, "abc", run="trainde")
     assert wrong.status_code == 422
-    assert wrong.json()["detail"].startswith("run: there is no run 'trainde'; did you mean 'trained'? choices: trained,")
+    assert wrong.json()["detail"].startswith(
+        "run: there is no run 'trainde'; did you mean 'trained'? choices: trained,"
+    )
 
 
 @pytest.mark.parametrize(
     ("body", "status", "detail"),
     [
-        ({"texts": ["abc"] * 5}, 413, "texts: 5 are above this server's limit of 4 in one request; send several requests"),
+        (
+            {"texts": ["abc"] * 5},
+            413,
+            "texts: 5 are above this server's limit of 4 in one request; send several requests",
+        ),
         (
             {"texts": ["a", "a" * 11]},
             413,
             "texts[1]: 11 characters are above this server's limit of 10; split the text into sentences",
         ),
         ({"texts": ["a"], "prefix": "a" * 11}, 413, "prefix: 11 characters are above this server's limit of 10; .*"),
-        ({"texts": ["a"], "prefix": ["aaaa"] * 3}, 413, "prefix: 12 characters are above this server's limit of 10; .*"),
+        (
+            {"texts": ["a"], "prefix": ["aaaa"] * 3},
+            413,
+            "prefix: 12 characters are above this server's limit of 10; .*",
+        ),
         ({"texts": ["a"], "beam": 7}, 422, "beam: 7 is above this server's limit of 6"),
         ({"texts": ["a"], "sample": True, "n_best": 7}, 422, "n_best: 7 is above this server's limit of 6"),
         ({"texts": ["a", "ax"]}, 422, "texts[1]: this task was not trained on the character 'x', only on: abcde"),
@@ -160,7 +172,7 @@ def test_requests_that_need_too_much_memory_are_refused(new_client: NewClient):
     response = translate(client, *["abcde"] * 30, beam=20, n_best=20)
     assert response.status_code == 413
     assert re.fullmatch(
-        r"this request may need \d+ MB of memory, and the limit is 1 MB; send fewer or shorter texts, use a narrower "
+        r"this request may need \d+ MB of memory; the limit is 1 MB; send fewer or shorter texts, use a narrower "
         r"beam, or ask for fewer details",
         response.json()["detail"],
     )
@@ -315,7 +327,9 @@ def test_a_long_search_is_stopped_at_the_timeout(new_client: NewClient, monkeypa
     assert 0 < taken < 1000
 
 
-def test_an_internal_error_has_no_details_and_an_allocation_error_is_503(new_client: NewClient, monkeypatch: pytest.MonkeyPatch):
+def test_an_internal_error_has_no_details_and_an_allocation_error_is_503(
+    new_client: NewClient, monkeypatch: pytest.MonkeyPatch
+):
     def broken(self: Any, items: Any, should_stop: Any) -> Any:
         raise KeyError("a secret path")
 
@@ -332,7 +346,10 @@ def test_an_internal_error_has_no_details_and_an_allocation_error_is_503(new_cli
 
     monkeypatch.setattr(ScoreJob, "run_batch", out_of_memory)
     response = client.post("/api/score", json={"pairs": [{"source": "a", "target": "a"}]})
-    assert (response.status_code, response.json()) == (503, {"detail": "not enough memory; send fewer or shorter texts"})
+    assert (response.status_code, response.json()) == (
+        503,
+        {"detail": "not enough memory; send fewer or shorter texts"},
+    )
 
 
 @pytest.mark.parametrize(
@@ -368,4 +385,6 @@ def test_the_openapi_description_lists_every_path_and_status(new_client: NewClie
 def test_requests_have_every_search_option():
     body = schemas.TranslateRequest(texts=[])
     assert body.search_options() == SearchOptions()
-    assert schemas.TranslateRequest(texts=[], prefix=["a", "<end>"]).search_options() == SearchOptions(prefix=("a", "<end>"))
+    assert schemas.TranslateRequest(texts=[], prefix=["a", "<end>"]).search_options() == SearchOptions(
+        prefix=("a", "<end>")
+    )

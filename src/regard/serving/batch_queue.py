@@ -180,7 +180,9 @@ class BatchQueue:
         items = [item for request in batch for item in request.items]
         start = time.monotonic()
         try:
-            results: list[Any] | Exception = batch[0].job.run_batch(items, lambda: all(each.is_abandoned for each in batch))
+            results: list[Any] | Exception = batch[0].job.run_batch(
+                items, lambda: all(each.is_abandoned for each in batch)
+            )
         except SearchStopped:  # no client waits for any of these results
             return
         except Exception as error:

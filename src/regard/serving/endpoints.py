@@ -117,7 +117,7 @@ class Endpoints:
         size = await asyncio.to_thread(job.measure_size, items)
         megabytes = job.megabytes(size)
         if megabytes > self.limits.memory:
-            detail = f"this request may need {megabytes:,.0f} MB of memory, and the limit is {self.limits.memory:,.0f} MB"
+            detail = f"this request may need {megabytes:,.0f} MB of memory; the limit is {self.limits.memory:,.0f} MB"
             remedy = "send fewer or shorter texts, use a narrower beam, or ask for fewer details"
             raise HTTPException(CONTENT_TOO_LARGE, f"{detail}; {remedy}")
         return await wait_while_connected(request, self.queue.submit(job, items, size))

@@ -25,7 +25,10 @@ class Metrics:
         ProcessCollector(registry=self.registry)  # memory, CPU time and file descriptors, on Linux only
         Info("regard", "The version of Regard.", registry=self.registry).info({"version": __version__})
         self.requests = Counter(
-            "regard_requests_total", "HTTP requests by path and status code.", ["path", "status"], registry=self.registry
+            "regard_requests_total",
+            "HTTP requests by path and status code.",
+            ["path", "status"],
+            registry=self.registry,
         )
         self.request_duration = Histogram(
             "regard_request_duration_seconds",
@@ -41,7 +44,9 @@ class Metrics:
             "regard_inference_seconds_total", "Time spent in inference.", registry=self.registry
         )
         self.queued_texts = Gauge("regard_queued_texts", "Texts waiting in the queue.", registry=self.registry)
-        self.in_progress_texts = Gauge("regard_in_progress_texts", "Texts in the current batch.", registry=self.registry)
+        self.in_progress_texts = Gauge(
+            "regard_in_progress_texts", "Texts in the current batch.", registry=self.registry
+        )
 
     def observe_request(self, path: str, status: int, seconds: float) -> None:
         """Record one HTTP response.

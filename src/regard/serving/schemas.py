@@ -44,7 +44,9 @@ class TranslateRequest(RequestSchema):
         json_schema_extra={"example": {"texts": ["Ein Mann schläft."], "beam": 5, "n_best": 3}},
     )
 
-    texts: list[str] = Field(fail_fast=True, description="The texts to translate.")  # fail_fast: report one invalid item, not a million
+    texts: list[str] = Field(
+        fail_fast=True, description="The texts to translate."
+    )  # fail_fast: report one invalid item, not a million
     run: RunName = None
     beam: int = Field(1, ge=1, description="Beam width; 1 is greedy search.")
     n_best: int = Field(
@@ -54,7 +56,7 @@ class TranslateRequest(RequestSchema):
         None, ge=0, le=10, description="α in score / ((5 + length) / 6)^α; 0 is no penalty, null is the run's own."
     )
     sample: bool = Field(False, description="Sample at random instead of beam search.")
-    temperature: float = Field(1.0, gt=0, description="Sampling temperature; below 1, likely tokens become more likely.")
+    temperature: float = Field(1.0, gt=0, description="Sampling temperature; below 1 sharpens the distribution.")
     top_k: int | None = Field(None, ge=1, description="Sample from this many most likely tokens; null is all.")
     top_p: float = Field(1.0, gt=0, le=1, description="Sample from the most likely tokens with this total probability.")
     seed: int = Field(1, ge=0, lt=2**63, description="Random seed of sampling; the same seed gives the same samples.")
@@ -62,8 +64,10 @@ class TranslateRequest(RequestSchema):
         "", description="The beginning of every output: a text, or target tokens as in responses."
     )
     min_length: int = Field(0, ge=0, le=1_000, description="Minimum number of tokens of every output.")
-    block_ngrams: int = Field(0, ge=0, le=1_000, description="Never repeat an n-gram of this many tokens; 0 allows all.")
-    repetition_penalty: float = Field(1.0, ge=1, description="Divides the probability of tokens that were generated already; 1 is no penalty.")
+    block_ngrams: int = Field(0, ge=0, le=1_000, description="Never repeat an n-gram of this length; 0 allows all.")
+    repetition_penalty: float = Field(
+        1.0, ge=1, description="Divides the probability of tokens that were generated already; 1 is no penalty."
+    )
     attention: bool = Field(False, description="Return attention weights.")
     alternatives: int = Field(0, ge=0, le=20, description="Return this many most likely tokens for each position.")
     tree: bool = Field(False, description="Return the beam tree, step by step.")

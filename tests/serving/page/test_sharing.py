@@ -1,4 +1,4 @@
-"""What can be taken from the page, in a real browser: links, pictures, numbers, saved pages; and who may see it."""
+"""Links, downloads and saved pages, access tokens, and the API documentation."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ def copied_link(window: Any) -> str:
     return str(window.page.evaluate("navigator.clipboard.readText()"))
 
 
-def looks(window: Any) -> tuple[Any, Any, str]:
-    """What is chosen, and all that is shown, but for ids, and for what tells that something was scrolled back."""
+def visible_state(window: Any) -> tuple[Any, Any, str]:
+    """The values of all fields, and the HTML of the panels without ids and without transforms of zero."""
     window.page.mouse.move(2, 2)
     fields = window.page.locator("form :is(select, input, textarea)").evaluate_all(
         "(all) => all.map((one) => one.value)"
     )
-    chosen = window.page.locator("#panels :is(select, input)").evaluate_all(
+    choices = window.page.locator("#panels :is(select, input)").evaluate_all(
         "(all) => all.map((one) => [one.value, one.checked])"
     )
     ignored = r' (id|for|name|aria-\w+)="\w+-\d+\S*"| transform="translate\(0 0\)"'
-    return fields, chosen, re.sub(ignored, "", window.page.locator("#panels").inner_html())
+    return fields, choices, re.sub(ignored, "", window.page.locator("#panels").inner_html())
 
 
 # --- links -----------------------------------------------------------------------------------------------
 
 
-def test_a_link_shows_the_same_map_elsewhere(new_window: Callable[..., Any]):
-    window, elsewhere = new_window(permissions=CLIPBOARD), new_window()
+def test_a_link_reproduces_the_map(new_window: Callable[..., Any]):
+    window, other_window = new_window(permissions=CLIPBOARD), new_window()
     window.open(text="abc")
     window.type("abde")
     window.page.get_by_label("Run", exact=True).select_option("heads")
@@ -60,25 +60,25 @@ def test_a_link_shows_the_same_map_elsewhere(new_window: Callable[..., Any]):
     window.panel(1).get_by_label("which of the best").select_option("1")
     link = copied_link(window)
     assert {("text", "abde"), ("layer", "2"), ("prefix", "d"), ("prefix2", "e"), ("rank2", "2")} <= set(window.fields())
-    elsewhere.page.goto(link)
-    elsewhere.wait_until_idle()
-    assert looks(elsewhere) == looks(window)
+    other_window.page.goto(link)
+    other_window.wait_until_idle()
+    assert visible_state(other_window) == visible_state(window)
 
 
-def test_a_link_shows_the_same_step_of_a_beam_elsewhere(new_window: Callable[..., Any]):
-    window, elsewhere = new_window(permissions=CLIPBOARD), new_window()
+def test_a_link_reproduces_the_step_of_a_beam(new_window: Callable[..., Any]):
+    window, other_window = new_window(permissions=CLIPBOARD), new_window()
     window.open(text="abde", beam=3, other="heads")
     window.panel().get_by_role("tab", name="Beam").click()
     window.wait_until_idle()
     window.panel(0).get_by_role("button", name="first step").click()
     window.panel(1).get_by_role("button", name="one step back").click()
-    elsewhere.page.goto(copied_link(window))
-    elsewhere.wait_until_idle()
-    elsewhere.expect(elsewhere.panel(0).locator(".counter")).to_contain_text("step 0 of")
-    assert looks(elsewhere) == looks(window)
+    other_window.page.goto(copied_link(window))
+    other_window.wait_until_idle()
+    other_window.expect(other_window.panel(0).locator(".counter")).to_contain_text("step 0 of")
+    assert visible_state(other_window) == visible_state(window)
 
 
-def test_a_link_can_be_opened_where_the_page_is_open_already(window: Any, expect: Any):
+def test_a_link_can_be_opened_in_an_open_page(window: Any, expect: Any):
     window.open(text="abc")
     window.page.goto(f"{window.url}#text=edc&run=heads&view=lines")
     expect(window.panel().get_by_role("heading")).to_have_text("heads")
@@ -86,7 +86,7 @@ def test_a_link_can_be_opened_where_the_page_is_open_already(window: Any, expect
     expect(window.page.locator("#text")).to_have_value("edc")
 
 
-def test_where_nothing_may_be_copied_the_link_is_shown(window: Any, expect: Any):
+def test_without_a_clipboard_the_link_is_shown(window: Any, expect: Any):
     window.page.add_init_script("delete Navigator.prototype.clipboard")
     window.open(text="abc")
     window.page.get_by_role("button", name="Copy link").click()
@@ -94,11 +94,11 @@ def test_where_nothing_may_be_copied_the_link_is_shown(window: Any, expect: Any)
     assert window.page.evaluate("getSelection().toString()") == window.page.url
 
 
-# --- pictures and numbers --------------------------------------------------------------------------------
+# --- downloads -------------------------------------------------------------------------------------------
 
 
 def texts_in(path: Path) -> list[str]:
-    """Those of an SVG file, which must be well-formed and need no style sheet."""
+    """The texts of an SVG file, which must be well-formed and need no style sheet."""
     root = ElementTree.parse(path).getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     assert not [node for node in root.iter() if {"class", "style"} & set(node.attrib)]
@@ -106,22 +106,22 @@ def texts_in(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("view", ["Map", "Lines", "Beam"])
-def test_a_picture_has_all_its_labels(window: Any, tmp_path: Path, scripts_name: str, view: str):
+def test_an_svg_has_all_labels(window: Any, tmp_path: Path, scripts_name: str, view: str):
     text = "שלום attention"
     window.open(run=scripts_name, text=text)
     window.panel().get_by_role("tab", name=view).click()
     window.wait_until_idle()
     found = texts_in(window.download(window.panel().get_by_role("button", name="SVG"), tmp_path))
-    answer = window.translate(text, scripts_name)
-    maps = [*answer["n_best"][0]["labels"], *answer["source_labels"]]
-    shown = [node["label"] for node in answer["tree"]] if view == "Beam" else maps
+    translation = window.translate(text, scripts_name)
+    maps = [*translation["n_best"][0]["labels"], *translation["source_labels"]]
+    shown = [node["label"] for node in translation["tree"]] if view == "Beam" else maps
     assert {label[:5] for label in shown} <= {label[:5] for label in found}  # long ones are cut
     assert len(found) > len(shown)
 
 
-def test_an_image_is_sharp_and_has_the_colours_of_the_weights(window: Any, tmp_path: Path):
+def test_a_png_has_double_resolution_and_the_colors_of_the_weights(window: Any, tmp_path: Path):
     window.open(text="abc")
-    window.point_at(0, 0)  # what lights up does not belong into the image
+    window.point_at(0, 0)  # highlights are not part of the image
     x, y, width, height = window.grid()
     path = window.download(window.panel().get_by_role("button", name="PNG"), tmp_path)
     assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
@@ -140,18 +140,18 @@ def test_an_image_is_sharp_and_has_the_colours_of_the_weights(window: Any, tmp_p
     assert min(light for weight, light in cells if weight < 0.1) > 0.8
 
 
-def test_numbers_are_those_of_the_api(window: Any, tmp_path: Path):
+def test_a_csv_file_has_the_weights_of_the_api(window: Any, tmp_path: Path):
     window.open(run="heads", text="abde", layer=2, head=1)
-    answer = window.translate("abde", "heads")
+    translation = window.translate("abde", "heads")
     path = window.download(window.panel().get_by_role("button", name="CSV"), tmp_path)
     head, *rows = csv.reader(path.read_text(encoding="utf-8-sig").splitlines())
-    best = answer["n_best"][0]
-    assert head == ["", *answer["source_tokens"]]
+    best = translation["n_best"][0]
+    assert head == ["", *translation["source_tokens"]]
     assert [row[0] for row in rows] == best["tokens"]
     assert [[float(number) for number in row[1:]] for row in rows] == best["attention"][1][0]
 
 
-def test_the_table_on_the_page_has_the_same_numbers(window: Any, expect: Any):
+def test_the_table_on_the_page_has_the_weights_of_the_api(window: Any, expect: Any):
     window.open(text="abc")
     window.panel().get_by_text("Weights as a table").click()
     weights = window.translate("abc")["n_best"][0]["attention"]
@@ -160,7 +160,7 @@ def test_the_table_on_the_page_has_the_same_numbers(window: Any, expect: Any):
     expect(window.panel().locator("tbody th")).to_have_text([*"abc", "<end>"])
 
 
-def test_no_token_becomes_a_formula_or_another_column(window: Any, tmp_path: Path, scripts_name: str):
+def test_csv_cells_are_quoted_and_never_formulas(window: Any, tmp_path: Path, scripts_name: str):
     window.open(run=scripts_name, text='=1+1 "a",b')
     path = window.download(window.panel().get_by_role("button", name="CSV"), tmp_path)
     head, *_ = csv.reader(path.read_text(encoding="utf-8-sig").splitlines())
@@ -168,7 +168,7 @@ def test_no_token_becomes_a_formula_or_another_column(window: Any, tmp_path: Pat
 
 
 @pytest.mark.parametrize("view", ["map", "beam"])
-def test_the_whole_answer_can_be_taken(window: Any, tmp_path: Path, view: str):
+def test_a_json_file_is_the_translation_of_the_api(window: Any, tmp_path: Path, view: str):
     window.open(run="heads", text="abde", beam=3, view=view)
     path = window.download(window.panel().get_by_role("button", name="JSON"), tmp_path)
     assert json.loads(path.read_text("utf-8")) == window.translate("abde", "heads", beam=3, tree=view == "beam")
@@ -180,7 +180,7 @@ def test_the_whole_answer_can_be_taken(window: Any, tmp_path: Path, view: str):
 
 @pytest.fixture
 def saved(new_window: Callable[..., Any], tmp_path: Path) -> tuple[Any, Path]:
-    """A window with two runs and a forced word, and the page that was saved from it."""
+    """A window with two runs and a forced token, and the page saved from it."""
     window = new_window()
     window.open(run="heads", text="abde", other="copies", layer=1, head=2, prefix=["d"], view="map")
     path = window.download(window.page.get_by_role("button", name="Save as HTML"), tmp_path)
@@ -188,60 +188,60 @@ def saved(new_window: Callable[..., Any], tmp_path: Path) -> tuple[Any, Path]:
     return window, path
 
 
-def test_a_saved_page_shows_the_same_without_a_server(saved: Any, new_window: Callable[..., Any], expect: Any):
+def test_a_saved_page_shows_the_same_offline(saved: Any, new_window: Callable[..., Any], expect: Any):
     window, path = saved
-    alone = new_window(offline=True)
+    offline = new_window(offline=True)
     requested: list[str] = []
-    alone.page.on("request", lambda request: requested.append(request.url))
-    alone.page.goto(path.as_uri())
-    expect(alone.page.get_by_role("heading", level=1)).to_have_text("abde")
+    offline.page.on("request", lambda request: requested.append(request.url))
+    offline.page.goto(path.as_uri())
+    expect(offline.page.get_by_role("heading", level=1)).to_have_text("abde")
     for number in (0, 1):
-        assert [alone.names(side) for side in alone.labels(number)] == [
+        assert [offline.names(side) for side in offline.labels(number)] == [
             window.names(side) for side in window.labels(number)
         ]
-        for each in (window, alone):
+        for each in (window, offline):
             each.point_at(1, 2, number)
             expect(each.panel(number).locator(".map .token.lit")).to_have_count(2)
-        expect(alone.panel(number).locator(".readout")).to_have_text(
+        expect(offline.panel(number).locator(".readout")).to_have_text(
             window.panel(number).locator(".readout").inner_text()
         )
-        expect(alone.panel(number).locator(".translation")).to_have_text(
+        expect(offline.panel(number).locator(".translation")).to_have_text(
             window.panel(number).locator(".translation").inner_text()
         )
-    expect(alone.panel(0).get_by_role("radio", name="layer 1 · head 2")).to_be_checked()
-    expect(alone.panel(0).locator(".tokens .forced")).to_have_count(1)
-    alone.panel(0).get_by_role("tab", name="Beam").click()
-    expect(alone.panel(1).locator(".node[data-number]")).to_have_count(len(window.translate("abde")["tree"]))
+    expect(offline.panel(0).get_by_role("radio", name="layer 1 · head 2")).to_be_checked()
+    expect(offline.panel(0).locator(".tokens .forced")).to_have_count(1)
+    offline.panel(0).get_by_role("tab", name="Beam").click()
+    expect(offline.panel(1).locator(".node[data-number]")).to_have_count(len(window.translate("abde")["tree"]))
     assert requested == [path.as_uri()]
 
 
-def test_in_a_saved_page_nothing_else_can_be_chosen(saved: Any, new_window: Callable[..., Any], expect: Any):
+def test_a_saved_page_lists_alternatives_that_cannot_be_chosen(saved: Any, new_window: Callable[..., Any], expect: Any):
     _, path = saved
-    alone = new_window(offline=True)
-    alone.page.goto(path.as_uri())
-    before = alone.panel().locator(".translation").inner_text()
-    alone.panel().locator(".tokens button").nth(1).click()
-    options = alone.panel().get_by_role("option")
+    offline = new_window(offline=True)
+    offline.page.goto(path.as_uri())
+    before = offline.panel().locator(".translation").inner_text()
+    offline.panel().locator(".tokens button").nth(1).click()
+    options = offline.panel().get_by_role("option")
     expect(options).to_have_count(6)
     for option in options.all():
         expect(option).to_be_disabled()
     options.nth(2).click(force=True)
     expect(options).to_have_count(0)
-    expect(alone.panel().locator(".translation")).to_have_text(before)
-    expect(alone.panel().get_by_role("button", name="choose again")).to_have_count(0)
+    expect(offline.panel().locator(".translation")).to_have_text(before)
+    expect(offline.panel().get_by_role("button", name="choose again")).to_have_count(0)
 
 
 def test_a_saved_page_can_be_saved_again(saved: Any, new_window: Callable[..., Any], tmp_path: Path, expect: Any):
     _, path = saved
-    alone = new_window(offline=True)
-    alone.page.goto(path.as_uri())
+    offline = new_window(offline=True)
+    offline.page.goto(path.as_uri())
     (tmp_path / "again").mkdir()
-    again = alone.download(alone.page.get_by_role("button", name="Save this page"), tmp_path / "again")
+    again = offline.download(offline.page.get_by_role("button", name="Save this page"), tmp_path / "again")
     assert again.name == path.name
-    before = alone.page.locator("#panels").inner_html()
-    alone.page.goto(again.as_uri())
-    expect(alone.panel(1).locator(".map")).to_be_visible()
-    assert alone.page.locator("#panels").inner_html() == before
+    before = offline.page.locator("#panels").inner_html()
+    offline.page.goto(again.as_uri())
+    expect(offline.panel(1).locator(".map")).to_be_visible()
+    assert offline.page.locator("#panels").inner_html() == before
 
 
 def test_without_a_translation_no_page_is_saved(window: Any, expect: Any):
@@ -251,7 +251,7 @@ def test_without_a_translation_no_page_is_saved(window: Any, expect: Any):
     expect(window.page.get_by_role("status")).to_have_text("There is no translation to save.")
 
 
-def test_a_notebook_shows_a_map_that_answers(window: Any, trained: Path, expect: Any):
+def test_a_notebook_shows_an_interactive_map(window: Any, trained: Path, expect: Any):
     (translation,) = regard.load(trained).translate(["abc"])
     window.page.set_content(f"<!DOCTYPE html>{translation._repr_html_()}")
     frame = window.page.frame_locator("iframe")
@@ -265,16 +265,21 @@ def test_a_notebook_shows_a_map_that_answers(window: Any, trained: Path, expect:
 # --- tokens ----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def guarded_url(start_server: Any, runs: Any) -> Iterator[str]:
+    with start_server(build_app(runs, Limits(), token=TOKEN)) as port:
+        yield f"http://127.0.0.1:{port}/"
+
+
 @pytest.fixture
-def guarded(serving: Any, served: Any, new_window: Callable[..., Any]) -> Iterator[Any]:
-    """A window on a server that wants a token."""
-    with serving(build_app(served, Limits(), token=TOKEN)) as port:
-        window = new_window(f"http://127.0.0.1:{port}/", permissions=CLIPBOARD)
-        window.expected_errors.append("401")
-        yield window
+def guarded(guarded_url: str, new_window: Callable[..., Any]) -> Any:
+    """A window on a server that requires a token."""
+    window = new_window(guarded_url, permissions=CLIPBOARD)
+    window.expected_errors.append("401")
+    return window
 
 
-def test_a_token_is_asked_for_until_it_is_right(guarded: Any, expect: Any):
+def test_the_token_dialog_repeats_until_the_token_is_right(guarded: Any, expect: Any):
     page = guarded.page
     page.goto(f"{guarded.url}#text=abc")
     dialog = page.get_by_role("dialog", name="This server requires a token")
@@ -294,7 +299,7 @@ def test_a_token_is_asked_for_until_it_is_right(guarded: Any, expect: Any):
     expect(dialog).to_be_hidden()
 
 
-def test_the_dialog_cannot_be_waved_away(guarded: Any, expect: Any):
+def test_the_token_dialog_cannot_be_dismissed(guarded: Any, expect: Any):
     guarded.page.goto(guarded.url)
     dialog = guarded.page.get_by_role("dialog")
     expect(dialog).to_be_visible()
@@ -307,7 +312,7 @@ def test_the_dialog_cannot_be_waved_away(guarded: Any, expect: Any):
     guarded.wait_until_idle()
 
 
-def test_a_token_in_the_address_is_taken_and_not_passed_on(guarded: Any, expect: Any):
+def test_a_token_in_the_url_is_used_and_removed(guarded: Any, expect: Any):
     guarded.page.goto(f"{guarded.url}#token={TOKEN}&text=abc")
     guarded.wait_until_idle()
     expect(guarded.page.get_by_role("dialog")).to_be_hidden()
@@ -316,16 +321,16 @@ def test_a_token_in_the_address_is_taken_and_not_passed_on(guarded: Any, expect:
     assert TOKEN not in copied_link(guarded)
 
 
-def test_a_wrong_token_in_the_address_is_taken_as_well(guarded: Any, expect: Any):
+def test_a_wrong_token_in_the_url_is_removed(guarded: Any, expect: Any):
     guarded.page.goto(f"{guarded.url}#token=wrong&text=abc")
     expect(guarded.page.locator("#token-error")).to_contain_text("a token is required")
     assert guarded.fields() == [("text", "abc")]
 
 
-# --- the description of the API --------------------------------------------------------------------------
+# --- the API documentation -------------------------------------------------------------------------------
 
 
-def test_the_description_tells_of_every_operation(guarded: Any, expect: Any):
+def test_the_documentation_lists_every_operation(guarded: Any, expect: Any):
     guarded.page.goto(f"{guarded.url}docs")
     api = guarded.page.request.get(f"{guarded.url}openapi.json").json()
     operations = [f"{method.upper()} {path}" for path, methods in api["paths"].items() for method in methods]
@@ -333,5 +338,5 @@ def test_the_description_tells_of_every_operation(guarded: Any, expect: Any):
     expect(guarded.page.get_by_role("heading", level=2)).to_have_text(operations)
     fields = guarded.page.get_by_role("table", name="TranslateRequest").locator("tbody th")
     expect(fields).to_have_text(list(api["components"]["schemas"]["TranslateRequest"]["properties"]))
-    guarded.page.get_by_role("link", name="Page").click()
+    guarded.page.get_by_role("link", name="Home").click()
     expect(guarded.page.get_by_role("dialog")).to_be_visible()

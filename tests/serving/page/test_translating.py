@@ -106,12 +106,12 @@ def percent(probability: float) -> str:
 def test_a_token_shows_its_probability_and_its_alternatives(window: Any, expect: Any):
     window.open(run="heads", text="abd")
     best = window.translate("abd", "heads")["n_best"][0]
-    words = window.panel().get_by_role("list", name="output tokens").get_by_role("button")
-    for place, label in enumerate(best["labels"]):
-        expect(words.nth(place)).to_have_accessible_name(
-            f"{label} {percent(math.exp(best['log_probabilities'][place]))}"
+    buttons = window.panel().get_by_role("list", name="output tokens").get_by_role("button")
+    for index, label in enumerate(best["labels"]):
+        expect(buttons.nth(index)).to_have_accessible_name(
+            f"{label} {percent(math.exp(best['log_probabilities'][index]))}"
         )
-    words.nth(1).click()
+    buttons.nth(1).click()
     options = window.panel().get_by_role("listbox", name=f"alternatives to {best['labels'][1]}").get_by_role("option")
     expected = [f"{each['label']}{percent(each['probability'])}" for each in best["alternatives"][1]]
     assert len(expected) > 4
@@ -127,13 +127,13 @@ def test_a_forced_token_changes_the_rest_until_it_is_released(window: Any, expec
     best = window.translate("abcde", "heads", prefix=prefix)["n_best"][0]
     assert best["tokens"][2:] != free["tokens"][2:]
     window.choose_alternative(1, "d")
-    words = window.panel().locator(".tokens button")
+    buttons = window.panel().locator(".tokens button")
     expect(window.panel().locator(".translation")).to_have_text(best["text"])
     expect(window.panel().locator(".tokens .label")).to_have_text(best["labels"])
-    forced = words.evaluate_all("(all) => all.map((word) => word.ariaLabel.endsWith(', forced'))")
-    assert forced == [place < 2 for place in range(len(best["labels"]))]
+    forced = buttons.evaluate_all("(all) => all.map((word) => word.ariaLabel.endsWith(', forced'))")
+    assert forced == [index < 2 for index in range(len(best["labels"]))]
     expect(window.panel().locator(".tokens .forced")).to_have_count(2)
-    expect(words.nth(1)).to_be_focused()
+    expect(buttons.nth(1)).to_be_focused()
     assert [value for name, value in window.fields() if name == "prefix"] == prefix
 
     window.panel().get_by_role("button", name="Let the model choose again").click()

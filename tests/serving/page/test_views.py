@@ -1,4 +1,4 @@
-"""The views of the page in a real browser: the map, its lines, its heads, and the beam."""
+"""The views of a translation: the map, lines, heads, and the beam tree."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ def number_in(text: str) -> float:
     return float(text.rpartition(" ")[2])
 
 
-def test_a_cell_under_the_pointer_lights_its_row_and_column_and_tells_its_weight(window: Any, expect: Any):
+def test_a_cell_under_the_pointer_highlights_its_row_and_column_and_shows_its_weight(window: Any, expect: Any):
     window.open(run="heads", text="abdae", head=2, layer=1)
-    answer = window.translate("abdae", "heads")
-    best = answer["n_best"][0]
+    translation = window.translate("abdae", "heads")
+    best = translation["n_best"][0]
     panel = window.panel()
     for output, source in [(0, 0), (2, 4), (len(best["labels"]) - 1, 1)]:
         window.point_at(output, source)
-        row, column = best["labels"][output], answer["source_labels"][source]
+        row, column = best["labels"][output], translation["source_labels"][source]
         expect(panel.locator(".readout")).to_contain_text(f"«{row}» looked at «{column}»: ")
         assert number_in(panel.locator(".readout").inner_text()) == pytest.approx(
             best["attention"][0][1][output][source], abs=0.00501
         )
         rows, columns = window.labels()
-        for labels, place in ((rows, output), (columns, source)):
+        for labels, index in ((rows, output), (columns, source)):
             lit = labels.evaluate_all("(all) => all.map((label) => label.classList.contains('lit'))")
-            assert [number for number, is_lit in enumerate(lit) if is_lit] == [place]
+            assert [number for number, is_lit in enumerate(lit) if is_lit] == [index]
         expect(panel.locator(".map .frame")).to_have_count(3)
         frame, name = panel.locator(".map .frame.cell").bounding_box(), columns.nth(source).bounding_box()
         assert frame["x"] <= name["x"] + name["width"] / 2 <= frame["x"] + frame["width"]
         expect(panel.locator(".tokens button").nth(output)).to_have_class("token lit")
 
 
-def test_a_label_under_the_pointer_tells_the_strongest_of_its_row_or_column(window: Any, expect: Any):
+def test_a_label_under_the_pointer_shows_the_highest_weights_of_its_row_or_column(window: Any, expect: Any):
     window.open(run="heads", text="abd", layer=1, head=2)
-    answer = window.translate("abd", "heads")
-    weights = answer["n_best"][0]["attention"][0][1]
-    labels, source_labels = answer["n_best"][0]["labels"], answer["source_labels"]
+    translation = window.translate("abd", "heads")
+    weights = translation["n_best"][0]["attention"][0][1]
+    labels, source_labels = translation["n_best"][0]["labels"], translation["source_labels"]
     readout, lit = window.panel().locator(".readout"), window.panel().locator(".map .token.lit")
 
     window.point_at(1, None)
-    strongest = max(range(len(source_labels)), key=lambda place: weights[1][place])
+    strongest = max(range(len(source_labels)), key=lambda index: weights[1][index])
     expect(readout).to_contain_text(f"«{labels[1]}» looked at «{source_labels[strongest]}» {weights[1][strongest]:.2f}")
     expect(lit).to_have_count(1)
     expect(window.panel().locator(".map .frame")).to_have_count(1)
 
     window.point_at(None, 2)
     column = [row[2] for row in weights]
-    strongest = max(range(len(labels)), key=lambda place: column[place])
+    strongest = max(range(len(labels)), key=lambda index: column[index])
     expect(readout).to_contain_text(f"«d» was looked at by «{labels[strongest]}» {column[strongest]:.2f}")
     expect(lit).to_have_count(1)
 
 
-def test_nothing_is_lit_when_the_pointer_has_left(window: Any, expect: Any):
+def test_highlights_end_when_the_pointer_leaves(window: Any, expect: Any):
     window.open(text="abc")
     window.point_at(1, 1)
     expect(window.panel().locator(".lit")).to_have_count(3)
@@ -68,7 +68,7 @@ def test_nothing_is_lit_when_the_pointer_has_left(window: Any, expect: Any):
     expect(window.panel().locator(".readout")).to_be_empty()
 
 
-def test_a_word_under_the_pointer_lights_its_row(window: Any, expect: Any):
+def test_a_token_under_the_pointer_highlights_its_row(window: Any, expect: Any):
     window.open(text="abc")
     window.panel().locator(".tokens button").nth(2).hover()
     rows, _ = window.labels()
@@ -76,7 +76,7 @@ def test_a_word_under_the_pointer_lights_its_row(window: Any, expect: Any):
     expect(window.panel().locator(".readout")).to_contain_text("«c» looked at «c»")
 
 
-def test_lines_are_as_thick_as_their_weights(window: Any, expect: Any):
+def test_line_widths_are_proportional_to_weights(window: Any, expect: Any):
     window.open(run="heads", text="abdae", layer=1, head=2)
     window.panel().get_by_role("tab", name="Lines").click()
     weights = window.translate("abdae", "heads")["n_best"][0]["attention"][0][1]
@@ -92,7 +92,7 @@ def test_lines_are_as_thick_as_their_weights(window: Any, expect: Any):
     )
 
 
-def test_a_small_map_can_be_chosen(window: Any, expect: Any):
+def test_a_head_can_be_selected(window: Any, expect: Any):
     window.open(run="heads", text="abd")
     attention = window.translate("abd", "heads")["n_best"][0]["attention"]
     readout = window.panel().locator(".readout")
@@ -134,7 +134,7 @@ def step_in_words(tree: list[dict[str, Any]], step: int, steps: int) -> str:
 
 @pytest.fixture
 def beam(window: Any, scripts_name: str) -> tuple[Any, list[dict[str, Any]]]:
-    """The open tab of a beam in which there is all that there can be, and the tree that the API tells."""
+    """A window on a beam tree with nodes of every kind, and the tree from the API."""
     tree = window.translate("attention attention", scripts_name, beam=3)["tree"]
     assert {node["fate"] for node in tree} == {"kept", "finished", "truncated", "pruned"}
     window.open(run=scripts_name, text="attention attention", beam=3)
@@ -143,7 +143,7 @@ def beam(window: Any, scripts_name: str) -> tuple[Any, list[dict[str, Any]]]:
     return window, tree
 
 
-def test_every_hypothesis_of_the_beam_has_its_box(beam: Any):
+def test_every_hypothesis_has_a_node(beam: Any):
     window, tree = beam
     boxes = (
         window.panel()
@@ -157,57 +157,57 @@ def test_every_hypothesis_of_the_beam_has_its_box(beam: Any):
         ])"""
         )
     )
-    for node, (token, told_score, rank, look) in zip(tree, boxes, strict=True):
-        assert (token, told_score) == (node["token"], score(node["score"]))
+    for node, (token, shown_score, rank, look) in zip(tree, boxes, strict=True):
+        assert (token, shown_score) == (node["token"], score(node["score"]))
         assert rank == (f"#{node['rank']}" if node["rank"] else None)
         assert look == node["fate"].replace(" ", "-") or (node["fate"], look) == ("kept", "best")
     assert sum(rank is not None for _, _, rank, _ in boxes) == 3
-    places = (
+    positions = (
         window.panel()
         .locator(".tree .node[data-number] rect:first-child")
         .evaluate_all("(all) => all.map((box) => box.x.baseVal.value)")
     )
-    assert len(set(places)) == max(node["length"] for node in tree)
-    assert all(places[node["parent"]] < place for node, place in zip(tree, places, strict=True) if node["parent"])
+    assert len(set(positions)) == max(node["length"] for node in tree)
+    assert all(positions[node["parent"]] < index for node, index in zip(tree, positions, strict=True) if node["parent"])
 
 
-def test_the_beam_is_followed_step_by_step_forward_and_back(beam: Any, expect: Any):
+def test_the_beam_can_be_stepped_forward_and_back(beam: Any, expect: Any):
     window, tree = beam
     panel, steps = window.panel(), max(node["length"] for node in tree)
     shown = panel.locator(".tree .node[data-number]:not(.later)")
     words, counter = panel.locator(".readout:visible"), panel.locator(".counter")
 
-    def stands_at(step: int) -> None:
+    def check_step(step: int) -> None:
         expect(counter).to_have_text(f"step {step} of {steps}")
         expect(panel.get_by_role("slider")).to_have_value(str(step))
         expect(shown).to_have_count(sum(node["length"] <= step for node in tree))
         expect(words).to_have_text(step_in_words(tree, step, steps) if step else re.compile("Before the first step"))
         assert dict(window.fields()).get("step") == (None if step == steps else str(step))
 
-    stands_at(steps)
+    check_step(steps)
     panel.get_by_role("button", name="first step").click()
-    stands_at(0)
+    check_step(0)
     for step in range(1, steps + 1):
         panel.get_by_role("button", name="one step forward").click()
-        stands_at(step)
+        check_step(step)
     panel.get_by_role("button", name="one step back").click()
-    stands_at(steps - 1)
+    check_step(steps - 1)
     panel.get_by_role("slider").fill("2")
-    stands_at(2)
+    check_step(2)
     panel.get_by_role("button", name="last step").click()
-    stands_at(steps)
+    check_step(steps)
 
 
-def test_a_hypothesis_under_the_pointer_tells_its_way_score_and_fate(beam: Any, expect: Any):
+def test_a_node_under_the_pointer_shows_its_path_score_and_state(beam: Any, expect: Any):
     window, tree = beam
-    number, node = next((place, node) for place, node in enumerate(tree) if node["rank"] == 2)
+    number, node = next((index, node) for index, node in enumerate(tree) if node["rank"] == 2)
     window.panel().locator(f".node[data-number='{number}']").hover()
-    way = [number]
-    while (parent := tree[way[0]]["parent"]) is not None:
-        way.insert(0, parent)
-    labels = " ".join(f"«{tree[place]['label']}»" for place in way)
+    path = [number]
+    while (parent := tree[path[0]]["parent"]) is not None:
+        path.insert(0, parent)
+    labels = " ".join(f"«{tree[index]['label']}»" for index in path)
     expect(window.panel().locator(".readout:visible")).to_have_text(
         f"{labels} · score {score(node['score'])} · finished · #2 of the results"
     )
     lit = window.panel().locator(".node.lit").evaluate_all("(all) => all.map((box) => Number(box.dataset.number))")
-    assert lit == way
+    assert lit == path
