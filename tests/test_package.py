@@ -127,7 +127,7 @@ def test_the_package_is_light_and_its_names_come_when_called():
 
 
 # Laboratory modules that measure, without drawing or writing a page.
-MEASUREMENTS = ("matrix_parsing", "tensor_trace", "gradients", "probe_tasks", "faithfulness")
+MEASUREMENTS = ("matrix_parsing", "tensor_trace", "gradients", "probe_tasks", "faithfulness", "alignment")
 
 
 @pytest.mark.parametrize("module", MEASUREMENTS)

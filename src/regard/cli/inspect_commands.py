@@ -109,10 +109,10 @@ def align(
     paths = check_output_path(out)
     from regard.cli.loading import load_translator
     from regard.cli.progress import Counter
-    from regard.laboratory import alignment
+    from regard.laboratory.alignment_report import alignment_report
 
     with Counter(None, shown=not as_json) as counter:
-        report = alignment.alignment_report(
+        report = alignment_report(
             load_translator(run), split.value, limit, gold, sentence, counter.expect, counter.advance
         )
     print_report(report, paths, as_json)
