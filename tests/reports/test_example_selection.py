@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard.reports.example_selection import (
-    REASONS,
+    CRITERIA,
     ExampleSentence,
     SelectedExample,
     diagonality,
@@ -18,7 +18,7 @@ from regard.reports.example_selection import (
     spread,
 )
 
-WORD_FOR_WORD, CHANGE, ONE_PLACE, MANY, LONGEST, BEST, WORST = (reason.title for reason in REASONS)
+WORD_FOR_WORD, CHANGE, ONE_PLACE, MANY, LONGEST, BEST, WORST = (reason.title for reason in CRITERIA)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -42,7 +42,7 @@ def a_sentence(number: int, attention: Tensor, score: float = 50.0) -> ExampleSe
 
 
 def numbers(chosen: list[SelectedExample], title: str) -> list[int]:
-    return [each.shown.number for each in chosen if each.reason.title == title]
+    return [each.sentence.number for each in chosen if each.criterion.title == title]
 
 
 def random_set(count: int, seed: int = 0) -> list[ExampleSentence]:
@@ -121,14 +121,14 @@ class TestMap:
 
     def test_what_looks_nowhere_has_no_map(self) -> None:
         shown = replace(a_sentence(1, looking_at(0, 1, 2, 3, 4)), weights=torch.zeros(6, 6))
-        assert not shown.looks
+        assert not shown.has_attention
         assert shown.map.numel() == 0
 
-    def test_cut_off(self) -> None:
+    def test_truncated(self) -> None:
         whole = a_sentence(1, looking_at(0, 1))
-        assert not whole.cut_off
-        assert replace(whole, tokens=("a", "b")).cut_off
-        assert not replace(whole, tokens=()).cut_off, "nothing is not cut off"
+        assert not whole.truncated
+        assert replace(whole, tokens=("a", "b")).truncated
+        assert not replace(whole, tokens=()).truncated, "nothing is not truncated"
 
 
 class TestChoice:
@@ -143,8 +143,8 @@ class TestChoice:
             a_sentence(6, looking_at(1, 0, 2), 99),
             a_sentence(7, looking_at(1, 0, 2), 1),
         ]
-        chosen = select_examples([*crowd, *made], each=1)
-        assert [(each.reason.title, each.shown.number) for each in chosen] == [
+        chosen = select_examples([*crowd, *made], per_criterion=1)
+        assert [(each.criterion.title, each.sentence.number) for each in chosen] == [
             (WORD_FOR_WORD, 1),
             (CHANGE, 2),
             (ONE_PLACE, 3),
@@ -153,13 +153,13 @@ class TestChoice:
             (BEST, 6),
             (WORST, 7),
         ]
-        told = [each.told for each in chosen]
+        told = [each.summary for each in chosen]
         assert told[1:] == ["3.6 words back", "spread 0 %", "spread 100 %", "18 words", "score 99.0", "score 1.0"]
         assert chosen[1].value == pytest.approx(0.9 * 4)
 
     def test_short_sentences_have_no_shape(self) -> None:
         short = [a_sentence(n, looking_at(*range(n % 4 + 1))) for n in range(1, 30)]
-        assert {each.reason.title for each in select_examples(short)} == {BEST, WORST}
+        assert {each.criterion.title for each in select_examples(short)} == {BEST, WORST}
         five = [a_sentence(99, looking_at(0, 1, 2, 3, 4))]
         assert numbers(select_examples(short + five), WORD_FOR_WORD) == [99]
 
@@ -170,32 +170,32 @@ class TestChoice:
 
     def test_of_equal_ones_the_longer_comes_first_and_then_the_earlier(self) -> None:
         sentences = [a_sentence(n, looking_at(*range(size))) for n, size in [(1, 2), (3, 4), (2, 4)]]
-        assert [each.number for _, each in REASONS[5].candidates(sentences)] == [2, 3, 1]
+        assert [each.number for _, each in CRITERIA[5].candidates(sentences)] == [2, 3, 1]
 
     def test_some_tens_and_none_twice(self) -> None:
         chosen = select_examples(random_set(300))
-        assert Counter(each.reason.title for each in chosen) == {reason.title: 5 for reason in REASONS}
-        assert len({each.shown.number for each in chosen}) == len(chosen) == 35
-        order = [each.reason for each in chosen]
-        assert order == sorted(order, key=REASONS.index)
+        assert Counter(each.criterion.title for each in chosen) == {reason.title: 5 for reason in CRITERIA}
+        assert len({each.sentence.number for each in chosen}) == len(chosen) == 35
+        order = [each.criterion for each in chosen]
+        assert order == sorted(order, key=CRITERIA.index)
 
     def test_the_order_of_the_sentences_does_not_matter(self) -> None:
         sentences = random_set(60)
-        first = [(each.reason.title, each.value, each.shown.number) for each in select_examples(sentences)]
-        again = [(each.reason.title, each.value, each.shown.number) for each in select_examples(sentences[::-1])]
+        first = [(each.criterion.title, each.value, each.sentence.number) for each in select_examples(sentences)]
+        again = [(each.criterion.title, each.value, each.sentence.number) for each in select_examples(sentences[::-1])]
         assert first == again
 
     @given(st.integers(0, 12), st.integers(0, 6), st.integers(0, 100))
     def test_any_number_of_sentences_will_do(self, count: int, each: int, seed: int) -> None:
         sentences = random_set(count, seed)
         chosen = select_examples(sentences, each)
-        assert len({one.shown.number for one in chosen}) == len(chosen) <= min(count, 7 * each)
+        assert len({one.sentence.number for one in chosen}) == len(chosen) <= min(count, 7 * each)
         if each * 2 >= count:
             assert len(chosen) == count, "the scores take all that are left"
 
     def test_without_attention_only_scores_choose(self) -> None:
         sentences = [replace(each, weights=torch.zeros_like(each.weights)) for each in random_set(50)]
-        assert Counter(each.reason.title for each in select_examples(sentences)) == {BEST: 5, WORST: 5}
+        assert Counter(each.criterion.title for each in select_examples(sentences)) == {BEST: 5, WORST: 5}
 
     def test_empty_and_unfinished_outputs_and_undefined_scores_are_borne(self) -> None:
         nothing = ExampleSentence(1, "x", "", "y", (), ("x", "<end>"), (), (), torch.zeros(0, 2), 0.0)
@@ -204,4 +204,4 @@ class TestChoice:
         whole = a_sentence(4, looking_at(0, 1, 2, 3, 4))
         unfinished = replace(whole, number=5, tokens=whole.tokens[:-1], weights=whole.weights[:-1])
         chosen = select_examples([nothing, only_end, lost, whole, unfinished])
-        assert sorted(each.shown.number for each in chosen) == [1, 2, 4, 5]
+        assert sorted(each.sentence.number for each in chosen) == [1, 2, 4, 5]

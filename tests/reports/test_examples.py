@@ -89,7 +89,7 @@ def test_the_page_says_what_why_and_how_well(folder: Path) -> None:
     said = " ".join(page.texts)
     for wanted in ("a title", "BLEU", "12.3", "Haus", "output Haus", "reference Haus", "Sentence 12", "score 12.0"):
         assert wanted in said
-    for wanted in ("Words change places", "longest way back", "words back · score", "spread"):
+    for wanted in ("Reordering", "distance back", "words back · score", "spread"):
         assert wanted in said
     assert "no attention" not in said
 
@@ -100,7 +100,7 @@ def test_all_links_lead_somewhere_on_the_page_and_nothing_comes_from_elsewhere(f
     links = page.values("a", "href")
     assert {link[1:] for link in links if link.startswith("#")} == places
     assert {link for link in links if not link.startswith("#")} == set(page.values("img", "src"))
-    assert not re.search(r"https?:|//|@import|url\(", (folder / "index.html").read_text().replace("// The one", ""))
+    assert not re.search(r"https?:|//|@import|url\(", (folder / "index.html").read_text().replace("// The current", ""))
 
 
 def test_neighbours_are_linked_in_the_order_of_the_page(folder: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_failure_leaves_the_older_folder(tmp_path: Path, monkeypatch: pytest.M
         assert (folder / "index.html").read_bytes() == before, "the old one is still there"
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(examples, "_page", fail)
+    monkeypatch.setattr(examples, "_examples_page", fail)
     with pytest.raises(UserError, match="cannot write the examples: No space left on device"):
         write_examples(folder, [a_sentence(2)], "new", {})
     assert os.listdir(tmp_path) == ["examples"]
@@ -171,7 +171,7 @@ def test_a_failure_leaves_the_older_folder(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("…")
-    with pytest.raises(UserError, match="no folder of examples"):
+    with pytest.raises(UserError, match="not a folder of examples"):
         write_examples(tmp_path, [a_sentence(1)], "title", {})
     assert os.listdir(tmp_path) == ["thesis.tex"]
 
@@ -198,4 +198,4 @@ def test_empty_and_unfinished_outputs_are_told(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path / "examples")) == ["index.html", "sentence-1.svg"]
     said = Page(tmp_path / "examples").texts
     assert said.count("(nothing)") == 1
-    assert said.count("(cut off at the largest length)") == 1
+    assert said.count("(truncated at the maximum length)") == 1

@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 
 from regard.plotting import attention_map, figures
 from regard.plotting.comparison import DotRow, draw_dots
-from regard.reports import report_page
+from regard.plotting.symbols import Formula
+from regard.reports.pages import TEMPLATES, environment
 from regard.reports.report_page import (
     ComparedSentence,
     Picture,
@@ -76,12 +77,12 @@ def a_table(text: str = "text") -> Table:
 
 
 def a_sentence(text: str = "text") -> ComparedSentence:
-    attempts = (
+    outputs = (
         SystemOutput(text, text, True, a_map(text), text),
         SystemOutput("no attention", "wrong", False, None),
         SystemOutput("third", " ", None, None),
     )
-    return ComparedSentence(text, text, text, attempts)
+    return ComparedSentence(text, text, text, outputs)
 
 
 def a_page(text: str = "text") -> ReportPage:
@@ -158,9 +159,9 @@ def test_texts_of_any_direction_and_no_known_language() -> None:
     assert all(found["dir"] == "auto" and found["lang"] == "" and found["translate"] == "no" for found in texts)
 
 
-def test_attempts_are_marked_in_words() -> None:
+def test_outputs_are_marked_in_words() -> None:
     page = render_report(a_page())
-    assert texts_of(page, "span", "mark right") == ["✓ right"]
+    assert texts_of(page, "span", "mark correct") == ["✓ correct"]
     assert texts_of(page, "span", "mark wrong") == ["✗ wrong"]
     said = Parsed(page).texts
     assert said.count("(nothing)") == 1, "the third wrote nothing"
@@ -206,8 +207,27 @@ def test_the_same_page_gives_the_same_bytes() -> None:
 
 
 def test_pages_share_their_look() -> None:
-    style = report_page.pages.STYLE.read_text(encoding="utf-8").strip()
+    style = (TEMPLATES / "page.css").read_text(encoding="utf-8").strip()
     assert style in render_report(a_page()).decode()
-    for template in ("examples.html", "report_page.html"):
-        text = report_page.TEMPLATE.with_name(template).read_text(encoding="utf-8")
-        assert "$style" in text
+    for template in ("examples.html", "report.html"):
+        assert '{% include "page.css" %}' in (TEMPLATES / template).read_text(encoding="utf-8")
+
+
+def test_symbols_of_formulas_are_typeset_and_those_of_texts_are_not() -> None:
+    table = Table((Formula("W_q"), "W_q"), ((Formula("q_1"), "<b>"),), Formula("e_ti = q_t · k_i"))
+    section = ReportSection("s", (Formula("α_ti < 1"), "α_ti"), (table,))
+    page = render_report(ReportPage(Formula("W_k"), "", {}, (section,))).decode()
+    assert '<th scope="col" dir="auto"><var>W</var><sub>q</sub></th>' in page
+    assert '<th scope="col" dir="auto">W_q</th>' in page
+    assert "<var>e</var><sub>ti</sub> = <var>q</var><sub>t</sub>" in page
+    assert '<p dir="auto"><var>α</var><sub>ti</sub> &lt; 1</p>' in page
+    assert '<p dir="auto">α_ti</p>' in page
+    assert "<title>W_k</title>" in page
+    assert '<h1 dir="auto"><var>W</var><sub>k</sub></h1>' in page
+
+
+def test_every_template_escapes() -> None:
+    assert environment().autoescape is True
+    for name in TEMPLATES.glob("*.html"):
+        text = name.read_text(encoding="utf-8")
+        assert not re.search(r"\|\s*safe|autoescape", re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL)), name

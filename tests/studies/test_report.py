@@ -72,8 +72,8 @@ def test_a_model_that_is_damaged_does_not_spoil_the_report(conducted: StudyResul
     dot = replace(conducted.cells[1], results=(replace(conducted.cells[1].results[0], run=copied),))
     findings = StudyResults(conducted.study, (conducted.cells[0], dot), 2, 2, ())
     for sentence in report.sentences(findings):
-        assert sentence.attempts[1].picture is None
-        assert "this file is damaged" in sentence.attempts[1].note
+        assert sentence.outputs[1].picture is None
+        assert "this file is damaged" in sentence.outputs[1].note
 
 
 def test_a_map_belongs_to_what_was_said(conducted: StudyResults):
@@ -83,8 +83,8 @@ def test_a_map_belongs_to_what_was_said(conducted: StudyResults):
         conducted.study, (conducted.cells[0], replace(conducted.cells[1], results=(other,))), 2, 2, ()
     )
     for sentence in report.sentences(findings):
-        assert sentence.attempts[1].picture is None
-        assert sentence.attempts[1].note == "no map: this model now says something else"
+        assert sentence.outputs[1].picture is None
+        assert sentence.outputs[1].note == "no map: this model now says something else"
 
 
 def test_models_of_one_seed_stand_side_by_side(new_findings: NewFindings):
@@ -117,14 +117,14 @@ def test_the_same_sentences_stand_side_by_side_with_their_maps(conducted: StudyR
     lengths = [len(sentence.source) for sentence in shown]
     assert lengths == sorted(lengths)
     for sentence in shown:
-        none, dot = sentence.attempts
+        none, dot = sentence.outputs
         assert (none.label, dot.label) == ("none", "dot")
         assert none.picture is None
         assert dot.picture
         assert b"<svg" in dot.picture
         place = conducted.cells[0].results[0].sources.index(sentence.source)
         assert [none.output, dot.output] == [cell.results[0].outputs[place] for cell in conducted.cells]
-        assert none.right == (none.output == sentence.reference)
+        assert none.correct == (none.output == sentence.reference)
 
 
 def test_a_sentence_is_chosen_because_the_models_differ(new_findings: NewFindings):
@@ -140,7 +140,7 @@ def test_a_sentence_is_chosen_because_the_models_differ(new_findings: NewFinding
 def test_without_its_weights_a_run_still_has_its_words(new_findings: NewFindings):
     shown = list(report.sentences(new_findings(SHARES, vary=VARY, seeds=2)))
     assert shown
-    assert all(attempt.picture is None for sentence in shown for attempt in sentence.attempts)
+    assert all(attempt.picture is None for sentence in shown for attempt in sentence.outputs)
 
 
 def test_a_report_of_a_part_says_so(new_findings: NewFindings):

@@ -1,7 +1,7 @@
-"""Which sentences are worth showing: those whose attention, or whose score, stands out, and in what way.
+"""Selection of example sentences: those whose attention map, or whose score, is extreme by some measure.
 
-Shapes: a map is [output words, source words], with a_ij for how much output word i looks at source word j. Ends and
-punctuation are left out, because models like to look there when there is nothing to look for.
+Shapes: a map is [output words, source words], where a_ij is the attention of output word i to source word j.
+End-of-sentence tokens and punctuation are left out, because models attend to them when no source word is relevant.
 """
 
 from __future__ import annotations
@@ -17,57 +17,73 @@ from torch import Tensor
 
 from regard.text import END, word_boundaries
 
-FEWEST_WORDS = 5  # a shorter sentence has no shape to speak of
+FEWEST_WORDS = 5  # in shorter sentences, measures of the map mean little
 
 
-@dataclass(frozen=True, eq=False)  # tensors have no single truth of being equal
+@dataclass(frozen=True, eq=False)  # == of tensors is not a bool
 class ExampleSentence:
-    """One sentence of the test set and what the model made of it."""
+    """A sentence of the test set with the output of the model.
 
-    number: int  # in the test set, from 1
+    Args:
+        number: Its number in the test set, from 1.
+        source: The source sentence.
+        output: The output as text.
+        reference: The reference translation.
+        tokens: The output tokens, with `<end>` if the search reached it.
+        source_tokens: The source tokens.
+        starts: Which output tokens begin a word; empty if every token is a word.
+        source_starts: The same for the source tokens.
+        weights: Attention weights [output, source], averaged over layers and heads.
+        score: The score of this sentence, from 0 to 100.
+    """
+
+    number: int
     source: str
     output: str
     reference: str
-    tokens: tuple[str, ...]  # `<end>` included, if it was reached
+    tokens: tuple[str, ...]
     source_tokens: tuple[str, ...]
-    starts: tuple[bool, ...]  # which tokens begin a word; empty: all
+    starts: tuple[bool, ...]
     source_starts: tuple[bool, ...]
-    weights: Tensor  # [output, source], layers and heads averaged
-    score: float  # of this sentence, from 0 to 100
+    weights: Tensor
+    score: float
 
     @property
-    def cut_off(self) -> bool:
-        """Whether something was written, but no end."""
+    def truncated(self) -> bool:
+        """True if the search produced tokens but not `<end>`."""
         return bool(self.tokens) and self.tokens[-1] != END
 
     @property
-    def looks(self) -> bool:
-        """False for what a model without attention made."""
+    def has_attention(self) -> bool:
+        """False for the output of a model without attention."""
         return bool(self.weights.any())
 
     @cached_property
     def map(self) -> Tensor:
-        """Where each output word looked, [output words, source words], without ends and punctuation."""
-        if not self.looks:
+        """Attention of words, [output words, source words], without end-of-sentence tokens and punctuation."""
+        if not self.has_attention:
             return torch.zeros(0, 0)
         starts = word_boundaries.word_starts(self.tokens, self.starts)
         source_starts = word_boundaries.word_starts(self.source_tokens, self.source_starts)
         whole = word_boundaries.word_attention(self.weights.detach().double().cpu(), starts, source_starts)
-        return whole[_real(self.tokens, starts)][:, _real(self.source_tokens, source_starts)]
+        return whole[_content_words(self.tokens, starts)][:, _content_words(self.source_tokens, source_starts)]
 
 
-def _real(tokens: Sequence[str], starts: Sequence[bool]) -> list[int]:
-    """The numbers of the words that are neither an end nor punctuation."""
+def _content_words(tokens: Sequence[str], starts: Sequence[bool]) -> list[int]:
+    """The indices of the words that are neither an end-of-sentence token nor punctuation."""
     spelled = enumerate(word_boundaries.token_text(tokens, starts))
-    return [number for number, word in spelled if word != END and not word_boundaries.is_punctuation(word)]
+    return [index for index, word in spelled if word != END and not word_boundaries.is_punctuation(word)]
 
 
 def diagonality(attention: Tensor) -> float:
-    """How closely the place looked at follows the place written to: their correlation, at most 1.
+    """Correlation of output positions and attended source positions, at most 1.
 
         p_ij = a_ij / Σ a        ρ = cov(i, j) / √(var i · var j)   under p
 
-    1: word for word, in the same order. 0: what is looked at has nothing to do with what is written.
+    1: word for word, in the same order. 0: source and output positions are unrelated.
+
+    Args:
+        attention: A map [output words, source words].
     """
     p = attention / attention.sum()
     outputs, sources = (torch.arange(count, dtype=p.dtype) for count in p.shape)
@@ -78,144 +94,169 @@ def diagonality(attention: Tensor) -> float:
 
 
 def inversion(attention: Tensor) -> float:
-    """How far the model surely looks back: from what an earlier word looks at to what a later one does, in words.
+    """Largest distance, in source words, by which attention moves back from an earlier to a later output word.
 
         s_i = argmax_j a_ij      c_i = max_j a_ij      max over i < k of  min(c_i, c_k) · (s_i − s_k)
 
-    It is large where an English verb, early on, looks at the end of a German clause, and the words after it look back.
+    The distance is weighted by the smaller of the two weights. It is large where an early English verb attends to the
+    end of a German clause, and later words attend to the words before it.
+
+    Args:
+        attention: A map [output words, source words].
     """
     if not attention.numel():
         return nan
-    sure, place = attention.max(1)
-    back = torch.minimum(sure[:, None], sure) * (place[:, None] - place)  # [earlier, later]
+    largest, position = attention.max(1)
+    back = torch.minimum(largest[:, None], largest) * (position[:, None] - position)  # [earlier, later]
     return float(back.triu(diagonal=1).max().clamp(min=0))
 
 
 def spread(attention: Tensor) -> float:
-    """How many places the model looks at: the entropy of a row, averaged, as a share of the largest possible one.
+    """Mean entropy of the attention of a word, as a fraction of the largest possible entropy.
 
         H = − Σ a_ij log (a_ij / Σ_j a_ij) / Σ a        H / log (number of source words)
 
-    0: each word looks at a single one. 1: each looks at all alike.
+    0: each word attends to a single source word. 1: each attends to all of them equally.
+
+    Args:
+        attention: A map [output words, source words].
     """
     outputs, sources = attention.shape
     if not outputs or sources < 2:
         return nan
     rows = attention.sum(1, keepdim=True)
-    surprise = -torch.xlogy(attention, attention / rows.clamp(min=1e-30))
-    return float(surprise.sum() / attention.sum()) / log(sources)
+    entropy = -torch.xlogy(attention, attention / rows.clamp(min=1e-30))
+    return float(entropy.sum() / attention.sum()) / log(sources)
 
 
 @dataclass(frozen=True)
 class SelectionCriterion:
-    """Why a sentence is shown: it has one of the largest values of a measure."""
+    """A measure, of which the sentences with the largest (or smallest) values are shown.
+
+    Args:
+        title: The heading of the sentences that it selects.
+        explanation: A paragraph below the heading.
+        measure: The value of a sentence.
+        value_format: How a value is written, such as "score {:.1f}".
+        smallest: Select the smallest values instead of the largest.
+        needs_map: Consider only sentences with a map of at least `FEWEST_WORDS` words on both sides.
+        better_half: Consider only sentences with a score of at least the median, whose attention is meaningful.
+    """
 
     title: str
     explanation: str
     measure: Callable[[ExampleSentence], float]
-    told: str  # how a value is written
-    smallest: bool = False  # the smallest values are wanted instead
-    of_the_shape: bool = True  # only sentences that are long enough, and were looked at
-    of_good_ones: bool = False  # only sentences of the better half, whose attention has found the right words
+    value_format: str
+    smallest: bool = False
+    needs_map: bool = True
+    better_half: bool = False
 
-    def candidates(self, shown: Sequence[ExampleSentence]) -> list[tuple[float, ExampleSentence]]:
-        """Values and sentences, what is most wanted first; of equal values first the longer, then the earlier one."""
-        if self.of_the_shape:
-            shown = [each for each in shown if min(each.map.shape) >= FEWEST_WORDS]
-        if self.of_good_ones and shown:
-            middle = median(each.score for each in shown)
-            shown = [each for each in shown if each.score >= middle]
-        values = [(self.measure(each), each) for each in shown]
+    def candidates(self, sentences: Sequence[ExampleSentence]) -> list[tuple[float, ExampleSentence]]:
+        """Values and sentences, the most extreme first; of equal values first the longer, then the earlier one.
+
+        Args:
+            sentences: Sentences to select from.
+        """
+        if self.needs_map:
+            sentences = [sentence for sentence in sentences if min(sentence.map.shape) >= FEWEST_WORDS]
+        if self.better_half and sentences:
+            middle = median(sentence.score for sentence in sentences)
+            sentences = [sentence for sentence in sentences if sentence.score >= middle]
+        values = [(self.measure(sentence), sentence) for sentence in sentences]
         sign = 1 if self.smallest else -1
         return sorted(
-            [(value, each) for value, each in values if isfinite(value)],
+            [(value, sentence) for value, sentence in values if isfinite(value)],
             key=lambda pair: (sign * pair[0], -len(pair[1].source_tokens), pair[1].number),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class SelectedExample:
-    """A sentence to show, and why."""
+    """A sentence, the criterion that selected it, and the value of its measure."""
 
-    reason: SelectionCriterion
-    value: float  # of the reason's measure
-    shown: ExampleSentence
+    criterion: SelectionCriterion
+    value: float
+    sentence: ExampleSentence
 
     @property
-    def told(self) -> str:
-        return self.reason.told.format(self.value)
+    def summary(self) -> str:
+        return self.criterion.value_format.format(self.value)
 
 
-REASONS = (
+CRITERIA = (
     SelectionCriterion(
         "Word for word",
-        "The output follows the source: the place that is looked at moves along with the place that is written. "
-        "The measure is the correlation of the two; only translations of the better half by score are considered.",
-        lambda each: diagonality(each.map),
+        "The output follows the source: the attended position moves along with the output position. The measure is "
+        "the correlation of the two. Only the better half of the translations, by score, is considered.",
+        lambda sentence: diagonality(sentence.map),
         "correlation {:.2f}",
-        of_good_ones=True,
+        better_half=True,
     ),
     SelectionCriterion(
-        "Words change places",
-        "An earlier output word looks far to the right, and a later one back to the left. The measure is the longest "
-        "way back, in words, times the smaller of the two weights; only translations of the better half by score are "
-        "considered.",
-        lambda each: inversion(each.map),
+        "Reordering",
+        "An earlier output word attends far to the right, and a later one back to the left. The measure is the largest "
+        "distance back, in words, times the smaller of the two weights. Only the better half of the translations, by "
+        "score, is considered.",
+        lambda sentence: inversion(sentence.map),
         "{:.1f} words back",
-        of_good_ones=True,
+        better_half=True,
     ),
     SelectionCriterion(
-        "One place at a time",
-        "Each output word looks at hardly more than one source word. The measure is the entropy of a word's attention "
-        "as a share of the largest possible one, averaged over the output: 0 % is a single place.",
-        lambda each: 100 * spread(each.map),
+        "Focused attention",
+        "Each output word attends to hardly more than one source word. The measure is the entropy of a word's "
+        "attention as a share of the largest possible one, averaged over the output: 0 % is a single position.",
+        lambda sentence: 100 * spread(sentence.map),
         "spread {:.0f} %",
         smallest=True,
     ),
     SelectionCriterion(
-        "Many places at once",
-        "Output words look at many source words, or at none in particular. The measure is the same spread as before: "
-        "100 % is all places alike.",
-        lambda each: 100 * spread(each.map),
+        "Diffuse attention",
+        "Output words attend to many source words. The measure is the spread of the previous group: 100 % is all "
+        "positions equally.",
+        lambda sentence: 100 * spread(sentence.map),
         "spread {:.0f} %",
     ),
     SelectionCriterion(
-        "The longest",
-        "The sources with the most words, which a model without attention would have to remember all at once.",
-        lambda each: each.map.shape[1],
+        "Longest sources",
+        "The sources with the most words. Without attention, a model must encode all of them in one vector.",
+        lambda sentence: sentence.map.shape[1],
         "{:.0f} words",
     ),
     SelectionCriterion(
-        "The best scores",
-        "The translations that are most like their references; of equal ones, the longest.",
-        lambda each: each.score,
+        "Best scores",
+        "The translations that are most similar to their references; of equal scores, the longest.",
+        lambda sentence: sentence.score,
         "score {:.1f}",
-        of_the_shape=False,
+        needs_map=False,
     ),
     SelectionCriterion(
-        "The worst scores",
-        "The translations that are least like their references. Not all of them are wrong.",
-        lambda each: each.score,
+        "Worst scores",
+        "The translations that are least similar to their references. Not all of them are wrong.",
+        lambda sentence: sentence.score,
         "score {:.1f}",
         smallest=True,
-        of_the_shape=False,
+        needs_map=False,
     ),
 )
 
 
-def select_examples(shown: Sequence[ExampleSentence], each: int = 5) -> list[SelectedExample]:
-    """Up to `each` sentences for each reason, none of them twice, in the order of `REASONS`.
+def select_examples(sentences: Sequence[ExampleSentence], per_criterion: int = 5) -> list[SelectedExample]:
+    """Example sentences in the order of `CRITERIA`, none of them twice.
 
-    The reasons choose in turn, one sentence at a time, so that every one of them gets some of its best.
+    The criteria select one sentence each per round, so that every criterion gets some of its most extreme ones.
+
+    Args:
+        sentences: Sentences to select from.
+        per_criterion: The largest number of sentences for each criterion.
     """
-    wanted = [iter(reason.candidates(shown)) for reason in REASONS]
-    groups: list[list[SelectedExample]] = [[] for _ in REASONS]
+    remaining = [iter(criterion.candidates(sentences)) for criterion in CRITERIA]
+    groups: list[list[SelectedExample]] = [[] for _ in CRITERIA]
     taken: set[int] = set()
-    for _ in range(each):
-        for reason, candidates, group in zip(REASONS, wanted, groups, strict=True):
+    for _ in range(per_criterion):
+        for criterion, candidates, group in zip(CRITERIA, remaining, groups, strict=True):
             for value, candidate in candidates:
                 if candidate.number not in taken:
                     taken.add(candidate.number)
-                    group.append(SelectedExample(reason, value, candidate))
+                    group.append(SelectedExample(criterion, value, candidate))
                     break
-    return [chosen for group in groups for chosen in group]
+    return [selected for group in groups for selected in group]

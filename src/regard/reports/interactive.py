@@ -1,21 +1,23 @@
-"""Translations as a page that can be played with: one file that loads nothing, for slides, mail and notebooks.
+"""Translations as an interactive page: one file that loads nothing, for slides, mail and notebooks.
 
-The page is made of the modules of `view/`, which `regard serve` uses, too. They become one script by the plainest of
-means: one after the other, without `import` and `export`. So an import is one line, and no name is used by two modules.
+The page consists of the modules of `view/`, which `regard serve` uses, too. They are concatenated into one script
+without `import` and `export`. So an import is one line, and no top-level name is used by two modules.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
-from html import escape
 from pathlib import Path
-from string import Template
 from typing import Any
+
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
+from regard.reports.pages import render_page
 
 VIEW = Path(__file__).with_name("view")
 MODULES = (  # each after those that it imports
@@ -38,50 +40,60 @@ MODULES = (  # each after those that it imports
     "downloads",
     "takeaway",
     "panel",
-    "frozen",
+    "saved_page",
 )
-DATA = "REGARD_DATA"  # stands in the template where the data goes
-AROUND, CELL, HIGHEST = 540, 40, 1000  # the height of a notebook's frame: around a map, of its rows, of all; in pixels
+DATA = "REGARD_DATA"  # the placeholder for the data in the template
+FRAME_HEIGHT, ROW_HEIGHT, MAX_FRAME_HEIGHT = 540, 40, 1000  # of a notebook's frame, in pixels
 
 
 @cache
 def template() -> str:
-    """The page without its data. Its own policy lets nothing run but the script that is in it."""
-    style = (VIEW / "view.css").read_text(encoding="utf-8")
-    script = bundle()
-    page = Template((VIEW / "frozen.html").read_text(encoding="utf-8"))
-    return page.substitute(style=style, script=script, style_hash=_hash(style), script_hash=_hash(script))
+    """The saved page with the placeholder `DATA` for its data.
+
+    Its content security policy allows nothing but the script and the style that are in it, by their hashes.
+    """
+    style, script = (VIEW / "view.css").read_text(encoding="utf-8"), bundle()
+    return render_page(
+        "saved_page.html",
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=Markup(_content_hash(style)),
+        script_hash=Markup(_content_hash(script)),
+        data=DATA,
+    )
 
 
 def bundle() -> str:
-    """All modules as one."""
+    """All modules of the view as one script, without `import` and `export`."""
     modules = [(VIEW / f"{name}.js").read_text(encoding="utf-8") for name in MODULES]
     return "\n".join(re.sub(r"^(import .*\n|export )", "", module, flags=re.MULTILINE) for module in modules)
 
 
 def saved_page(data: Mapping[str, Any]) -> str:
-    """The page of {"title", "views": [{"name", "about", "answer"}, …], "state"}; an answer is one of the API."""
-    text = json.dumps(data, allow_nan=False)  # in ASCII: half a surrogate pair, too, is an escape
-    for sign in "<>&":  # no text can end the script that it stands in
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return template().replace(DATA, text)
+    """A self-contained page that shows translations.
+
+    Args:
+        data: {"title", "views": [{"name", "about", "answer"}, …], "state"}; an answer is a translation of the API.
+
+    Raises:
+        ValueError: If the data contains NaN or infinity, which JSON does not have.
+    """
+    # In ASCII, without <, >, & and ': no text can end the script element that contains it.
+    return template().replace(DATA, htmlsafe_json_dumps(data, allow_nan=False))
 
 
 def notebook(data: Mapping[str, Any]) -> str:
-    """The page in a frame that can reach nothing around it, and the output as text where frames are taken out."""
+    """The saved page in a sandboxed frame, after the output as text for notebooks that remove frames.
+
+    Args:
+        data: As for `saved_page`.
+    """
     answers = [view["answer"] for view in data["views"]]
-    outputs = "".join(f'<p dir="auto">{escape(answer["text"])}</p>' for answer in answers)
     longest = max((len(answer["n_best"][0]["tokens"]) for answer in answers), default=0)
-    height = min(AROUND + CELL * longest, HIGHEST)
-    frame = (
-        f'<iframe sandbox="allow-scripts allow-downloads" title="attention of the translation" '
-        f'style="width: 100%; height: {height}px; border: 0; resize: vertical" '
-        f'srcdoc="{escape(saved_page(data))}"></iframe>'
-    )
-    # Half a surrogate pair cannot be encoded; it becomes a reference, which browsers show as �.
-    return (outputs + frame).encode("utf-8", "xmlcharrefreplace").decode("utf-8")
+    height = min(FRAME_HEIGHT + ROW_HEIGHT * longest, MAX_FRAME_HEIGHT)
+    return render_page("notebook.html", answers=answers, height=height, page=saved_page(data))
 
 
-def _hash(content: str) -> str:
-    """How a content security policy names a script or a style that stands in the page."""
+def _content_hash(content: str) -> str:
+    """The hash by which a content security policy allows an inline script or style."""
     return f"'sha256-{b64encode(sha256(content.encode('utf-8')).digest()).decode('ascii')}'"

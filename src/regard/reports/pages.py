@@ -1,47 +1,68 @@
-"""What all pages share: their look, and texts that are shown as they are written, whatever they hold."""
+"""HTML pages from Jinja templates with autoescape: every text that is put in is escaped."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from html import escape
+from base64 import b64encode
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from string import Template
 
-STYLE = Path(__file__).with_name("page.css")
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from regard.plotting.symbols import typeset_html
 
-def fill(template: Path, **parts: str) -> bytes:
-    """The page of a template, whose `$style` is that of all pages. The parts are put in as they are: escape them."""
-    style = STYLE.read_text(encoding="utf-8").rstrip()
-    page = Template(template.read_text(encoding="utf-8")).substitute(parts, style=style)
-    # A lone half of a surrogate pair cannot be encoded; it becomes a reference, which browsers show as �.
-    return page.encode("utf-8", "xmlcharrefreplace")
+TEMPLATES = Path(__file__).with_name("templates")
 
 
-def describe(facts: Mapping[str, str]) -> str:
-    """The items of a list of facts, each with its name."""
-    return "\n".join(
-        f'<dt dir="auto">{escape(name)}</dt><dd dir="auto">{escape(fact)}</dd>' for name, fact in facts.items()
+@dataclass(frozen=True)
+class Image:
+    """An SVG picture of a page.
+
+    Args:
+        address: Its URL, relative to the page or a `data:` URL.
+        width: In CSS pixels, so that nothing moves when the picture is loaded.
+        height: The same.
+    """
+
+    address: str
+    width: int
+    height: int
+
+    @classmethod
+    def at(cls, address: str, svg: bytes) -> Image:
+        """The picture at `address`, with the size that its `viewBox` gives."""
+        size = re.search(rb'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', svg)
+        width, height = (round(float(side)) for side in size.groups()) if size else (0, 0)
+        return cls(address, width, height)
+
+    @classmethod
+    def embedded(cls, svg: bytes) -> Image:
+        """The picture as a `data:` URL."""
+        return cls.at(f"data:image/svg+xml;base64,{b64encode(svg).decode('ascii')}", svg)
+
+
+@cache
+def environment() -> Environment:
+    """The Jinja environment of all templates in `templates/`."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
+    made.filters["typeset"] = typeset_html
+    return made
 
 
-def quote(name: str, text: str, note: str = "", tag: str = "dd") -> str:
-    """A text in a language that nobody told, in whichever direction it is written."""
-    if not text.strip():
-        note = f"(nothing) {note}".strip()
-    noted = f' <span class="note" lang="en" dir="ltr">{escape(note)}</span>' if note else ""
-    return f'<{tag} class="{name}" lang="" dir="auto" translate="no">{escape(text)}{noted}</{tag}>'
+def render_page(template: str, **values: object) -> str:
+    """The text of a page.
 
-
-def quote_named(name: str, text: str, note: str = "") -> str:
-    """The same as an item of a list, with its name."""
-    return f"<dt>{name}</dt>{quote(name, text, note)}"
-
-
-def show(address: str, picture: bytes, alt: str, lazy: bool = False) -> str:
-    """An SVG picture that is found at `address`. Its size is told so that nothing moves when it is loaded."""
-    size = re.search(rb'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', picture)
-    width, height = (round(float(side)) for side in size.groups()) if size else (0, 0)
-    later = ' loading="lazy"' if lazy else ""
-    return f'<img src="{address}" alt="{escape(alt)}" width="{width}" height="{height}"{later}>'
+    Args:
+        template: The name of a file in `templates/`.
+        values: The variables of the template. Strings are escaped, except `markupsafe.Markup`.
+    """
+    text = environment().get_template(template).render(values)
+    # A lone surrogate cannot be encoded; it becomes a character reference, which browsers show as �.
+    return text.encode("utf-8", "xmlcharrefreplace").decode("utf-8")
