@@ -47,7 +47,7 @@ def concluded(captions: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     """A copy of that run and its scores; not to be changed."""
     run = Run(Path(shutil.copytree(captions.path, tmp_path_factory.mktemp("runs") / "concluded")))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(examples, "_draw", lambda shown: b"a picture")  # which takes its time
+        patch.setattr(examples, "_attention_picture", lambda shown: b"a picture")  # which takes its time
         return run, conclude(run)
 
 
@@ -120,8 +120,8 @@ def test_an_examination_that_was_broken_off_is_due_again(copied: Run, monkeypatc
     def broken_off(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(examples, "_page", broken_off)
-    monkeypatch.setattr(examples, "_draw", lambda shown: b"a picture")
+    monkeypatch.setattr(examples, "_examples_page", broken_off)
+    monkeypatch.setattr(examples, "_attention_picture", lambda shown: b"a picture")
     before = set(os.listdir(copied.path))
     with pytest.raises(KeyboardInterrupt):
         conclude(copied)

@@ -45,7 +45,7 @@ def place(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     shutil.copytree(corpus, tmp_path / "corpus")
     (tmp_path / "my.yaml").write_text(MINE)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(examples, "_draw", lambda shown: b"a picture")  # which takes its time
+    monkeypatch.setattr(examples, "_attention_picture", lambda shown: b"a picture")  # which takes its time
     return tmp_path
 
 
