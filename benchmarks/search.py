@@ -121,7 +121,7 @@ def parallel(source: Path, target: Path) -> list[Example]:
     sides = zip(*pairs[:-HELD_OUT], strict=True)
     sizes = (SOURCES, TARGETS)
     read, say = (Vocabulary(Vocabulary.build(side).tokens[:size]) for side, size in zip(sides, sizes, strict=True))
-    return [example(read.numbers(left), say.numbers(right)) for left, right in pairs]
+    return [example(read.to_ids(left), say.to_ids(right)) for left, right in pairs]
 
 
 def split(text: str) -> list[list[str]]:

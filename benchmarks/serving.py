@@ -103,7 +103,7 @@ def load_test_cases(run: Path) -> list[TestCase]:
 
     translator = regard.load(run)
     use_threads_of(translator.runs[0])
-    texts = [pair.source for pair in islice(translator.experiment.data.pairs("test"), MAX_SENTENCES)]
+    texts = [pair.source for pair in islice(translator.experiment.task.dataset.pairs("test"), MAX_SENTENCES)]
     return [
         (build_request(text), expected.text) for text, expected in zip(texts, translator.translate(texts), strict=True)
     ]

@@ -23,7 +23,7 @@ from regard.config.schema import Experiment
 from regard.data import Codec
 from regard.runs import Run
 from regard.tasks import Split
-from regard.tasks.clauses import Clauses
+from regard.tasks.clauses import ClausesDataset, ClausesSection
 from regard.training import TrainingProgress, train
 from regard.training.encoded_splits import encode_splits
 from regard.training.trainer import Trainer
@@ -97,7 +97,7 @@ def watcher() -> type[Watcher]:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with train.de, train.en, validation.de, …: sentences with capitals and full stops."""
     folder = tmp_path_factory.mktemp("corpus")
-    for split, pairs in Clauses(train=400, validation=20, test=30).splits().items():
+    for split, pairs in ClausesDataset(ClausesSection(train=400, validation=20, test=30)).splits().items():
         for language, side in (("de", "source"), ("en", "target")):
             texts = [getattr(pair, side).replace(" ,", ",").replace(" .", ".").capitalize() for pair in pairs]
             (folder / f"{split}.{language}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
@@ -122,8 +122,8 @@ def new_trainer(tmp_path: Path) -> Iterator[Callable[..., Trainer]]:
     with ExitStack() as stack:
 
         def make(experiment: Experiment, watching: Watcher | None = None) -> Trainer:
-            pairs = experiment.data.splits()
-            codec = Codec.build(experiment.data, pairs["train"])
+            pairs = experiment.task.dataset.splits()
+            codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
             material = stack.enter_context(encode_splits(codec, pairs, tmp_path / "run"))
             return Trainer(Run.create(tmp_path / "run", experiment, codec), material, watching or Watcher())
 

@@ -122,7 +122,7 @@ def test_an_unknown_recipe_is_refused(regard: Regard):
 
 def test_a_task_that_runs_out_is_explained(regard: Regard, tmp_path: Path):
     answer = regard("train", "copy", "--set", "data.alphabet=a", "--out", tmp_path / "run")
-    refused(answer, "data.", "ran out of new ones")
+    refused(answer, "data.", "it had no new ones after")
     assert not (tmp_path / "run").exists()
 
 

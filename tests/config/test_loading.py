@@ -453,11 +453,18 @@ def test_a_run_tells_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         {"mine.yaml": "data: {task: files, train: a.tsv, validation: a.tsv, text: {unit: words}}\n", "a.tsv": "x\ty\n"}
     )
     experiment = loading.load_experiment("mine.yaml")
-    run = Run.create(Path("run"), experiment, Codec.build(experiment.data, experiment.data.splits()["train"]))
+    run = Run.create(
+        Path("run"),
+        experiment,
+        Codec.build(
+            experiment.task.learn_tokenization(experiment.task.dataset.splits()["train"]),
+            experiment.task.dataset.splits()["train"],
+        ),
+    )
     assert f"train: {tmp_path}/a.tsv\n" in (run.path / "config.yaml").read_text()
     Path("elsewhere").mkdir()
     monkeypatch.chdir("elsewhere")
-    assert [pair.source for pair in Run(Path("../run")).experiment.data.splits()["train"]] == ["x"]
+    assert [pair.source for pair in Run(Path("../run")).experiment.task.dataset.splits()["train"]] == ["x"]
 
 
 # --- What a stranger might put into a file ---------------------------------------------------------------

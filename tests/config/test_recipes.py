@@ -10,8 +10,8 @@ import pytest
 
 from regard.config import loading, recipes
 from regard.tasks import SPLITS, TASKS
-from regard.tasks.g2p import G2P
-from regard.tasks.generated import Generated
+from regard.tasks.g2p import G2PSection
+from regard.tasks.generated import GeneratedSection
 from regard.training.trainer import Trainer
 
 
@@ -45,9 +45,9 @@ def smaller(corpus: Path, dictionary: Path) -> Callable[[str], list[str]]:
 
     def settings(name: str) -> list[str]:
         match loading.load_experiment(name).data:
-            case Generated():
+            case GeneratedSection():
                 return ["data.train=1500", "data.validation=5", "data.test=5"]
-            case G2P():
+            case G2PSection():
                 return [f"data.file={dictionary}"]
             case _:
                 files = [f"data.{split}={corpus / split}" for split in SPLITS]

@@ -52,8 +52,8 @@ def test_choices_are_the_keys_of_their_table_in_the_same_order(section: type[Sec
 
 @pytest.mark.parametrize("name", TASKS)
 def test_a_task_is_listed_under_its_own_name(name: str):
-    assert get_args(TASKS[name].model_fields["task"].annotation) == (name,)
-    assert TASKS[name].model_construct().task == name
+    assert get_args(TASKS[name].Section.model_fields["task"].annotation) == (name,)
+    assert TASKS[name].Section.model_construct().task == name
 
 
 def sections(section: type[Section]) -> list[type[Section]]:
@@ -119,9 +119,11 @@ def test_shared_embeddings_have_one_size():
 
 @pytest.mark.parametrize("setting", ["data.text.unit=words", "data.text.unit=characters", "data.text.algorithm=bpe"])
 def test_several_ways_to_split_a_text_need_unigram_subwords(setting: str):
-    best = "data.text.regularisation.best=8"
-    assert files(best).data.model_dump()["text"]["regularisation"]["best"] == 8
-    with pytest.raises(UserError, match=r"--set data\.text\.reg.*=8: data\.text\.regularisation\.best: 8 ways"):
+    best = "data.text.regularization.best=8"
+    assert files(best).data.model_dump()["text"]["regularization"]["best"] == 8
+    with pytest.raises(
+        UserError, match=r"--set data\.text\.reg.*=8: data\.text\.regularization\.best: 8 segmentations"
+    ):
         files(best, setting)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,27 +11,32 @@ from hypothesis import strategies as st
 
 from regard.data import Codec, Example
 from regard.errors import UserError
-from regard.tasks import TASKS, Pair
-from regard.tasks.case import Case
-from regard.tasks.clauses import Clauses
-from regard.tasks.copy import Copy
-from regard.tasks.generated import Generated
-from regard.tasks.learned import TextSection
-from regard.tasks.parallel import Files
-from regard.tasks.spaces import Spaces
+from regard.tasks import TASKS, Pair, Task
+from regard.tasks.case import CaseSection, CaseTask, CaseTokenization
+from regard.tasks.clauses import ClausesSection, ClausesTask
+from regard.tasks.copy import CopySection, CopyTask
+from regard.tasks.generated import GeneratedTask
+from regard.tasks.parallel import FilesSection, FilesTask
+from regard.tasks.spaces import SpacesSection, SpacesTask
 from regard.text import BEGIN, END, UNKNOWN, Vocabulary
+from regard.text.learned_tokenization import TextSection
 from regard.text.vocabulary import SPECIAL
 
-COPY = Copy(alphabet="abc<end>")
+COPY = CopyTask(CopySection(alphabet="abc<end>"))
+
+
+def built(task: Task[Any], pairs: list[Pair]) -> Codec:
+    """The codec of a task that was trained on these pairs."""
+    return Codec.build(task.learn_tokenization(pairs), pairs)
 
 
 @pytest.fixture(scope="module")
 def codec() -> Codec:
-    return Codec.build(COPY, [Pair("aab", "aab"), Pair("c", "c")])
+    return built(COPY, [Pair("aab", "aab"), Pair("c", "c")])
 
 
 def test_both_sides_end_with_end_and_the_target_begins_with_begin(codec: Codec):
-    a, b, c = codec.source_vocabulary.numbers("abc")
+    a, b, c = codec.source_vocabulary.to_ids("abc")
     assert codec.source("abc") == (a, b, c, Vocabulary.end)
     example = codec.example(Pair("ab", "ba"))
     assert example.source == (a, b, Vocabulary.end)
@@ -53,7 +59,7 @@ def test_a_token_that_was_never_trained_on_is_refused_with_its_place(codec: Code
 
 def test_a_special_token_that_is_typed_is_spelled_letter_by_letter():
     text = "a<end>"
-    codec = Codec.build(COPY, [Pair(text, text)])
+    codec = built(COPY, [Pair(text, text)])
     assert Vocabulary.end not in codec.source(text)[:-1]
     assert codec.source_tokens(text) == [*text, END]
     assert codec.text(codec.example(Pair(text, text)).target) == text
@@ -65,15 +71,15 @@ def test_a_target_token_that_was_never_trained_on_is_refused(codec: Codec):
 
 
 def test_special_tokens_say_nothing(codec: Codec):
-    a = codec.target_vocabulary.numbers("a")[0]
+    a = codec.target_vocabulary.to_ids("a")[0]
     assert codec.text([Vocabulary.begin, a, Vocabulary.pad, a, Vocabulary.end]) == "aa"
     assert codec.text([]) == ""
 
 
 def test_a_prompt_for_the_decoder_is_what_it_reads_first():
     pairs = [Pair("<U> ab", "AB"), Pair("<L> ab", "ab")]
-    codec = Codec.build(Case(prompt="decoder"), pairs)
-    upper, lower = codec.target_vocabulary.numbers(["<U>", "<L>"])
+    codec = built(CaseTask(CaseSection(prompt="decoder")), pairs)
+    upper, lower = codec.target_vocabulary.to_ids(["<U>", "<L>"])
     assert upper != lower
     assert (codec.start("<U> a"), codec.start("<L> a")) == (upper, lower)
     assert codec.example(pairs[0]).target[0] == upper
@@ -82,28 +88,28 @@ def test_a_prompt_for_the_decoder_is_what_it_reads_first():
 
 @pytest.mark.parametrize(("prompt", "expected"), [("first", ["<U>", "a", END]), ("last", ["a", "<U>", END])])
 def test_a_prompt_for_the_encoder_is_one_token(prompt: str, expected: list[str]):
-    codec = Codec.build(Case(prompt=prompt), [Pair("<U> a", "A")])
+    codec = built(CaseTask(CaseSection(prompt=prompt)), [Pair("<U> a", "A")])
     assert codec.source_tokens("<U> a") == expected
-    assert codec.target_vocabulary.spell([codec.start("<U> a")]) == [BEGIN]
+    assert codec.target_vocabulary.to_tokens([codec.start("<U> a")]) == [BEGIN]
 
 
 def test_a_blank_is_said_and_not_written():
-    codec = Codec.build(Spaces(), [Pair("a b", "ab")])
+    codec = built(SpacesTask(SpacesSection()), [Pair("a b", "ab")])
     target = codec.example(Pair("a b", "ab")).target
-    assert codec.target_vocabulary.spell(target) == [BEGIN, "a", "<blank>", "b", END]
+    assert codec.target_vocabulary.to_tokens(target) == [BEGIN, "a", "<blank>", "b", END]
     assert codec.text(target) == "ab"
 
 
 def test_a_prefix_is_the_numbers_of_its_target_tokens():
-    codec = Codec.build(Case(), [Pair("<U> aab", "AAB"), Pair("<L> b", "b")])
-    upper_a, upper_b, lower_b = codec.target_vocabulary.numbers("ABb")
+    codec = built(CaseTask(CaseSection()), [Pair("<U> aab", "AAB"), Pair("<L> b", "b")])
+    upper_a, upper_b, lower_b = codec.target_vocabulary.to_ids("ABb")
     assert codec.prefix("BAb") == (upper_b, upper_a, lower_b), "nothing before it, and no end"
     assert codec.prefix("") == ()
 
 
 def test_a_prefix_of_tokens_is_taken_as_it_is_and_may_end():
-    codec = Codec.build(Case(train=50), [Pair("<U> ab", "AB"), Pair("<L> Ab", "ab")])
-    upper_a, upper_b = codec.target_vocabulary.numbers("AB")
+    codec = built(CaseTask(CaseSection(train=50)), [Pair("<U> ab", "AB"), Pair("<L> Ab", "ab")])
+    upper_a, upper_b = codec.target_vocabulary.to_ids("AB")
     assert codec.prefix(("A", "B")) == (upper_a, upper_b)
     assert codec.prefix(("A", END)) == (upper_a, Vocabulary.end)
     assert codec.prefix((END,)) == (Vocabulary.end,)
@@ -111,7 +117,7 @@ def test_a_prefix_of_tokens_is_taken_as_it_is_and_may_end():
 
 
 def test_a_prefix_that_was_never_said_is_refused_with_its_place():
-    codec = Codec.build(Case(), [Pair("<U> aab", "AAB")])
+    codec = built(CaseTask(CaseSection()), [Pair("<U> aab", "AAB")])
     with pytest.raises(UserError, match="token 2, 'a', is not among the 2 that this model has learned"):
         codec.prefix("Aa")
 
@@ -119,27 +125,27 @@ def test_a_prefix_that_was_never_said_is_refused_with_its_place():
 def test_in_a_prefix_nothing_is_special(codec: Codec):
     with pytest.raises(UserError, match="token 1, '<', is not among"):
         codec.prefix(END)
-    prompted = Codec.build(Case(prompt="decoder"), [Pair("<U> ab", "AB")])
+    prompted = built(CaseTask(CaseSection(prompt="decoder")), [Pair("<U> ab", "AB")])
     assert "<U>" in prompted.target_vocabulary
     with pytest.raises(UserError, match="token 1, '<', is not among"):
         prompted.prefix("<U>")
-    spelled = Codec.build(COPY, [Pair("a<end>", "a<end>")])
-    assert spelled.target_vocabulary.spell(spelled.prefix(END)) == list(END)
+    spelled = built(COPY, [Pair("a<end>", "a<end>")])
+    assert spelled.target_vocabulary.to_tokens(spelled.prefix(END)) == list(END)
 
 
 @pytest.mark.parametrize("token", SPECIAL)
 def test_in_a_prefix_of_words_no_word_is_special(token: str):
-    codec = Codec.build(Clauses(), [Pair("ich esse", "i eat")])
-    assert codec.target_vocabulary.spell(codec.prefix(" i  eat ")) == ["i", "eat"]
+    codec = built(ClausesTask(ClausesSection()), [Pair("ich esse", "i eat")])
+    assert codec.target_vocabulary.to_tokens(codec.prefix(" i  eat ")) == ["i", "eat"]
     with pytest.raises(UserError, match=f"token 3, '{token}', is not among the 2 that this model has learned"):
         codec.prefix(f"i eat {token}")
 
 
-@pytest.mark.parametrize("name", [name for name, task in TASKS.items() if issubclass(task, Generated)])
+@pytest.mark.parametrize("name", [name for name, task in TASKS.items() if issubclass(task, GeneratedTask)])
 def test_every_pair_of_a_task_comes_back_from_its_numbers(name: str):
-    task = TASKS[name](train=300, validation=20, test=20)
-    splits = task.splits()
-    codec = Codec.build(task, splits["train"])
+    task = TASKS[name](TASKS[name].Section.model_validate({"train": 300, "validation": 20, "test": 20}))
+    splits = task.dataset.splits()
+    codec = built(task, splits["train"])
     for pair in splits["train"]:
         example = codec.example(pair)
         assert Vocabulary.unknown not in (*example.source, *example.target)
@@ -149,13 +155,13 @@ def test_every_pair_of_a_task_comes_back_from_its_numbers(name: str):
 
 @given(text=st.text(max_size=8))
 def test_a_text_is_read_or_refused(text: str):
-    codec = Codec.build(COPY, [Pair("aab", "aab")])
+    codec = built(COPY, [Pair("aab", "aab")])
     try:
         numbers = codec.source(text)
     except UserError:
         assert set(text) - set("ab")
     else:
-        assert codec.source_vocabulary.spell(numbers[:-1]) == list(text)
+        assert codec.source_vocabulary.to_tokens(numbers[:-1]) == list(text)
 
 
 # --- Open notations: what was never seen is unknown ------------------------------------------------------
@@ -163,15 +169,15 @@ def test_a_text_is_read_or_refused(text: str):
 
 @pytest.fixture(scope="module")
 def words() -> Codec:
-    task = Files(train="train", validation="validation", text=TextSection(unit="words", joint=False))
-    return Codec.build(task, [Pair("ein Hund, zwei Hunde", "a dog, two dogs")])
+    task = FilesTask(FilesSection(train="train", validation="validation", text=TextSection(unit="words", joint=False)))
+    return built(task, [Pair("ein Hund, zwei Hunde", "a dog, two dogs")])
 
 
 def test_an_unknown_word_is_read_as_unknown(words: Codec):
     assert words.source_tokens("ein Kamel, zwei Hunde") == ["ein", UNKNOWN, "￭,", "zwei", "Hunde", END]
     example = words.example(Pair("ein Kamel", "a camel"))
-    assert words.source_vocabulary.spell(example.source) == ["ein", UNKNOWN, END]
-    assert words.target_vocabulary.spell(example.target) == [BEGIN, "a", UNKNOWN, END]
+    assert words.source_vocabulary.to_tokens(example.source) == ["ein", UNKNOWN, END]
+    assert words.target_vocabulary.to_tokens(example.target) == [BEGIN, "a", UNKNOWN, END]
 
 
 @pytest.mark.parametrize("token", SPECIAL)
@@ -181,13 +187,13 @@ def test_a_special_token_that_is_typed_is_none_in_an_open_notation_either(words:
 
 
 def test_a_prefix_of_unknown_words_is_refused_all_the_same(words: Codec):
-    assert words.target_vocabulary.spell(words.prefix("a dog")) == ["a", "dog"]
+    assert words.target_vocabulary.to_tokens(words.prefix("a dog")) == ["a", "dog"]
     with pytest.raises(UserError, match="token 2, 'camel', is not among the 5 that this model has learned"):
         words.prefix("a camel")
 
 
 def test_an_unknown_word_says_nothing_unless_there_is_another_for_its_place(words: Codec):
-    a, two = words.target_vocabulary.numbers(["a", "two"])
+    a, two = words.target_vocabulary.to_ids(["a", "two"])
     said = [Vocabulary.begin, a, Vocabulary.unknown, two, Vocabulary.unknown, Vocabulary.end]
     assert words.text(said) == "a two"
     assert words.text(said, {2: "Kamel"}) == "a Kamel two"
@@ -197,14 +203,14 @@ def test_an_unknown_word_says_nothing_unless_there_is_another_for_its_place(word
 def test_a_notation_with_one_way_to_write_a_text_varies_nothing(words: Codec, codec: Codec):
     for some, pair in ((words, Pair("ein Hund", "a dog")), (codec, Pair("ab", "ba"))):
         example = some.example(pair)
-        assert not some.tokenization.varies
-        assert some.vary(example, Random(1)) == example
+        assert not some.tokenization.can_resample
+        assert some.resample(example, Random(1)) == example
 
 
 def test_a_variation_keeps_what_the_decoder_reads_first(monkeypatch: pytest.MonkeyPatch):
-    prompted = Codec.build(Case(prompt="decoder"), [Pair("<U> ab", "AB")])
-    monkeypatch.setattr(Case, "resplit", lambda self, source, target, random: (source[::-1], target[::-1]))
+    prompted = built(CaseTask(CaseSection(prompt="decoder")), [Pair("<U> ab", "AB")])
+    monkeypatch.setattr(CaseTokenization, "resample", lambda self, source, target, random: (source[::-1], target[::-1]))
     example = prompted.example(Pair("<U> ab", "AB"))
     (start, *said, end), (*read, _) = example.target, example.source
-    assert prompted.vary(example, Random(1)) == Example((*read[::-1], end), (start, *said[::-1], end))
-    assert start == prompted.target_vocabulary.numbers(["<U>"])[0]
+    assert prompted.resample(example, Random(1)) == Example((*read[::-1], end), (start, *said[::-1], end))
+    assert start == prompted.target_vocabulary.to_ids(["<U>"])[0]

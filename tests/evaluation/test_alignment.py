@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from random import Random
-from typing import ClassVar, cast
+from typing import cast
 
 import pytest
 import torch
@@ -30,18 +29,14 @@ from regard.evaluation.alignment import (
 )
 from regard.nn import Seq2Seq
 from regard.tasks import Pair
-from regard.tasks.generated import Generated
-from regard.text import Characters, Spaced, Tokenizer, Words
+from regard.text import CharacterTokenizer, Tokenization, WhitespaceTokenizer, WordTokenizer
 
 
-class Telling(Generated):
-    """Words in, words out; `the` carries no meaning."""
+class ArticleTokenization(Tokenization):
+    """Words on both sides; `the` is a function word."""
 
-    tokenizer: ClassVar[Tokenizer] = Spaced()
-    function_words: ClassVar[frozenset[str]] = frozenset({"the"})
-
-    def generate(self, random: Random) -> Pair:
-        raise NotImplementedError
+    tokenizer = WhitespaceTokenizer()
+    function_words = frozenset({"the"})
 
 
 class Looking:
@@ -76,7 +71,7 @@ def maps(model: Looking, examples: list[Example]) -> list[Tensor]:
 
 
 def share(pairs: list[Pair], examples: list[Example], model: Looking | None = None) -> float | None:
-    return alignment_accuracy(cast(Seq2Seq, model or Looking()), Telling(), pairs, examples)
+    return alignment_accuracy(cast(Seq2Seq, model or Looking()), ArticleTokenization(), pairs, examples)
 
 
 def example(looks: tuple[int, ...], outputs: int) -> Example:
@@ -275,11 +270,11 @@ class TestWhiteSpaceWords:
 
     def test_words_cut_off_from_their_punctuation(self) -> None:
         text = '"Ja", sagt  er. - So!'
-        tokens = Words().split(text)
+        tokens = WordTokenizer().tokenize(text)
         assert words_of(text, tokens) == [['"￭', "Ja", '￭"', "￭,"], ["sagt"], ["er", "￭."], ["-"], ["So", "￭!"]]
 
     def test_characters_between_spaces(self) -> None:
-        found = words_of("  ab c  de ", Characters().split("  ab c  de "))
+        found = words_of("  ab c  de ", CharacterTokenizer().tokenize("  ab c  de "))
         assert found == [[" ", " ", "a", "b"], [" ", "c"], [" ", " ", "d", "e", " "]]
 
     def test_small_letters(self) -> None:
@@ -287,7 +282,7 @@ class TestWhiteSpaceWords:
 
     def test_signs_of_our_own_in_a_text(self) -> None:
         text = "a￭b ■ c"
-        assert words_of(text, Words().split(text)) == [["a", "￭■￭", "b"], ["■"], ["c"]]
+        assert words_of(text, WordTokenizer().tokenize(text)) == [["a", "￭■￭", "b"], ["■"], ["c"]]
 
     def test_other_white_space(self) -> None:
         assert words_of("a\u00a0b\tc", ["▁a", "\u00a0", "b", "\t", "c"]) == [["▁a"], ["\u00a0", "b"], ["\t", "c"]]

@@ -41,7 +41,7 @@ def test_a_score_says_what_it_is_of(
 def test_exact_matches_are_those_of_the_translator(
     translator: regard.Translator, evaluations: dict[Split, EvaluationResult], split: Split
 ):
-    pairs = translator.experiment.data.splits()[split]
+    pairs = translator.experiment.task.dataset.splits()[split]
     translations = translator.translate([pair.source for pair in pairs])
     right = sum(translation.text == pair.target for translation, pair in zip(translations, pairs, strict=True))
     assert evaluations[split].scores["exact_match"] == right / len(pairs)
@@ -62,7 +62,7 @@ def test_the_loss_is_that_of_the_right_answers(
     translator: regard.Translator, evaluations: dict[Split, EvaluationResult]
 ):
     """Where a translation is right, its score is the log-probability of the truth."""
-    pairs = translator.experiment.data.splits()["test"]
+    pairs = translator.experiment.task.dataset.splits()["test"]
     right = [
         translation
         for translation, pair in zip(translator.translate([p.source for p in pairs]), pairs, strict=True)
@@ -119,7 +119,9 @@ def test_a_search_is_measured_by_what_it_finds(translator: regard.Translator):
     evaluation, greedy = evaluator.evaluate(search, counts.append), evaluator.evaluate()
     assert sum(counts) == evaluation.sentences == 50
     assert (evaluation.beam, evaluation.length_penalty, greedy.beam) == (4, 0.6, 1)
-    translations = translator.translate([pair.source for pair in translator.experiment.data.splits()["test"]], search)
+    translations = translator.translate(
+        [pair.source for pair in translator.experiment.task.dataset.splits()["test"]], search
+    )
     mean = sum(translation.score for translation in translations) / 50
     assert evaluation.log_probability == pytest.approx(mean, abs=1e-4)
     assert evaluation.sentences_per_second == pytest.approx(50 / evaluation.seconds, rel=0.2)

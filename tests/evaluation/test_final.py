@@ -157,7 +157,7 @@ def test_without_a_test_set_nothing_is_due(corpus: Path, tmp_path: Path, watcher
     splits = [f"data.{split}={corpus / split}" for split in ("train", "validation")]
     run = trained(tmp_path / "run", watcher, "bottleneck", *FILES, *splits, "training.epochs=1")
     assert not needs_final_evaluation(run)
-    with pytest.raises(UserError, match=r"data\.test: this experiment names no files for it"):
+    with pytest.raises(UserError, match=r"data\.test: this experiment has no files for the test split"):
         conclude(run)
     assert not run.has(SCORES)
 

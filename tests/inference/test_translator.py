@@ -22,7 +22,7 @@ from regard.runs import MODEL, Run, named_weights
 from regard.search import Hypothesis, SearchOptions, SearchStopped
 from regard.search import search as run_search
 from regard.tasks import Pair
-from regard.tasks.parallel import Files
+from regard.tasks.parallel import FilesSection, FilesTask
 from regard.text import Vocabulary
 
 TEXTS = ["abc", "e", "", "ddddd", "abcde", "ba", "", "e", "cabba"]
@@ -113,7 +113,7 @@ def test_the_callers_random_numbers_and_gradients_are_left_alone(trained: Path):
 
 def test_a_score_is_the_log_probability_of_the_tokens(translator: Translator):
     (translation,) = translator.translate(["bad"])
-    numbers = [*translator.codec.target_vocabulary.numbers("bad"), 2]
+    numbers = [*translator.codec.target_vocabulary.to_ids("bad"), 2]
     source = torch.tensor([translator.check("bad")])
     state = translator.model.start(source, torch.ones_like(source, dtype=torch.bool))
     logits, _ = translator.model.decoder.teacher_forced(torch.tensor([[1, *numbers[:-1]]]), state)
@@ -241,7 +241,7 @@ def test_texts_that_differ_only_in_blanks_are_one(tmp_path: Path, watcher: Calla
     few = ["data.train=2000", "data.validation=5", "data.test=5", "training.epochs=1", "training.validate_every=1"]
     train(loading.load_experiment("spaces", few), tmp_path / "run", watcher(stop_after=1))
     translator = regard.load(tmp_path / "run")
-    blank, letter = translator.codec.target_vocabulary.numbers(["<blank>", "a"])
+    blank, letter = translator.codec.target_vocabulary.to_ids(["<blank>", "a"])
     with torch.no_grad():
         for token, more in ((blank, 9), (letter, 8), (Vocabulary.end, 9)):  # it says little else
             translator.model.decoder.readout.output_layer.bias[token] += more
@@ -551,9 +551,9 @@ MULTI_HEAD = {
 
 def speechless(path: Path, text: dict[str, object], model: dict[str, object], **decoding: object) -> Translator:
     """A model that knows nothing and would rather say `<unknown>` than anything else."""
-    task = Files.model_validate({"train": "train", "validation": "validation", "text": text})
-    codec = Codec.build(task, WORDS)
-    experiment = Experiment.model_validate({"data": task, "model": model, "decoding": decoding})
+    task = FilesTask(FilesSection.model_validate({"train": "train", "validation": "validation", "text": text}))
+    codec = Codec.build(task.learn_tokenization(WORDS), WORDS)
+    experiment = Experiment.model_validate({"data": task.section, "model": model, "decoding": decoding})
     torch.manual_seed(3)
     weights = named_weights(build_model(experiment.model, *codec.sizes))
     weights["decoder.readout.output_layer.bias"][Vocabulary.unknown] = 50.0

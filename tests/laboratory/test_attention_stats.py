@@ -17,9 +17,10 @@ from regard.evaluation.alignment import AlignmentCounts
 from regard.laboratory.aligned_sentences import AlignedSentence, SegmentedText
 from regard.laboratory.alignment import AttentionAlignment
 from regard.laboratory.attention_stats import MEASURES, AttentionStats, named_maps
-from regard.tasks import Pair, Task
-from regard.tasks.case import Case
-from regard.tasks.clauses import Clauses
+from regard.tasks import Pair
+from regard.tasks.case import CaseSection, CaseTask
+from regard.tasks.clauses import ClausesSection, ClausesTask
+from regard.tasks.generated import GeneratedTask
 
 
 def side(text: str, starts: tuple[bool, ...] = ()) -> SegmentedText:
@@ -118,18 +119,19 @@ def test_an_empty_target_has_no_measures() -> None:
     assert all(isnan(value) for value in stats.values.values())
 
 
-def stub_translator(task: Task) -> Any:
+def stub_translator(task: GeneratedTask[Any]) -> Any:
     """A stand-in for a translator of this task."""
-    return SimpleNamespace(codec=SimpleNamespace(tokenization=task), experiment=SimpleNamespace(data=task))
+    codec, experiment = SimpleNamespace(tokenization=task.tokenization), SimpleNamespace(task=task)
+    return SimpleNamespace(codec=codec, experiment=experiment)
 
 
 def test_units_are_tokens_or_words_between_white_space() -> None:
     pair = Pair("<U> ab, c", "AB, C")
-    by_token = AlignedSentence.segment(stub_translator(Case()), 3, pair, by_white_space=False)
+    by_token = AlignedSentence.segment(stub_translator(CaseTask(CaseSection())), 3, pair, by_white_space=False)
     assert by_token.source.units == ("<U>", *"ab, c")
     assert by_token.source.content == tuple(range(6)), "in a task on characters, a comma is content"
     assert by_token.source.is_token_level
-    by_word = AlignedSentence.segment(stub_translator(Case()), 3, pair, by_white_space=True)
+    by_word = AlignedSentence.segment(stub_translator(CaseTask(CaseSection())), 3, pair, by_white_space=True)
     assert (by_word.source.units, by_word.target.units) == (("<U>", "ab,", "c"), ("AB,", "C"))
     assert by_word.target.starts == (True, False, False, True, False, True), "a space belongs to the next word"
     assert (by_word.length, by_token.length) == (3, 6)
@@ -137,7 +139,7 @@ def test_units_are_tokens_or_words_between_white_space() -> None:
 
 def test_punctuation_of_a_text_is_no_content() -> None:
     sentence = AlignedSentence.segment(
-        stub_translator(Clauses()), 1, Pair("er singt , .", "he sings , ."), by_white_space=False
+        stub_translator(ClausesTask(ClausesSection())), 1, Pair("er singt , .", "he sings , ."), by_white_space=False
     )
     assert sentence.source.content == sentence.target.content == (0, 1)
 
@@ -147,7 +149,9 @@ def test_tokens_that_do_not_spell_the_text_are_refused() -> None:
     with pytest.raises(
         UserError, match=r"sentence 5: its source is tokenized as 'a b <L>', which does not spell the words of '<L> ab'"
     ):
-        AlignedSentence.segment(stub_translator(Case(prompt="last")), 5, Pair("<L> ab", "ab"), by_white_space=True)
+        AlignedSentence.segment(
+            stub_translator(CaseTask(CaseSection(prompt="last"))), 5, Pair("<L> ab", "ab"), by_white_space=True
+        )
 
 
 def test_maps_have_names() -> None:

@@ -42,7 +42,7 @@ def test_the_probability_of_what_is_said_is_that_of_the_search(any_model: Transl
     vocabulary = any_model.codec.target_vocabulary
     for step, expected in zip(explain(any_model, TEXT, GREEDY).steps, translation.log_probabilities, strict=True):
         assert float(step.probabilities.sum()) == pytest.approx(1)
-        (said,) = vocabulary.unspell([step.said])
+        (said,) = vocabulary.output_to_ids([step.said])
         assert math.log(step.probabilities[said]) == pytest.approx(expected, abs=1e-4)
 
 

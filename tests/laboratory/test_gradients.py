@@ -201,7 +201,7 @@ def test_a_report_has_all_positions_of_all_runs(translators: list[Translator]) -
 
 def test_the_loss_is_what_the_model_scores(translators: list[Translator]) -> None:
     translator = translators[0]
-    pairs = list(translator.experiment.data.pairs("test"))[:23]
+    pairs = list(translator.experiment.task.dataset.pairs("test"))[:23]
     scores = translator.score([(pair.source, pair.target) for pair in pairs])
     (run,) = gradient_report([translator], "test", 23).data["runs"]
     assert run["loss"] == pytest.approx(-sum(score.log_probability for score in scores) / 23, rel=1e-4)

@@ -16,8 +16,8 @@ from regard.nn import build
 from regard.nn.build import build_model, initial_model
 from regard.runs import MODEL, Run, named_weights
 from regard.tasks import Pair
-from regard.tasks.learned import TextSection
-from regard.tasks.parallel import Files
+from regard.tasks.parallel import FilesSection, FilesTask
+from regard.text.learned_tokenization import TextSection
 
 SOURCE, TARGET = 17, 19
 
@@ -124,9 +124,9 @@ def test_both_sides_teach_what_they_share() -> None:
 
 @torch.inference_mode()
 def test_shared_embeddings_survive_saving_and_loading(tmp_path: Path) -> None:
-    task = Files(train="train", validation="validation", text=TextSection(unit="words"))
-    codec = Codec.build(task, [Pair("ein Hund", "a dog")])
-    experiment = Experiment(data=task, model=ModelSection(share_embeddings=True))
+    task = FilesTask(FilesSection(train="train", validation="validation", text=TextSection(unit="words")))
+    codec = Codec.build(task.learn_tokenization([Pair("ein Hund", "a dog")]), [Pair("ein Hund", "a dog")])
+    experiment = Experiment(data=task.section, model=ModelSection(share_embeddings=True))
     run = Run.create(tmp_path / "run", experiment, codec)
     torch.manual_seed(1)
     model, other = (build_model(experiment.model, *codec.sizes) for _ in range(2))

@@ -23,8 +23,8 @@ from regard.data import Codec
 from regard.errors import UserError
 from regard.nn.build import build_model
 from regard.runs import MODEL, STATE, Run, named_weights
-from regard.tasks.parallel import Files
-from regard.text.subwords import Subwords
+from regard.tasks.parallel import FilesSection, FilesTask
+from regard.text.subwords import SubwordTokenizer
 
 
 @pytest.fixture
@@ -34,7 +34,10 @@ def copied(trained: Path, tmp_path: Path) -> Path:
 
 
 def codec_of(experiment: Experiment) -> Codec:
-    return Codec.build(experiment.data, experiment.data.splits()["train"])
+    return Codec.build(
+        experiment.task.learn_tokenization(experiment.task.dataset.splits()["train"]),
+        experiment.task.dataset.splits()["train"],
+    )
 
 
 # --- Made as a whole -------------------------------------------------------------------------------------
@@ -100,8 +103,8 @@ def test_a_run_cannot_be_made_below_a_file(tiny: Callable[..., Experiment], tmp_
 
 def subwords_of(corpus: Path, joint: bool) -> Experiment:
     names = {split: str(corpus / split) for split in ("train", "validation")}
-    task = Files.model_validate(names | {"text": {"size": 80, "joint": joint, "coverage": 1.0}})
-    return Experiment(data=task)
+    task = FilesTask(FilesSection.model_validate(names | {"text": {"size": 80, "joint": joint, "coverage": 1.0}}))
+    return Experiment(data=task.section)
 
 
 MODELS = {True: ["subwords.model"], False: ["source.model", "target.model"]}
@@ -116,7 +119,7 @@ def test_subwords_are_written_with_the_run_and_read_back(corpus: Path, tmp_path:
     again = Run(run.path).codec()
     assert again.source_vocabulary == codec.source_vocabulary
     assert again.target_vocabulary == codec.target_vocabulary
-    pairs = list(experiment.data.splits()["train"])
+    pairs = list(experiment.task.dataset.splits()["train"])
     assert again.examples(pairs) == codec.examples(pairs)
     assert {again.text(example.target) for example in again.examples(pairs)} == {pair.target for pair in pairs}
 
@@ -154,7 +157,7 @@ def test_subwords_of_another_run_are_refused(corpus: Path, tmp_path: Path):
     experiment = subwords_of(corpus, True)
     run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
     texts = (corpus / "train.en").read_text(encoding="utf-8").splitlines()
-    other = Subwords.learn(texts, 60, algorithm="bpe", coverage=1.0)
+    other = SubwordTokenizer.learn(texts, 60, algorithm="bpe", coverage=1.0)
     (run.path / "subwords.model").write_bytes(other.model)
     with pytest.raises(UserError, match=f"{run.path}/vocabulary.json: .*not the tokens of the .model files beside it"):
         run.codec()

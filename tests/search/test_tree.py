@@ -25,7 +25,7 @@ from regard.search import (
 from regard.text import END, Vocabulary
 
 VOCABULARY = Vocabulary.build([list("abc")])
-END_NUMBER, (A, B, C) = Vocabulary.end, VOCABULARY.numbers("abc")
+END_NUMBER, (A, B, C) = Vocabulary.end, VOCABULARY.to_ids("abc")
 Said = tuple[int, ...]
 
 
@@ -205,7 +205,7 @@ def agree(nodes: list[BeamNode], found: SearchResult, rules: Constraints) -> Non
         while place is not None:
             spelled.append(nodes[place].token)
             place = nodes[place].parent
-        assert spelled[::-1] == VOCABULARY.spell(hypothesis.tokens)
+        assert spelled[::-1] == VOCABULARY.to_tokens(hypothesis.tokens)
         assert node.length == len(hypothesis.tokens)
         assert node.fate == ("finished" if hypothesis.finished else "truncated")
         if rules.repetition_penalty == 1:

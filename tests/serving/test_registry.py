@@ -39,7 +39,7 @@ def test_missing_invalid_and_repeated_runs_are_refused(trained: Path, tmp_path: 
 def test_examples_are_test_sentences_from_short_to_long(trained: Path):
     translator = load(trained)
     examples = select_examples(translator)
-    test = [pair.source for pair in translator.experiment.data.pairs("test")]
+    test = [pair.source for pair in translator.experiment.task.dataset.pairs("test")]
     assert 3 <= len(examples) <= 5
     assert set(examples) <= set(test)
     assert list(examples) == sorted(examples, key=len)

@@ -13,8 +13,8 @@ from regard.errors import UserError
 from regard.evaluation.metrics import METRICS
 from regard.studies import built_in, parsing
 from regard.studies.definition import Study
-from regard.tasks import Task
-from regard.tasks.generated import Generated
+from regard.tasks import DataSection, task_for
+from regard.tasks.generated import GeneratedTask
 
 NAMES = [
     "attention",
@@ -37,10 +37,12 @@ def build(name: str) -> Study:
     return parsing.build_study(name, parsing.parse_study(built_in.read_study(name), f"study {name}"))
 
 
-def measures_of(data: Task) -> set[str]:
+def measures_of(data: DataSection) -> set[str]:
     others = set().union(*OWN.values())
-    aligned = {"alignment_accuracy"} if isinstance(data, Generated) and data.generate(Random(1)).alignment else set()
-    return (METRICS.keys() - others - {"alignment_accuracy"}) | OWN[data.scored_by] | aligned
+    task = task_for(data)
+    has_alignment = isinstance(task, GeneratedTask) and task.dataset.generate(Random(1)).alignment
+    aligned = {"alignment_accuracy"} if has_alignment else set()
+    return (METRICS.keys() - others - {"alignment_accuracy"}) | OWN[task.scored_by] | aligned
 
 
 def test_these_there_are():

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from regard.config import loading, recipes
 from regard.studies.evaluations import DecodeOptions, EvaluationSpec, fingerprint
-from regard.tasks import SPLITS, Task
-from regard.tasks.copy import Copy
+from regard.tasks import SPLITS, DataSection
+from regard.tasks.copy import CopySection
 
 manners = st.builds(
     DecodeOptions,
@@ -24,7 +24,7 @@ manners = st.builds(
 )
 
 
-def data_of(name: str, *overrides: str) -> Task:
+def data_of(name: str, *overrides: str) -> DataSection:
     return loading.load_experiment(name, overrides).data
 
 
@@ -34,7 +34,7 @@ FILES = "data={task: files, train: a, validation: ä, text: {unit: words}}"
 @pytest.mark.parametrize(
     "data", [*map(data_of, recipes.recipe_names()), data_of("copy", FILES)], ids=lambda data: data.task
 )
-def test_an_exam_comes_back_from_json(data: Task):
+def test_an_exam_comes_back_from_json(data: DataSection):
     exam = EvaluationSpec(data, DecodeOptions(split="validation", beam=5, length_penalty=0.5))
     again = EvaluationSpec.from_json(json.loads(json.dumps(exam.as_json())))
     assert again == exam
@@ -44,34 +44,38 @@ def test_an_exam_comes_back_from_json(data: Task):
 
 @given(manner=manners)
 def test_any_manner_comes_back_from_json(manner: DecodeOptions):
-    exam = EvaluationSpec(Copy(), manner)
+    exam = EvaluationSpec(CopySection(), manner)
     assert EvaluationSpec.from_json(json.loads(json.dumps(exam.as_json()))) == exam
 
 
 @given(one=manners, other=manners)
 def test_two_manners_have_one_file_only_if_they_are_the_same(one: DecodeOptions, other: DecodeOptions):
-    assert (EvaluationSpec(Copy(), one).file(Path()) == EvaluationSpec(Copy(), other).file(Path())) == (one == other)
+    assert (EvaluationSpec(CopySection(), one).file(Path()) == EvaluationSpec(CopySection(), other).file(Path())) == (
+        one == other
+    )
 
 
 def test_the_file_depends_on_every_part_of_the_manner():
     others: dict[str, Any] = {"split": "train", "beam": 2, "length_penalty": 0.0}
     assert others.keys() == DecodeOptions.model_fields.keys()
-    files = {EvaluationSpec(Copy(), DecodeOptions(**{key: value})).file(Path()) for key, value in others.items()}
-    assert len(files | {EvaluationSpec(Copy(), DecodeOptions()).file(Path())}) == 4
+    files = {EvaluationSpec(CopySection(), DecodeOptions(**{key: value})).file(Path()) for key, value in others.items()}
+    assert len(files | {EvaluationSpec(CopySection(), DecodeOptions()).file(Path())}) == 4
 
 
 OTHERS = {"train": 5, "validation": 5, "test": 5, "seed": 5, "min_length": 5, "max_length": 5, "alphabet": "aé"}
 
 
 def test_the_file_depends_on_every_setting_of_the_data():
-    assert {"task", *OTHERS} == set(Copy.model_fields)
-    others = [Copy(**{key: value}) for key, value in OTHERS.items()]
-    files = {EvaluationSpec(data, DecodeOptions()).file(Path()) for data in (Copy(), *others, data_of("reverse"))}
+    assert {"task", *OTHERS} == set(CopySection.model_fields)
+    others = [CopySection(**{key: value}) for key, value in OTHERS.items()]
+    files = {
+        EvaluationSpec(data, DecodeOptions()).file(Path()) for data in (CopySection(), *others, data_of("reverse"))
+    }
     assert len(files) == len(OTHERS) + 2
 
 
 def test_the_file_lies_with_the_run():
-    path = EvaluationSpec(Copy(), DecodeOptions()).file(Path("studies/runs/copy-1"))
+    path = EvaluationSpec(CopySection(), DecodeOptions()).file(Path("studies/runs/copy-1"))
     assert (path.parent, path.suffix) == (Path("studies/runs/copy-1/exams"), ".json")
 
 

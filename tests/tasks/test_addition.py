@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from regard.errors import UserError
-from regard.tasks.addition import Addition
+from regard.tasks.addition import AdditionDataset, AdditionSection, AdditionTask
 
 
 @given(seed=st.integers(0, 2**32), digits=st.integers(1, 12))
 def test_the_target_is_the_sum_and_no_number_is_padded(seed: int, digits: int):
-    pair = Addition(digits=digits).generate(Random(seed))
+    pair = AdditionDataset(AdditionSection(digits=digits)).generate(Random(seed))
     first, second = pair.source.split("+")
     assert int(first) + int(second) == int(pair.target)
     for number in (first, second, pair.target):
@@ -22,15 +22,15 @@ def test_the_target_is_the_sum_and_no_number_is_padded(seed: int, digits: int):
 
 
 def test_characters_are_tokens():
-    assert Addition().source_tokens("27+58") == ["2", "7", "+", "5", "8"]
+    assert AdditionTask(AdditionSection()).tokenization.source_tokens("27+58") == ["2", "7", "+", "5", "8"]
 
 
 def test_numbers_longer_than_those_trained_on_can_be_tried():
-    assert Addition(digits=1).source_tokens("27+58") == list("27+58")
+    assert AdditionTask(AdditionSection(digits=1)).tokenization.source_tokens("27+58") == list("27+58")
 
 
 def test_thirty_thousand_pairs_with_all_numbers_of_digits_well_represented():
-    splits = Addition(train=30_000).splits()
+    splits = AdditionDataset(AdditionSection(train=30_000)).splits()
     shapes = {
         name: Counter(tuple(len(number) for number in pair.source.split("+")) for pair in pairs)
         for name, pairs in splits.items()
@@ -44,19 +44,19 @@ def test_thirty_thousand_pairs_with_all_numbers_of_digits_well_represented():
 
 def test_every_digit_count_is_drawn_when_there_are_many():
     random = Random(1)
-    sources = [Addition(digits=12).generate(random).source for _ in range(5_000)]
+    sources = [AdditionDataset(AdditionSection(digits=12)).generate(random).source for _ in range(5_000)]
     counts = Counter(len(number) for source in sources for number in source.split("+"))
     assert sorted(counts) == list(range(1, 13))
     assert counts[1] >= 60
 
 
 def test_all_sums_of_one_digit_can_be_had_but_no_more():
-    splits = Addition(digits=1, train=80, validation=10, test=10).splits()
+    splits = AdditionDataset(AdditionSection(digits=1, train=80, validation=10, test=10)).splits()
     assert {pair.source for pairs in splits.values() for pair in pairs} == {
         f"{first}+{second}" for first in range(10) for second in range(10)
     }
-    with pytest.raises(UserError, match=r"data\.train: 81 pairs .* ran out .* after 100"):
-        Addition(digits=1, train=81, validation=10, test=10).splits()
+    with pytest.raises(UserError, match=r"data\.train: 81 pairs .* no new ones after 100"):
+        AdditionDataset(AdditionSection(digits=1, train=81, validation=10, test=10)).splits()
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_all_sums_of_one_digit_can_be_had_but_no_more():
 )
 def test_what_is_no_sum_is_refused(text: str):
     with pytest.raises(UserError) as error:
-        Addition().source_tokens(text)
+        AdditionTask(AdditionSection()).tokenization.source_tokens(text)
     assert str(error.value) == (
         "the addition task takes two numbers with a '+' between them, such as 27+58, "
         f"without spaces, signs or leading zeros; this is {text!r}"
@@ -73,10 +73,10 @@ def test_what_is_no_sum_is_refused(text: str):
 
 @pytest.mark.parametrize("text", ["0+0", "10+0", "999+1"])
 def test_zeros_that_mean_something_are_read(text: str):
-    assert "".join(Addition().source_tokens(text)) == text
+    assert "".join(AdditionTask(AdditionSection()).tokenization.source_tokens(text)) == text
 
 
 @pytest.mark.parametrize("digits", [0, 13, "3", 2.0])
 def test_digits_out_of_bounds_are_refused(digits):
     with pytest.raises(ValidationError, match="digits"):
-        Addition(digits=digits)
+        AdditionSection(digits=digits)

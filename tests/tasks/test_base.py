@@ -1,156 +1,213 @@
-"""The base class: splits that share nothing, that are the same every time, and that say so when they run out."""
+"""What all tasks have in common: settings, generated data sets, and a tokenization that fits the pairs."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from random import Random
+from typing import Any, Literal
 
 import pytest
 from pydantic import ValidationError
 
+from regard.config import schema
 from regard.errors import UserError
-from regard.tasks.addition import Addition
-from regard.tasks.base import Pair, Task
-from regard.tasks.case import Case
-from regard.tasks.copy import Copy
-from regard.tasks.generated import Generated
-from regard.tasks.reverse import Reverse
-from regard.tasks.spaces import Spaces
-from regard.text import BEGIN
+from regard.tasks import SPLITS, TASKS, DataSection, Pair, Split, Task, Tokenization, task_for
+from regard.tasks.addition import AdditionSection
+from regard.tasks.case import CaseSection
+from regard.tasks.copy import CopySection
+from regard.tasks.generated import GeneratedDataset, GeneratedSection, GeneratedTask
+from regard.tasks.reverse import ReverseSection
+from regard.tasks.spaces import SpacesSection
+from regard.text import BEGIN, ReadFile
 
-ALL_TASKS = [
-    Case(),
-    Case(prompt="last"),
-    Case(prompt="decoder"),
-    Spaces(),
-    Spaces(blank=False),
-    Addition(),
-    Copy(),
-    Reverse(),
+SECTIONS = [
+    CaseSection(),
+    CaseSection(prompt="last"),
+    CaseSection(prompt="decoder"),
+    SpacesSection(),
+    SpacesSection(blank=False),
+    AdditionSection(),
+    CopySection(),
+    ReverseSection(),
 ]
 
 
-class Square(Generated):
-    """`7` → `49`, for the numbers below `below`: a task that can run out."""
-
+class SquareSection(GeneratedSection):
     below: int = 1_000
 
+
+class SquareDataset(GeneratedDataset[SquareSection]):
+    """`7` → `49`, for the numbers below `below`: a data set that can run out."""
+
     def generate(self, random: Random) -> Pair:
-        number = random.randrange(self.below)
+        number = random.randrange(self.section.below)
         return Pair(str(number), str(number**2))
 
 
-def test_splits_have_the_sizes_asked_for_and_repeat_no_source():
-    splits = Square(train=83, validation=7, test=10, below=100).splits()
+def squares(**settings: int) -> SquareDataset:
+    return SquareDataset(SquareSection(**settings))
+
+
+def test_splits_have_their_sizes_and_repeat_no_source():
+    splits = squares(train=83, validation=7, test=10, below=100).splits()
     assert {name: len(pairs) for name, pairs in splits.items()} == {"train": 83, "validation": 7, "test": 10}
     assert len({pair.source for pairs in splits.values() for pair in pairs}) == 100
 
 
-def test_the_same_seed_gives_the_same_pairs_and_another_seed_gives_others():
+def test_the_same_seed_gives_the_same_pairs_and_another_seed_gives_different_ones():
     small = {"train": 50, "validation": 5, "test": 11}
-    assert Square(**small, seed=3).splits() == Square(**small, seed=3).splits()
-    assert Square(**small, seed=3).splits() != Square(**small, seed=4).splits()
+    assert squares(**small, seed=3).splits() == squares(**small, seed=3).splits()
+    assert squares(**small, seed=3).splits() != squares(**small, seed=4).splits()
 
 
-def test_splits_are_not_drawn_from_the_same_random_numbers():
-    splits = Square(train=20, validation=20, test=20, below=10**9).splits()
-    alone = Square(train=20, validation=1, test=1, below=10**9).splits()
-    assert splits["train"] == alone["train"]  # nothing to avoid among so many numbers
+def test_each_split_has_its_own_random_numbers():
+    splits = squares(train=20, validation=20, test=20, below=10**9).splits()
+    alone = squares(train=20, validation=1, test=1, below=10**9).splits()
+    assert splits["train"] == alone["train"]  # with so many numbers, none is repeated
     assert splits["train"][0] != splits["validation"][0] != splits["test"][0]
 
 
-def test_more_training_pairs_leave_test_and_validation_as_they_were():
-    few = Square(train=10, validation=20, test=30, below=400).splits()
-    many = Square(train=300, validation=20, test=30, below=400).splits()
+def test_more_training_pairs_do_not_change_test_and_validation():
+    few = squares(train=10, validation=20, test=30, below=400).splits()
+    many = squares(train=300, validation=20, test=30, below=400).splits()
     assert few["test"] == many["test"]
     assert few["validation"] == many["validation"]
     assert few["train"] == many["train"][:10]
 
 
-def test_more_validation_pairs_leave_the_test_set_as_it_was():
-    few = Square(train=10, validation=20, test=30, below=400).splits()
-    many = Square(train=10, validation=200, test=30, below=400).splits()
+def test_more_validation_pairs_do_not_change_the_test_set():
+    few = squares(train=10, validation=20, test=30, below=400).splits()
+    many = squares(train=10, validation=200, test=30, below=400).splits()
     assert few["test"] == many["test"]
 
 
-def test_the_test_set_alone_is_the_same_and_takes_no_training_set():
-    task = Square(train=50, validation=20, test=30, below=100)
-    assert {split: task.pairs(split) for split in task.splits()} == task.splits()
-    endless = Square(train=10**9, validation=20, test=30, below=100)  # of which there are not so many
-    assert endless.pairs("test") == task.pairs("test")
+def test_the_test_set_is_generated_without_the_training_set():
+    dataset = squares(train=50, validation=20, test=30, below=100)
+    assert {split: dataset.pairs(split) for split in SPLITS} == dataset.splits()
+    too_large = squares(train=10**9, validation=20, test=30, below=100)
+    assert too_large.pairs("test") == dataset.pairs("test")
 
 
-def test_a_task_that_runs_out_says_what_was_asked_for_and_how_much_there_is():
+def test_a_data_set_that_is_exhausted_reports_the_size_and_the_number_of_pairs():
     with pytest.raises(UserError) as error:
-        Square(train=90, validation=5, test=10, below=100).splits()
+        squares(train=90, validation=5, test=10, below=100).splits()
     assert str(error.value) == (
-        "data.train: 90 pairs were asked for, but this task ran out of new ones after 100 in all splits; "
-        "ask for fewer, or make the task larger"
+        "data.train: 90 pairs are more than this task can generate: it had no new ones after 100 in all splits; "
+        "choose fewer pairs, or longer texts"
     )
 
 
 @pytest.mark.parametrize("setting", ["train", "validation", "test"])
 def test_a_split_may_not_be_empty(setting: str):
     with pytest.raises(ValidationError, match=rf"{setting}\n.*greater than or equal to 1"):
-        Square(**{setting: 0})
+        SquareSection(**{setting: 0})
 
 
-def test_without_a_say_of_its_own_a_task_has_characters_and_the_ordinary_start():
-    task = Square()
-    pair = Pair("12", "144")
-    assert task.source_tokens("12") == ["1", "2"]
-    assert task.target_tokens(pair) == ["1", "4", "4"]
-    assert task.target_text(["1", "4", "4"]) == "144"
-    assert task.start_token("12") == BEGIN
+def test_by_default_tokens_are_characters_and_the_decoder_starts_with_begin():
+    tokenization = Tokenization()
+    assert tokenization.source_tokens("12") == ["1", "2"]
+    assert tokenization.target_tokens(Pair("12", "144")) == ["1", "4", "4"]
+    assert tokenization.target_text(["1", "4", "4"]) == "144"
+    assert tokenization.start_token("12") == BEGIN
 
 
-@pytest.mark.parametrize(
-    "task", ALL_TASKS, ids=lambda task: f"{task.task}-{getattr(task, 'prompt', getattr(task, 'blank', ''))}"
-)
+@pytest.mark.parametrize("task", [task_for(section) for section in SECTIONS], ids=lambda task: repr(task.section))
 class TestEveryTask:
-    def draw(self, task: Task, seed: int = 5, count: int = 500) -> list[Pair]:
+    def generate(self, task: GeneratedTask[Any], seed: int = 5, count: int = 500) -> list[Pair]:
         random = Random(seed)
-        return [task.generate(random) for _ in range(count)]
+        return [task.dataset.generate(random) for _ in range(count)]
 
-    def test_target_tokens_become_the_target_again(self, task: Task):
-        for pair in self.draw(task):
-            assert task.target_text(task.target_tokens(pair)) == pair.target
+    def test_target_tokens_become_the_target_again(self, task: GeneratedTask[Any]):
+        tokenization = task.tokenization
+        for pair in self.generate(task):
+            assert tokenization.target_text(tokenization.target_tokens(pair)) == pair.target
 
-    def test_what_it_generates_it_also_reads(self, task: Task):
-        for pair in self.draw(task):
-            assert 1 <= len(task.source_tokens(pair.source)) <= len(pair.source)
+    def test_generated_sources_can_be_tokenized(self, task: GeneratedTask[Any]):
+        for pair in self.generate(task):
+            assert 1 <= len(task.tokenization.source_tokens(pair.source)) <= len(pair.source)
 
-    def test_alignment_points_at_tokens_that_exist(self, task: Task):
-        for pair in self.draw(task):
-            targets, sources = range(len(task.target_tokens(pair))), range(len(task.source_tokens(pair.source)))
+    def test_alignments_are_within_the_tokens(self, task: GeneratedTask[Any]):
+        for pair in self.generate(task):
+            targets = range(len(task.tokenization.target_tokens(pair)))
+            sources = range(len(task.tokenization.source_tokens(pair.source)))
             assert all(target in targets and source in sources for source, target in pair.alignment)
 
-    def test_only_the_random_numbers_decide(self, task: Task):
-        assert self.draw(task, seed=5) == self.draw(task, seed=5)
-        assert self.draw(task, seed=5) != self.draw(task, seed=6)
+    def test_the_tokenization_has_nothing_to_learn(self, task: GeneratedTask[Any]):
+        pairs = self.generate(task, count=20)
+        for tokenization in (task.learn_tokenization(pairs), task.load_tokenization(lambda name, parse: None)):
+            assert tokenization.files() == {}
+            assert [tokenization.source_tokens(pair.source) for pair in pairs] == [
+                task.tokenization.source_tokens(pair.source) for pair in pairs
+            ]
 
-    def test_default_splits_are_full_and_share_no_pair(self, task: Task):
-        splits = task.splits()
+    def test_pairs_depend_on_the_random_numbers_only(self, task: GeneratedTask[Any]):
+        assert self.generate(task, seed=5) == self.generate(task, seed=5)
+        assert self.generate(task, seed=5) != self.generate(task, seed=6)
+
+    def test_default_splits_are_full_and_share_no_pair(self, task: GeneratedTask[Any]):
+        splits = task.dataset.splits()
         sources = [pair.source for pairs in splits.values() for pair in pairs]
         assert len(splits["train"]) == 20_000
         assert len(sources) == len(set(sources)) == 21_500
 
-    def test_settings_survive_being_written_down(self, task: Task):
-        assert type(task).model_validate(task.model_dump()) == task
+    def test_settings_are_restored_from_their_dump(self, task: GeneratedTask[Any]):
+        assert type(task.section).model_validate(task.section.model_dump()) == task.section
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_section_names_its_task(name: str):
+    section = TASKS[name].Section.model_construct()
+    assert section.task == name
+    assert type(task_for(section)) is TASKS[name]
+    assert task_for(section).section is section
+
+
+class EchoSection(DataSection):
+    task: Literal["echo"] = "echo"
+    word: str = "hey"
+
+
+class EchoTask(Task[EchoSection]):
+    """A task that is no part of Regard: three short pairs, in characters."""
+
+    Section = EchoSection
+
+    @property
+    def dataset(self) -> "EchoTask":
+        return self
+
+    def splits(self) -> dict[Split, list[Pair]]:
+        return {split: self.pairs(split) for split in SPLITS}
+
+    def pairs(self, split: Split) -> list[Pair]:
+        return [Pair(self.section.word, self.section.word)]
+
+    def learn_tokenization(self, pairs: Iterable[Pair]) -> Tokenization:
+        return Tokenization()
+
+    def load_tokenization(self, read: ReadFile) -> Tokenization:
+        return Tokenization()
+
+
+def test_a_new_task_needs_one_class_and_its_section(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(TASKS, "echo", EchoTask)
+    experiment = schema.Experiment(data=EchoSection(word="ho"))
+    assert experiment.task.dataset.pairs("test") == [Pair("ho", "ho")]
+    assert experiment.model_dump()["data"] == {"task": "echo", "word": "ho"}
+    assert not experiment.task.has_real_test
 
 
 def test_pairs_do_not_depend_on_the_order_of_sets():
-    """Python orders sets of strings differently in every process, unless it is told not to."""
+    """Python orders sets of strings differently in every process, unless PYTHONHASHSEED is set."""
     program = (
         "from random import Random\n"
-        "from regard.tasks.addition import Addition\n"
-        "from regard.tasks.case import Case\n"
-        "from regard.tasks.copy import Copy\n"
-        "from regard.tasks.spaces import Spaces\n"
+        "from regard.tasks import TASKS, task_for\n"
         "random = Random(2)\n"
-        "for task in (Addition(), Case(), Copy(), Spaces()):\n"
+        "for name in ('addition', 'case', 'copy', 'spaces'):\n"
+        "    dataset = task_for(TASKS[name].Section()).dataset\n"
         "    for _ in range(50):\n"
-        "        print(task.generate(random).source)\n"
+        "        print(dataset.generate(random).source)\n"
     )
 
     def output(hash_seed: str) -> str:

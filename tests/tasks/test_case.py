@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from regard.errors import UserError
-from regard.tasks.case import Case
+from regard.tasks.case import CaseDataset, CaseSection, CaseTask, CaseTokenization
 from regard.tasks.random_text import PRINTABLE
 from regard.text import BEGIN
 
@@ -17,41 +17,41 @@ printable_text = st.text(PRINTABLE, max_size=50)
 
 def test_where_the_prompt_goes():
     text = "<U> I am"
-    assert Case(prompt="first").source_tokens(text) == ["<U>", "I", " ", "a", "m"]
-    assert Case(prompt="last").source_tokens(text) == ["I", " ", "a", "m", "<U>"]
-    assert Case(prompt="decoder").source_tokens(text) == ["I", " ", "a", "m"]
+    assert CaseTokenization("first").source_tokens(text) == ["<U>", "I", " ", "a", "m"]
+    assert CaseTokenization("last").source_tokens(text) == ["I", " ", "a", "m", "<U>"]
+    assert CaseTokenization("decoder").source_tokens(text) == ["I", " ", "a", "m"]
 
 
 def test_what_the_decoder_reads_first():
-    assert Case(prompt="first").start_token("<L> I am") == BEGIN
-    assert Case(prompt="last").start_token("<L> I am") == BEGIN
-    assert Case(prompt="decoder").start_token("<L> I am") == "<L>"
-    assert Case(prompt="decoder").start_token("<U> I am") == "<U>"
+    assert CaseTokenization("first").start_token("<L> I am") == BEGIN
+    assert CaseTokenization("last").start_token("<L> I am") == BEGIN
+    assert CaseTokenization("decoder").start_token("<L> I am") == "<L>"
+    assert CaseTokenization("decoder").start_token("<U> I am") == "<U>"
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_prompt_is_known_wherever_it_is_placed(place):
-    assert [Case(prompt=place).prompt_token(text) for text in ("<U> I am", "<L> <U> a")] == ["<U>", "<L>"]
+    assert [CaseTokenization(place).prompt_token(text) for text in ("<U> I am", "<L> <U> a")] == ["<U>", "<L>"]
 
 
 @pytest.mark.parametrize("place", PLACES)
 @given(sentence=printable_text)
 def test_all_after_the_prompt_and_one_space_is_characters(place, sentence: str):
-    tokens = Case(prompt=place).source_tokens(f"<L> {sentence}")
+    tokens = CaseTokenization(place).source_tokens(f"<L> {sentence}")
     assert [token for token in tokens if token != "<L>"] == list(sentence)
     assert len(tokens) == len(sentence) + (place != "decoder")
 
 
 def test_a_prompt_within_the_sentence_is_only_characters():
-    assert Case().source_tokens("<U> a<L> b") == ["<U>", "a", "<", "L", ">", " ", "b"]
-    assert Case().source_tokens("<U> <U> b") == ["<U>", "<", "U", ">", " ", "b"]
-    assert Case(prompt="decoder").start_token("<U> <L> b") == "<U>"
+    assert CaseTokenization("first").source_tokens("<U> a<L> b") == ["<U>", "a", "<", "L", ">", " ", "b"]
+    assert CaseTokenization("first").source_tokens("<U> <U> b") == ["<U>", "<", "U", ">", " ", "b"]
+    assert CaseTokenization("decoder").start_token("<U> <L> b") == "<U>"
 
 
 @pytest.mark.parametrize("place", PLACES)
 @given(seed=st.integers(0, 2**32))
 def test_the_target_is_the_sentence_in_the_case_asked_for(place, seed: int):
-    pair = Case(prompt=place).generate(Random(seed))
+    pair = CaseDataset(CaseSection(prompt=place)).generate(Random(seed))
     prompt, sentence = pair.source[:4], pair.source[4:]
     assert prompt in ("<U> ", "<L> ")
     assert pair.target == (sentence.upper() if prompt == "<U> " else sentence.lower())
@@ -60,9 +60,9 @@ def test_the_target_is_the_sentence_in_the_case_asked_for(place, seed: int):
 @pytest.mark.parametrize("place", PLACES)
 @given(seed=st.integers(0, 2**32))
 def test_the_alignment_gives_each_target_character_its_source_character(place, seed: int):
-    task = Case(prompt=place)
-    pair = task.generate(Random(seed))
-    source, target = task.source_tokens(pair.source), task.target_tokens(pair)
+    task = CaseTask(CaseSection(prompt=place))
+    pair = task.dataset.generate(Random(seed))
+    source, target = task.tokenization.source_tokens(pair.source), task.tokenization.target_tokens(pair)
     assert sorted(step for _, step in pair.alignment) == list(range(len(target)))
     assert len({origin for origin, _ in pair.alignment}) == len(target)
     for origin, step in pair.alignment:
@@ -71,12 +71,12 @@ def test_the_alignment_gives_each_target_character_its_source_character(place, s
 
 def test_the_alignment_keeps_the_order():
     for place in PLACES:
-        alignment = sorted(Case(prompt=place, min_length=9).generate(Random(1)).alignment)
+        alignment = sorted(CaseDataset(CaseSection(prompt=place, min_length=9)).generate(Random(1)).alignment)
         assert alignment == [(step + (place == "first"), step) for step in range(len(alignment))]
 
 
 def test_the_training_set_has_every_printable_character_both_prompts_and_all_lengths():
-    pairs = Case().splits()["train"]
+    pairs = CaseDataset(CaseSection()).splits()["train"]
     characters = Counter(character for pair in pairs for character in pair.source[4:])
     prompts = Counter(pair.source[:4] for pair in pairs)
     lengths = Counter(len(pair.target) for pair in pairs)
@@ -91,11 +91,11 @@ def test_the_training_set_has_every_printable_character_both_prompts_and_all_len
 @given(seed=st.integers(0, 2**32), bounds=st.tuples(st.integers(1, 60), st.integers(1, 60)).map(sorted))
 def test_the_lengths_are_the_sentences_own(seed: int, bounds: list[int]):
     shortest, longest = bounds
-    pair = Case(min_length=shortest, max_length=longest).generate(Random(seed))
+    pair = CaseDataset(CaseSection(min_length=shortest, max_length=longest)).generate(Random(seed))
     assert shortest <= len(pair.source) - len("<U> ") <= longest
 
 
-@pytest.mark.parametrize("method", [Case().source_tokens, Case(prompt="decoder").start_token])
+@pytest.mark.parametrize("method", [CaseTokenization("first").source_tokens, CaseTokenization("decoder").start_token])
 @pytest.mark.parametrize(
     ("text", "seen"),
     [
@@ -115,16 +115,16 @@ def test_a_text_without_a_prompt_is_refused(method, text: str, seen: str):
 
 def test_a_character_beyond_ascii_is_refused():
     with pytest.raises(UserError, match="not trained on the character 'ß', only on:"):
-        Case().source_tokens("<U> Straße")
+        CaseTokenization("first").source_tokens("<U> Straße")
 
 
 def test_lengths_that_contradict_each_other_are_named():
     with pytest.raises(ValidationError, match="9 is more than max_length, 8"):
-        Case(min_length=9, max_length=8)
-    assert Case(min_length=8, max_length=8).min_length == 8
+        CaseSection(min_length=9, max_length=8)
+    assert CaseSection(min_length=8, max_length=8).min_length == 8
 
 
 @pytest.mark.parametrize("settings", [{"min_length": 0}, {"max_length": 1001}, {"prompt": "middle"}, {"promt": "last"}])
 def test_settings_out_of_bounds_are_refused(settings):
     with pytest.raises(ValidationError, match=next(iter(settings))):
-        Case(**settings)
+        CaseSection(**settings)

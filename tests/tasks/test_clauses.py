@@ -10,7 +10,14 @@ from pydantic import ValidationError
 
 from regard.tasks import clauses_lexicon as lexicon
 from regard.tasks.base import Pair
-from regard.tasks.clauses import Clauses, draw_clause, draw_clauses, draw_verb
+from regard.tasks.clauses import (
+    ClausesDataset,
+    ClausesSection,
+    ClausesTokenization,
+    random_clause,
+    random_sentence_pair,
+    random_verb,
+)
 from regard.tasks.clauses_grammar import (
     Circumstances,
     Clause,
@@ -44,13 +51,13 @@ def german(phrase: Phrase) -> list[str]:
 
 
 def drawn(count: int, max_clauses: int = 2, seed: int = 5) -> list[Pair]:
-    task, random = Clauses(max_clauses=max_clauses), Random(seed)
-    return [task.generate(random) for _ in range(count)]
+    dataset, random = ClausesDataset(ClausesSection(max_clauses=max_clauses)), Random(seed)
+    return [dataset.generate(random) for _ in range(count)]
 
 
 @pytest.fixture(scope="module")
 def training() -> list[Pair]:
-    return Clauses().splits()["train"]
+    return ClausesDataset(ClausesSection()).splits()["train"]
 
 
 A, MY, THE = lexicon.A, lexicon.MY, lexicon.THE
@@ -174,7 +181,7 @@ def test_declension(phrase: NounPhrase, cases: str, english: str) -> None:
 
 def clauses_of_all_kinds(count: int = 2000) -> list[Clause]:
     random = Random(3)
-    return [draw_clause(random, draw_verb(random), past=random.random() < 0.3) for _ in range(count)]
+    return [random_clause(random, random_verb(random), past=random.random() < 0.3) for _ in range(count)]
 
 
 def test_the_verb_is_second_in_a_main_clause() -> None:
@@ -265,7 +272,7 @@ def test_max_clauses() -> None:
     for most in (1, 2, 3):
         assert {pair.source.count(",") for pair in drawn(300, most)} == set(range(most))
     with pytest.raises(ValidationError):
-        Clauses(max_clauses=4)
+        ClausesSection(max_clauses=4)
 
 
 def test_sizes(training: list[Pair]) -> None:
@@ -273,7 +280,7 @@ def test_sizes(training: list[Pair]) -> None:
     target = Counter(word for pair in training for word in pair.target.split())
     assert 250 <= len(source) <= 500
     assert 200 <= len(target) <= 400
-    assert Clauses.function_words <= set(target)
+    assert ClausesTokenization.function_words <= set(target)
     assert [word for counts in (source, target) for word, count in counts.items() if count < 20] == []
     lengths = sorted(len(pair.source.split()) for pair in training)
     assert lengths[0] >= 3
@@ -283,5 +290,5 @@ def test_sizes(training: list[Pair]) -> None:
 def test_there_are_millions_of_sentences() -> None:
     """Of n things that are equally likely, 10,000 draws repeat about 50,000,000 / n."""
     random = Random(4)
-    sources = {draw_clauses(random, 2).pair().source for _ in range(10_000)}
+    sources = {random_sentence_pair(random, 2).pair().source for _ in range(10_000)}
     assert len(sources) > 10_000 - 10

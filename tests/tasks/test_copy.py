@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from regard.errors import UserError
-from regard.tasks.copy import Copy
+from regard.tasks.copy import CopyDataset, CopySection, CopyTask
 
 seeds = st.integers(0, 2**32)
 
 
 @given(seed=seeds)
 def test_the_target_is_the_source_and_the_alignment_the_diagonal(seed: int):
-    pair = Copy().generate(Random(seed))
+    pair = CopyDataset(CopySection()).generate(Random(seed))
     assert pair.target == pair.source
     assert sorted(pair.alignment) == [(place, place) for place in range(len(pair.source))]
 
@@ -22,13 +22,15 @@ def test_the_target_is_the_source_and_the_alignment_the_diagonal(seed: int):
 @given(seed=seeds, bounds=st.tuples(st.integers(1, 40), st.integers(1, 40)).map(sorted))
 def test_strings_keep_to_the_alphabet_and_the_lengths(seed: int, bounds: list[int]):
     shortest, longest = bounds
-    source = Copy(alphabet="xyz", min_length=shortest, max_length=longest).generate(Random(seed)).source
+    source = (
+        CopyDataset(CopySection(alphabet="xyz", min_length=shortest, max_length=longest)).generate(Random(seed)).source
+    )
     assert set(source) <= set("xyz")
     assert shortest <= len(source) <= longest
 
 
 def test_every_length_and_every_letter_is_trained_on():
-    pairs = Copy().splits()["train"]
+    pairs = CopyDataset(CopySection()).splits()["train"]
     lengths = Counter(len(pair.source) for pair in pairs)
     letters = Counter(letter for pair in pairs for letter in pair.source)
     assert sorted(lengths) == list(range(1, 21))
@@ -38,14 +40,14 @@ def test_every_length_and_every_letter_is_trained_on():
 
 
 def test_a_character_that_is_not_in_the_alphabet_is_refused():
-    assert Copy(alphabet="ab ").source_tokens("b a") == ["b", " ", "a"]
+    assert CopyTask(CopySection(alphabet="ab ")).tokenization.source_tokens("b a") == ["b", " ", "a"]
     with pytest.raises(UserError, match="not trained on the character 'c', only on: ab"):
-        Copy(alphabet="ab").source_tokens("abc")
+        CopyTask(CopySection(alphabet="ab")).tokenization.source_tokens("abc")
 
 
 def test_a_small_alphabet_runs_out():
-    with pytest.raises(UserError, match=r"data\.train: 10 pairs .* ran out .* after 6"):
-        Copy(alphabet="ab", max_length=2, train=10, validation=1, test=1).splits()
+    with pytest.raises(UserError, match=r"data\.train: 10 pairs .* no new ones after 6"):
+        CopyDataset(CopySection(alphabet="ab", max_length=2, train=10, validation=1, test=1)).splits()
 
 
 @pytest.mark.parametrize(
@@ -59,4 +61,4 @@ def test_a_small_alphabet_runs_out():
 )
 def test_bad_settings_are_refused(settings, message: str):
     with pytest.raises(ValidationError, match=message):
-        Copy(**settings)
+        CopySection(**settings)

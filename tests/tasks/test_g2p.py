@@ -13,7 +13,7 @@ import pytest
 from regard.data import Codec
 from regard.errors import UserError
 from regard.tasks import Pair
-from regard.tasks.g2p import G2P, installed_dictionary, read_dictionary
+from regard.tasks.g2p import G2PSection, G2PTask, PronunciationDataset, installed_dictionary, read_dictionary
 
 LINES = """\
 ;;; a comment of the old kind
@@ -63,12 +63,14 @@ def test_what_is_no_text_is_refused_with_its_line(tmp_path: Path):
         list(read_dictionary(path, stress=True))
 
 
-def task_of(path: Path, **settings: Any) -> G2P:
-    return G2P.model_validate({"file": str(path), "test_share": 0.1, "validation_share": 0.05} | settings)
+def task_of(path: Path, **settings: Any) -> G2PTask:
+    return G2PTask(
+        G2PSection.model_validate({"file": str(path), "test_share": 0.1, "validation_share": 0.05} | settings)
+    )
 
 
 def test_no_word_is_in_two_splits_and_none_is_lost(dictionary: Path):
-    splits = task_of(dictionary).splits()
+    splits = task_of(dictionary).dataset.splits()
     words = {split: {pair.source for pair in pairs} for split, pairs in splits.items()}
     everything = {word for word, _ in read_dictionary(dictionary, stress=False)}
     assert sum(len(some) for some in words.values()) == len(everything) == 775
@@ -77,7 +79,7 @@ def test_no_word_is_in_two_splits_and_none_is_lost(dictionary: Path):
 
 
 def test_held_out_words_stand_once_and_are_not_those_of_the_beginning(dictionary: Path):
-    splits = task_of(dictionary).splits()
+    splits = task_of(dictionary).dataset.splits()
     for split in ("validation", "test"):
         sources = [pair.source for pair in splits[split]]
         assert len(sources) == len(set(sources))
@@ -85,7 +87,7 @@ def test_held_out_words_stand_once_and_are_not_those_of_the_beginning(dictionary
 
 
 def split_of(word: str, path: Path, **settings: Any) -> tuple[str, list[Pair]]:
-    splits = task_of(path, **settings).splits()
+    splits = task_of(path, **settings).dataset.splits()
     ((split, pairs),) = [
         (split, found) for split, pairs in splits.items() if (found := [pair for pair in pairs if pair.source == word])
     ]
@@ -108,30 +110,30 @@ def test_pronunciations_that_differ_in_stress_only_are_one_without_it(tmp_path: 
     path = tmp_path / "stress.dict"
     path.write_text("".join(f"{letter} {letter.upper()}1 T\n{letter}(2) {letter.upper()}0 T\n" for letter in "aeiou"))
     shares = {"test_share": 0.2, "validation_share": 0.2}
-    plain, stressed = (task_of(path, stress=stress, **shares).splits() for stress in (False, True))
+    plain, stressed = (task_of(path, stress=stress, **shares).dataset.splits() for stress in (False, True))
     assert {len(pairs) for split, pairs in plain.items() if split != "train"} == {1}
     assert (len(plain["train"]), len(stressed["train"])) == (3, 6)
     assert (len(plain["test"][0].other_targets), len(stressed["test"][0].other_targets)) == (0, 1)
 
 
 def test_the_seed_divides_and_nothing_else(dictionary: Path, tmp_path: Path):
-    one, again, other = (task_of(dictionary, seed=seed).splits() for seed in (1, 1, 2))
+    one, again, other = (task_of(dictionary, seed=seed).dataset.splits() for seed in (1, 1, 2))
     assert one == again
     assert one["test"] != other["test"]
     shuffled = tmp_path / "other order.dict"
     shuffled.write_text("\n".join(reversed(dictionary.read_text().splitlines())))
-    words = [pair.source for pair in task_of(shuffled, seed=1).splits()["test"]]
+    words = [pair.source for pair in task_of(shuffled, seed=1).dataset.splits()["test"]]
     assert words == [pair.source for pair in one["test"]]
 
 
 def test_too_few_words_are_told(small: Path):
     with pytest.raises(UserError, match=r"small\.dict: 3 words are too few to be divided into training and test"):
-        task_of(small).splits()
+        task_of(small).dataset.splits()
 
 
 def test_capitals_and_spaces_around_a_word_do_not_matter(dictionary: Path):
     task = task_of(dictionary)
-    codec = Codec.build(task, task.splits()["train"])
+    codec = Codec.build(task.learn_tokenization(task.dataset.splits()["train"]), task.dataset.splits()["train"])
     assert codec.source_tokens(" TaSK ") == ["t", "a", "s", "k", "<end>"]
     assert codec.source("TASK") == codec.source("task")
 
@@ -139,13 +141,15 @@ def test_capitals_and_spaces_around_a_word_do_not_matter(dictionary: Path):
 def test_a_letter_that_no_word_has_is_refused(dictionary: Path):
     task = task_of(dictionary)
     with pytest.raises(UserError, match="token 2, 'x', is not among the 5"):
-        Codec.build(task, task.splits()["train"]).source("axe")
+        Codec.build(task.learn_tokenization(task.dataset.splits()["train"]), task.dataset.splits()["train"]).source(
+            "axe"
+        )
 
 
 def test_phonemes_are_tokens_and_a_text_again(dictionary: Path):
     task = task_of(dictionary)
-    splits = task.splits()
-    codec = Codec.build(task, splits["train"])
+    splits = task.dataset.splits()
+    codec = Codec.build(task.learn_tokenization(splits["train"]), splits["train"])
     for pair in splits["test"]:
         assert codec.text(codec.example(pair).target) == pair.target
     assert set(codec.target_vocabulary.tokens[4:]) == {"AA", "EH", "K", "S", "T"}
@@ -153,12 +157,12 @@ def test_phonemes_are_tokens_and_a_text_again(dictionary: Path):
 
 def test_every_dictionary_has_a_real_test(dictionary: Path):
     assert task_of(dictionary).has_real_test
-    assert G2P.scored_by == "phonemes"
+    assert G2PTask.scored_by == "phonemes"
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path):
     with pytest.raises(UserError, match=r"none\.dict: cannot be read: No such file"):
-        task_of(tmp_path / "none.dict").splits()
+        task_of(tmp_path / "none.dict").dataset.splits()
 
 
 # --- The CMU's dictionary --------------------------------------------------------------------------------
@@ -172,12 +176,12 @@ def none_installed(name: str) -> None:
 def test_without_the_dictionary_both_remedies_are_told(monkeypatch: pytest.MonkeyPatch, files: Any):
     monkeypatch.setattr("importlib.metadata.files", files)
     with pytest.raises(UserError, match=r"is not installed: pip install 'regard\[g2p\]'; or name a .* as data\.file"):
-        G2P().splits()
+        PronunciationDataset(G2PSection()).splits()
 
 
 @pytest.fixture(scope="module")
 def cmu() -> dict[str, list[Pair]]:
-    return dict(G2P().splits())  # type: ignore[arg-type]
+    return dict(PronunciationDataset(G2PSection()).splits())  # type: ignore[arg-type]
 
 
 def test_the_installed_dictionary_has_english_words_in_39_phonemes(cmu: dict[str, list[Pair]]):

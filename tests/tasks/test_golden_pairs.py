@@ -31,8 +31,9 @@ def digest(pairs: Iterable[Pair]) -> str:
 
 
 def digests(settings: dict[str, Any]) -> dict[str, str]:
-    task = TASKS[settings["task"]].model_validate(settings)
-    return {split: digest(task.pairs(split)) for split in SPLITS}
+    kind = TASKS[settings["task"]]
+    task = kind(kind.Section.model_validate(settings))
+    return {split: digest(task.dataset.pairs(split)) for split in SPLITS}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,15 @@ from regard.config import loading
 from regard.corpora import datasets
 from regard.errors import UserError
 from regard.tasks import Pair
-from regard.tasks.parallel import Files, Multi30k, Parallel
+from regard.tasks.parallel import (
+    FilesDataset,
+    FilesSection,
+    FilesTask,
+    Multi30kDataset,
+    Multi30kSection,
+    Multi30kTask,
+    ParallelTask,
+)
 
 TEXTS = [("Ein Hund.", "A dog."), ("Zwei Katzen.", "Two cats.")]
 PAIRS = [Pair(*texts) for texts in TEXTS]
@@ -48,9 +56,9 @@ KINDS: dict[str, Callable[[Path, str], str]] = {
 }
 
 
-def task_of(folder: Path, kind: str = "two files", **settings: Any) -> Files:
+def task_of(folder: Path, kind: str = "two files", **settings: Any) -> FilesTask:
     names = {split: KINDS[kind](folder, split) for split in ("train", "validation")}
-    return Files.model_validate(names | settings)
+    return FilesTask(FilesSection.model_validate(names | settings))
 
 
 # --- Your own files --------------------------------------------------------------------------------------
@@ -58,7 +66,7 @@ def task_of(folder: Path, kind: str = "two files", **settings: Any) -> Files:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_pairs_are_read_from_every_kind_of_file(tmp_path: Path, kind: str):
-    splits = task_of(tmp_path, kind, test=KINDS[kind](tmp_path, "test")).splits()
+    splits = task_of(tmp_path, kind, test=KINDS[kind](tmp_path, "test")).dataset.splits()
     assert {split: list(pairs) for split, pairs in splits.items()} == dict.fromkeys(
         ("train", "validation", "test"), PAIRS
     )
@@ -66,7 +74,7 @@ def test_pairs_are_read_from_every_kind_of_file(tmp_path: Path, kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_split_can_be_gone_through_twice_and_both_at_once(tmp_path: Path, kind: str):
-    train = task_of(tmp_path, kind).splits()["train"]
+    train = task_of(tmp_path, kind).dataset.splits()["train"]
     assert list(train) == list(train) == PAIRS
     assert list(zip(train, train, strict=True)) == [(pair, pair) for pair in PAIRS]
 
@@ -75,18 +83,18 @@ def test_one_side_may_be_packed_and_the_other_not(tmp_path: Path):
     task = task_of(tmp_path)
     write(tmp_path / "train.de.gz", lines([source for source, _ in TEXTS]))
     (tmp_path / "train.de").unlink()
-    assert list(task.splits()["train"]) == PAIRS
+    assert list(task.dataset.splits()["train"]) == PAIRS
 
 
 def test_the_languages_complete_the_names_of_the_files(tmp_path: Path):
     swapped = task_of(tmp_path, source="en", target="de")
-    assert list(swapped.splits()["train"]) == [Pair(pair.target, pair.source) for pair in PAIRS]
+    assert list(swapped.dataset.splits()["train"]) == [Pair(pair.target, pair.source) for pair in PAIRS]
 
 
 def test_lines_are_read_one_after_the_other_and_not_before_they_are_asked_for(tmp_path: Path):
     task = task_of(tmp_path)
     write(tmp_path / "train.en", "A dog.\n\n")
-    pairs = iter(task.splits()["train"])
+    pairs = iter(task.dataset.splits()["train"])
     assert next(pairs) == PAIRS[0]
     with pytest.raises(UserError, match=r"train\.en, line 2: the target text is empty"):
         next(pairs)
@@ -95,7 +103,7 @@ def test_lines_are_read_one_after_the_other_and_not_before_they_are_asked_for(tm
 
 def test_files_may_change_between_two_readings(tmp_path: Path):
     """Nothing is kept: the second time, the files are read anew."""
-    train = task_of(tmp_path).splits()["train"]
+    train = task_of(tmp_path).dataset.splits()["train"]
     assert len(list(train)) == 2
     write_two(tmp_path, "train", texts=[*TEXTS, ("Drei.", "Three.")])
     assert len(list(train)) == 3
@@ -108,8 +116,8 @@ def test_pairs_that_are_of_no_use_are_refused_or_left_out(tmp_path: Path):
     task = task_of(tmp_path)
     write_two(tmp_path, "train", texts=BAD)
     with pytest.raises(UserError, match=r"train\.de, line 2: the source text is empty"):
-        list(task.splits()["train"])
-    assert list(task.model_copy(update={"skip": True}).splits()["train"]) == PAIRS
+        list(task.dataset.splits()["train"])
+    assert list(FilesDataset(task.section.model_copy(update={"skip": True})).splits()["train"]) == PAIRS
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
@@ -117,7 +125,7 @@ def test_nothing_is_left_out_of_what_is_measured_on(tmp_path: Path, split: str):
     task = task_of(tmp_path, test=write_two(tmp_path, "test"), skip=True)
     write_two(tmp_path, split, texts=BAD)
     with pytest.raises(UserError, match=rf"{split}\.de, line 2: the source text is empty"):
-        list(task.splits()[split])  # type: ignore[index]
+        list(task.dataset.splits()[split])  # type: ignore[index]
 
 
 @pytest.mark.parametrize(("split", "language"), [("train", "de"), ("train", "en"), ("validation", "en")])
@@ -130,38 +138,38 @@ def test_a_missing_file_is_named_with_what_could_be_given(tmp_path: Path, split:
         "data.source (de) and data.target (en) complete, or a .tsv file"
     )
     with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
-        task.splits()
+        task.dataset.splits()
 
 
 def test_a_missing_test_set_is_told_before_training(tmp_path: Path):
     with pytest.raises(UserError, match=r"data\.test: there is no .*/test\.de"):
-        task_of(tmp_path, test=str(tmp_path / "test")).splits()
+        task_of(tmp_path, test=str(tmp_path / "test")).dataset.splits()
 
 
 def test_a_missing_test_table_is_told_before_training(tmp_path: Path):
     with pytest.raises(UserError, match=r"test\.tsv"):
-        task_of(tmp_path, test=str(tmp_path / "test.tsv")).splits()
+        task_of(tmp_path, test=str(tmp_path / "test.tsv")).dataset.splits()
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".tsv.gz"])
 def test_a_missing_table_is_named(tmp_path: Path, suffix: str):
-    task = Files(train=str(tmp_path / f"none{suffix}"), validation="validation.tsv")
+    task = FilesTask(FilesSection(train=str(tmp_path / f"none{suffix}"), validation="validation.tsv"))
     with pytest.raises(UserError, match=rf"none{suffix}"):
-        list(task.splits()["train"])
+        list(task.dataset.splits()["train"])
 
 
 def test_without_a_test_set_there_is_none(tmp_path: Path):
     task = task_of(tmp_path)
     assert not task.has_real_test
-    assert task.splits().keys() == {"train", "validation"}
-    with pytest.raises(UserError, match=r"data\.test: this experiment names no files for it"):
-        task.pairs("test")
+    assert task.dataset.splits().keys() == {"train", "validation"}
+    with pytest.raises(UserError, match=r"data\.test: this experiment has no files for the test split"):
+        task.dataset.pairs("test")
 
 
 def test_with_a_test_set_a_training_is_to_be_scored(tmp_path: Path):
     task = task_of(tmp_path, test=write_two(tmp_path, "test"))
     assert task.has_real_test
-    assert list(task.pairs("test")) == PAIRS
+    assert list(task.dataset.pairs("test")) == PAIRS
 
 
 @pytest.mark.parametrize("joint", [False, True])
@@ -173,13 +181,13 @@ def test_sides_share_their_tokens_as_the_settings_say(tmp_path: Path, joint: boo
 @pytest.mark.parametrize("language", ["", "../de", "d e", "de\n", "de/x"])
 def test_a_language_is_the_end_of_a_name_and_nothing_else(key: str, language: str):
     with pytest.raises(ValueError, match=key):
-        Files.model_validate({"train": "train", "validation": "validation", key: language})
+        FilesSection.model_validate({"train": "train", "validation": "validation", key: language})
 
 
 @pytest.mark.parametrize("key", ["train", "validation", "test"])
 def test_a_name_of_files_is_not_empty(key: str):
     with pytest.raises(ValueError, match=key):
-        Files.model_validate({"train": "a", "validation": "b", key: ""})
+        FilesSection.model_validate({"train": "a", "validation": "b", key: ""})
 
 
 # --- Multi30k --------------------------------------------------------------------------------------------
@@ -204,8 +212,8 @@ def multi30k(data_folder: Path) -> Path:
 
 
 def test_without_its_data_both_ways_to_get_it_are_told(data_folder: Path):
-    task = Multi30k()
-    for ask in (task.splits, lambda: task.has_real_test):
+    task = Multi30kTask(Multi30kSection())
+    for ask in (task.dataset.splits, lambda: task.has_real_test):
         with pytest.raises(UserError) as error:
             ask()
         assert f"multi30k is not here yet (looked in {data_folder / 'multi30k'})" in str(error.value)
@@ -220,16 +228,16 @@ def test_a_file_of_another_size_is_not_the_data(multi30k: Path, name: str, chang
     path = multi30k / name
     path.write_bytes(b"x" * (path.stat().st_size + change))
     with pytest.raises(UserError, match="multi30k is not here yet"):
-        Multi30k().splits()
+        Multi30kDataset(Multi30kSection()).splits()
 
 
 @pytest.mark.parametrize(("source", "target"), [("de", "en"), ("en", "de")])
 @pytest.mark.parametrize(("split", "name"), [("train", "train"), ("validation", "val"), ("test", "test_2016_flickr")])
 def test_each_split_is_read_from_its_files(multi30k: Path, split: Any, name: str, source: Any, target: Any):
-    task = Multi30k(source=source, target=target)
-    assert task.splits().keys() == {"train", "validation", "test"}
+    task = Multi30kTask(Multi30kSection(source=source, target=target))
+    assert task.dataset.splits().keys() == {"train", "validation", "test"}
     assert task.has_real_test
-    first = next(iter(task.splits()[split]))
+    first = next(iter(task.dataset.splits()[split]))
     assert first == Pair(f"This is {name}.{source}", f"This is {name}.{target}")
 
 
@@ -239,7 +247,7 @@ def test_other_languages_are_not_in_it():
 
 
 def test_texts_are_scored_by_bleu():
-    assert Parallel.scored_by == Files.scored_by == Multi30k.scored_by == "bleu"
+    assert ParallelTask.scored_by == FilesTask.scored_by == Multi30kTask.scored_by == "bleu"
 
 
 @pytest.mark.parametrize("recipe", [["multi30k", "data.source=en"], ["multi30k", "data.target=de"]])

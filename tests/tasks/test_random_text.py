@@ -7,17 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import UserError
-from regard.tasks.random_text import ENGLISH, PRINTABLE, draw_sentence, split_characters
+from regard.tasks.random_text import ENGLISH, PRINTABLE, known_characters, random_sentence
 
 
 def sentences(count: int, length: int, wide_gaps: float = 0.1) -> list[str]:
     random = Random(7)
-    return [draw_sentence(random, length, wide_gaps) for _ in range(count)]
+    return [random_sentence(random, length, wide_gaps) for _ in range(count)]
 
 
 @given(st.integers(0, 2**32), st.integers(1, 200), st.floats(0, 1))
 def test_a_sentence_is_as_long_as_asked_and_printable(seed: int, length: int, wide_gaps: float):
-    sentence = draw_sentence(Random(seed), length, wide_gaps)
+    sentence = random_sentence(Random(seed), length, wide_gaps)
     assert len(sentence) == length
     assert set(sentence) <= set(PRINTABLE)
 
@@ -68,8 +68,8 @@ def test_wide_gaps_make_more_runs_of_spaces():
     assert wide > 2 * narrow > 0
 
 
-def test_split_characters():
-    assert split_characters("ab a", "ab ") == ["a", "b", " ", "a"]
+def test_known_characters():
+    assert known_characters("ab a", "ab ") == ["a", "b", " ", "a"]
     with pytest.raises(UserError) as error:
-        split_characters("abé", "abc")
+        known_characters("abé", "abc")
     assert str(error.value) == "this task was not trained on the character 'é', only on: abc"

@@ -6,56 +6,56 @@ from hypothesis import strategies as st
 
 from regard.errors import UserError
 from regard.tasks.base import Pair
-from regard.tasks.case import Case
-from regard.tasks.spaces import BLANK, Spaces
+from regard.tasks.case import CaseDataset, CaseSection
+from regard.tasks.spaces import BLANK, SpacesDataset, SpacesSection, SpacesTask
 
 PAIR = Pair("a  b ", "ab")
 seeds = st.integers(0, 2**32)
 
 
 def test_with_blank_each_source_character_has_a_target_token():
-    tokens = Spaces().target_tokens(PAIR)
+    tokens = SpacesTask(SpacesSection()).tokenization.target_tokens(PAIR)
     assert tokens == ["a", BLANK, BLANK, "b", BLANK]
-    assert Spaces().target_text(tokens) == "ab"
+    assert SpacesTask(SpacesSection()).tokenization.target_text(tokens) == "ab"
 
 
 def test_without_blank_the_spaces_leave_no_trace():
-    assert Spaces(blank=False).target_tokens(PAIR) == ["a", "b"]
+    assert SpacesTask(SpacesSection(blank=False)).tokenization.target_tokens(PAIR) == ["a", "b"]
 
 
 def test_a_typed_blank_is_only_characters():
     pair = Pair("<blank> x", "<blank>x")
-    tokens = Spaces().target_tokens(pair)
+    tokens = SpacesTask(SpacesSection()).tokenization.target_tokens(pair)
     assert tokens == [*"<blank>", BLANK, "x"]
-    assert Spaces().target_text(tokens) == "<blank>x"
+    assert SpacesTask(SpacesSection()).tokenization.target_text(tokens) == "<blank>x"
 
 
 @pytest.mark.parametrize("other", ["", "a", "abb", "ba", "a  b ", "a b", " "])
 def test_an_answer_that_is_not_the_right_one_has_no_blanks(other: str):
-    assert Spaces().target_tokens(Pair("a  b ", other)) == list(other)
+    assert SpacesTask(SpacesSection()).tokenization.target_tokens(Pair("a  b ", other)) == list(other)
 
 
 @pytest.mark.parametrize("blank", [True, False])
 @given(source=st.text("ab ", max_size=5), answer=st.text("ab ", max_size=5))
 def test_the_tokens_of_any_answer_say_that_answer(blank: bool, source: str, answer: str):
-    task = Spaces(blank=blank)
-    tokens = task.target_tokens(Pair(source, answer))
-    assert task.target_text(tokens) == answer
+    task = SpacesTask(SpacesSection(blank=blank))
+    tokens = task.tokenization.target_tokens(Pair(source, answer))
+    assert task.tokenization.target_text(tokens) == answer
     right = answer == source.replace(" ", "")
     assert tokens.count(BLANK) == (source.count(" ") if blank and right else 0)
 
 
 def test_nothing_but_spaces_leaves_nothing():
     pair = Pair("   ", "")
-    assert Spaces().target_tokens(pair) == [BLANK] * 3
-    assert Spaces().target_text([BLANK] * 3) == ""
-    assert Spaces(blank=False).target_tokens(pair) == []
+    assert SpacesTask(SpacesSection()).tokenization.target_tokens(pair) == [BLANK] * 3
+    assert SpacesTask(SpacesSection()).tokenization.target_text([BLANK] * 3) == ""
+    assert SpacesTask(SpacesSection(blank=False)).tokenization.target_tokens(pair) == []
 
 
 @pytest.mark.parametrize("blank", [True, False])
 @given(seed=seeds)
 def test_the_target_is_the_source_without_spaces(blank: bool, seed: int):
-    pair = Spaces(blank=blank).generate(Random(seed))
+    pair = SpacesDataset(SpacesSection(blank=blank)).generate(Random(seed))
     assert pair.target == pair.source.replace(" ", "")
     assert 1 <= len(pair.source) <= 36
 
@@ -63,9 +63,9 @@ def test_the_target_is_the_source_without_spaces(blank: bool, seed: int):
 @pytest.mark.parametrize("blank", [True, False])
 @given(seed=seeds)
 def test_the_alignment_gives_each_target_token_its_source_character(blank: bool, seed: int):
-    task = Spaces(blank=blank)
-    pair = task.generate(Random(seed))
-    source, target = task.source_tokens(pair.source), task.target_tokens(pair)
+    task = SpacesTask(SpacesSection(blank=blank))
+    pair = task.dataset.generate(Random(seed))
+    source, target = task.tokenization.source_tokens(pair.source), task.tokenization.target_tokens(pair)
     alignment = sorted(pair.alignment)
     assert [step for _, step in alignment] == list(range(len(target)))
     assert [source[origin].replace(" ", BLANK) for origin, _ in alignment] == target
@@ -73,12 +73,12 @@ def test_the_alignment_gives_each_target_token_its_source_character(blank: bool,
 
 
 def test_runs_of_spaces_are_common_and_texts_of_spaces_only_occur():
-    sources = [pair.source for pair in Spaces().splits()["train"]]
+    sources = [pair.source for pair in SpacesDataset(SpacesSection()).splits()["train"]]
     runs = sum("  " in source for source in sources)
-    assert runs > 1.5 * sum("  " in pair.source[4:] for pair in Case().splits()["train"])
+    assert runs > 1.5 * sum("  " in pair.source[4:] for pair in CaseDataset(CaseSection()).splits()["train"])
     assert any(source.isspace() for source in sources)
 
 
 def test_a_tab_is_refused():
     with pytest.raises(UserError, match=r"not trained on the character '\\t', only on:"):
-        Spaces().source_tokens("a\tb")
+        SpacesTask(SpacesSection()).tokenization.source_tokens("a\tb")

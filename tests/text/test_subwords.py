@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.errors import UserError
-from regard.text.subwords import Subwords
+from regard.text.subwords import SubwordTokenizer
 
 TEXTS = [
     f"{who} {does} {where}."
@@ -22,12 +22,12 @@ TEXTS = [
 TEXTS.append("Eine Maus singt an der Straße.")  # the only ß
 
 
-def learned(algorithm: str = "unigram", size: int = 50, coverage: float = 1.0) -> Subwords:
-    return Subwords.learn(TEXTS, size, algorithm=algorithm, coverage=coverage)  # type: ignore[arg-type]
+def learned(algorithm: str = "unigram", size: int = 50, coverage: float = 1.0) -> SubwordTokenizer:
+    return SubwordTokenizer.learn(TEXTS, size, algorithm=algorithm, coverage=coverage)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def subwords() -> Subwords:
+def subwords() -> SubwordTokenizer:
     return learned()
 
 
@@ -35,8 +35,8 @@ def subwords() -> Subwords:
 def test_texts_come_back(algorithm: str):
     subwords = learned(algorithm)
     for text in TEXTS:
-        tokens = subwords.split(text)
-        assert subwords.join(tokens) == text
+        tokens = subwords.tokenize(text)
+        assert subwords.detokenize(tokens) == text
         assert set(tokens) <= set(subwords.pieces)
         assert len(tokens) < len(text)
 
@@ -48,9 +48,9 @@ def test_there_are_as_many_pieces_as_asked_for_and_none_for_the_unknown(algorith
     assert not any("unk" in piece for piece in pieces)
 
 
-def test_the_same_texts_give_the_same_pieces(subwords: Subwords):
+def test_the_same_texts_give_the_same_pieces(subwords: SubwordTokenizer):
     assert learned().model == subwords.model
-    assert Subwords(subwords.model).split(TEXTS[3]) == subwords.split(TEXTS[3])
+    assert SubwordTokenizer(subwords.model).tokenize(TEXTS[3]) == subwords.tokenize(TEXTS[3])
 
 
 def test_an_interruption_stays_one():
@@ -59,11 +59,11 @@ def test_an_interruption_stays_one():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Subwords.learn(texts(), 50, algorithm="unigram", coverage=1.0)
+        SubwordTokenizer.learn(texts(), 50, algorithm="unigram", coverage=1.0)
 
 
-def test_words_begin_where_spaces_were(subwords: Subwords):
-    tokens = subwords.split("Ein Mann schläft.")
+def test_words_begin_where_spaces_were(subwords: SubwordTokenizer):
+    tokens = subwords.tokenize("Ein Mann schläft.")
     starts = subwords.starts(tokens)
     assert sum(starts) == 3
     assert "".join(" " * start + token.replace("▁", "") for token, start in zip(tokens, starts, strict=True)) == (
@@ -74,10 +74,10 @@ def test_words_begin_where_spaces_were(subwords: Subwords):
 @given(text=st.text())
 def test_any_text_can_be_split(text: str):
     subwords = learned_once()
-    assert all(subwords.split(text))
+    assert all(subwords.tokenize(text))
 
 
-def learned_once(known: list[Subwords] = []) -> Subwords:  # noqa: B006 (remembered between examples)
+def learned_once(known: list[SubwordTokenizer] = []) -> SubwordTokenizer:  # noqa: B006 (remembered between examples)
     if not known:
         known.append(learned())
     return known[0]
@@ -88,21 +88,21 @@ def test_rare_characters_stay_unknown():
     assert "ß" not in "".join(learned(coverage=0.985, size=45).pieces)
 
 
-def test_another_way_to_split_is_the_same_text_drawn_by_its_likelihood(subwords: Subwords):
-    tokens = subwords.split("Die Weinberge schläft am See.")
+def test_another_way_to_split_is_the_same_text_drawn_by_its_likelihood(subwords: SubwordTokenizer):
+    tokens = subwords.tokenize("Die Weinberge schläft am See.")
     random = Random(1)
-    ways = Counter(tuple(subwords.resplit(tokens, random, alpha=0.2, best=8)) for _ in range(300))
+    ways = Counter(tuple(subwords.sample(tokens, random, alpha=0.2, n_best=8)) for _ in range(300))
     assert 2 < len(ways) <= 8
-    assert {subwords.join(way) for way in ways} == {"Die Weinberge schläft am See."}
+    assert {subwords.detokenize(way) for way in ways} == {"Die Weinberge schläft am See."}
     assert ways[tuple(tokens)] == max(ways.values())  # the usual way is the likeliest
-    assert {tuple(subwords.resplit(tokens, random, alpha=0.2, best=1)) for _ in range(9)} == {tuple(tokens)}
-    sure = Counter(tuple(subwords.resplit(tokens, random, alpha=50.0, best=8)) for _ in range(50))
+    assert {tuple(subwords.sample(tokens, random, alpha=0.2, n_best=1)) for _ in range(9)} == {tuple(tokens)}
+    sure = Counter(tuple(subwords.sample(tokens, random, alpha=50.0, n_best=8)) for _ in range(50))
     assert set(sure) == {tuple(tokens)}
 
 
-def test_draws_depend_on_the_random_numbers_alone(subwords: Subwords):
-    tokens = subwords.split(TEXTS[7])
-    draws = [[subwords.resplit(tokens, Random(seed), alpha=0.1, best=8) for seed in range(9)] for _ in range(2)]
+def test_draws_depend_on_the_random_numbers_alone(subwords: SubwordTokenizer):
+    tokens = subwords.tokenize(TEXTS[7])
+    draws = [[subwords.sample(tokens, Random(seed), alpha=0.1, n_best=8) for seed in range(9)] for _ in range(2)]
     assert draws[0] == draws[1]
 
 
@@ -111,27 +111,27 @@ def test_draws_depend_on_the_random_numbers_alone(subwords: Subwords):
     ("size", "message"), [(5, "more different characters than that; make data.text.size larger"), (9999, "only enough")]
 )
 def test_a_wrong_size_is_told(algorithm: str, size: int, message: str):
-    with pytest.raises(UserError, match=f"{size} pieces cannot be learned from these texts: .*{message}"):
+    with pytest.raises(UserError, match=f"{size} subwords cannot be learned from these texts: .*{message}"):
         learned(algorithm, size=size)
 
 
 def test_nothing_to_learn_from_is_told():
     with pytest.raises(UserError, match="cannot be learned"):
-        Subwords.learn([], 10, algorithm="bpe", coverage=1.0)
+        SubwordTokenizer.learn([], 10, algorithm="bpe", coverage=1.0)
 
 
 @pytest.mark.parametrize("model", [b"no such thing", b""])
 def test_a_damaged_model_is_told(model: bytes):
     with pytest.raises(ValueError, match="this is not a SentencePiece model"):
-        Subwords(model)
+        SubwordTokenizer(model)
 
 
 def test_nothing_is_rewritten_but_runs_of_spaces():
     odd = ["Ein ½ Liter… für 3 €", "x² ™ ﬁn", "می‌خواهم", "ｗｉｄｅ"]
-    subwords = Subwords.learn(odd * 20, 30, algorithm="unigram", coverage=1.0)
+    subwords = SubwordTokenizer.learn(odd * 20, 30, algorithm="unigram", coverage=1.0)
     for text in odd:
-        assert subwords.join(subwords.split(text)) == text
-    assert subwords.join(["▁", "▁", "▁a", "▁", "▁b", "▁"]) == "a b"
+        assert subwords.detokenize(subwords.tokenize(text)) == text
+    assert subwords.detokenize(["▁", "▁", "▁a", "▁", "▁b", "▁"]) == "a b"
 
 
 def test_what_goes_wrong_while_texts_are_read_is_told_as_it_was():
@@ -140,4 +140,4 @@ def test_what_goes_wrong_while_texts_are_read_is_told_as_it_was():
         raise UserError("line 2 is broken")
 
     with pytest.raises(UserError, match=r"^line 2 is broken$"):
-        Subwords.learn(texts(), 10, algorithm="unigram", coverage=1.0)
+        SubwordTokenizer.learn(texts(), 10, algorithm="unigram", coverage=1.0)

@@ -4,29 +4,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.text import Characters, Spaced, Words
+from regard.text import CharacterTokenizer, WhitespaceTokenizer, WordTokenizer
 
 words_without_spaces = st.lists(st.text(st.characters(codec="ascii", exclude_categories=["Z", "C"]), min_size=1))
 
 
 @given(text=st.text())
 def test_characters_make_up_the_text(text: str):
-    tokens = Characters().split(text)
+    tokens = CharacterTokenizer().tokenize(text)
     assert all(len(token) == 1 for token in tokens)
-    assert Characters().join(tokens) == text
-    assert Characters().starts(tokens) == [True] * len(text)
+    assert CharacterTokenizer().detokenize(tokens) == text
+    assert CharacterTokenizer().starts(tokens) == [True] * len(text)
 
 
 @given(words=words_without_spaces)
 def test_what_is_spaced_comes_back_with_single_spaces(words: list[str]):
-    assert Spaced().split(" ".join(words)) == words
-    assert Spaced().join(Spaced().split("  ".join(words) + "\t\n")) == " ".join(words)
+    assert WhitespaceTokenizer().tokenize(" ".join(words)) == words
+    assert WhitespaceTokenizer().detokenize(WhitespaceTokenizer().tokenize("  ".join(words) + "\t\n")) == " ".join(
+        words
+    )
 
 
 def test_what_is_spaced_keeps_its_punctuation():
-    assert Spaced().split("er las , nicht .") == ["er", "las", ",", "nicht", "."]
-    assert Spaced().split("ja.") == ["ja."]
-    assert Spaced().split(" \t ") == []
+    assert WhitespaceTokenizer().tokenize("er las , nicht .") == ["er", "las", ",", "nicht", "."]
+    assert WhitespaceTokenizer().tokenize("ja.") == ["ja."]
+    assert WhitespaceTokenizer().tokenize(" \t ") == []
 
 
 @pytest.mark.parametrize(
@@ -48,23 +50,23 @@ def test_what_is_spaced_keeps_its_punctuation():
     ],
 )
 def test_words_and_marks_are_tokens(text: str, tokens: list[str]):
-    assert Words().split(text) == tokens
-    assert Words().join(tokens) == " ".join(text.split())
-    assert Words().starts(tokens) == [True] * len(tokens)
+    assert WordTokenizer().tokenize(text) == tokens
+    assert WordTokenizer().detokenize(tokens) == " ".join(text.split())
+    assert WordTokenizer().starts(tokens) == [True] * len(tokens)
 
 
 @given(text=st.text() | st.text(alphabet="ab '’-.,()\t\"é_1"))
 def test_words_give_back_the_text_but_for_its_kinds_of_spaces(text: str):
-    tokens = Words().split(text)
-    assert Words().join(tokens) == " ".join(text.replace("￭", "■").split())
+    tokens = WordTokenizer().tokenize(text)
+    assert WordTokenizer().detokenize(tokens) == " ".join(text.replace("￭", "■").split())
     assert all(token.strip("￭") and not any(sign.isspace() for sign in token) for token in tokens)
 
 
 def test_a_joiner_in_a_text_cannot_glue_words():
-    assert Words().join(Words().split("a ￭ b ￭c")) == "a ■ b ■c"
+    assert WordTokenizer().detokenize(WordTokenizer().tokenize("a ￭ b ￭c")) == "a ■ b ■c"
 
 
 @given(text=st.text(alphabet=st.characters(categories=["L", "M", "N"]), min_size=1))
 def test_letters_of_no_script_are_torn_apart(text: str):
-    assert Words().split(text) == [text]
+    assert WordTokenizer().tokenize(text) == [text]
     assert not any(unicodedata.category(sign) in ("Zs", "Cc") for sign in text)

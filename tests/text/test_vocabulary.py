@@ -17,7 +17,7 @@ def test_the_most_frequent_come_first_and_equals_in_the_order_of_their_spelling(
 
 def test_the_special_tokens_have_the_first_numbers():
     assert (Vocabulary.pad, Vocabulary.begin, Vocabulary.end, Vocabulary.unknown) == (0, 1, 2, 3)
-    assert Vocabulary.build([]).spell(range(4)) == SPECIAL
+    assert Vocabulary.build([]).to_tokens(range(4)) == SPECIAL
 
 
 @given(sentences=sentences)
@@ -25,9 +25,9 @@ def test_what_was_seen_comes_back(sentences: list[list[str]]):
     vocabulary = Vocabulary.build(sentences)
     for sentence in sentences:
         ordinary = [token for token in sentence if token not in SPECIAL]
-        numbers = vocabulary.numbers(ordinary)
+        numbers = vocabulary.to_ids(ordinary)
         assert all(4 <= number < len(vocabulary) for number in numbers)
-        assert vocabulary.spell(numbers) == ordinary
+        assert vocabulary.to_tokens(numbers) == ordinary
         assert all(token in vocabulary for token in ordinary)
     assert Vocabulary(list(vocabulary.tokens)) == vocabulary
     assert hash(Vocabulary(list(vocabulary.tokens))) == hash(vocabulary)
@@ -42,7 +42,7 @@ def test_the_order_of_sentences_does_not_matter(sentences: list[list[str]]):
 def test_a_special_token_that_is_typed_is_not_special(token: str):
     vocabulary = Vocabulary.build([["a", token, token]])
     assert token not in vocabulary
-    assert vocabulary.numbers(["a", token]) == [4, Vocabulary.unknown]
+    assert vocabulary.to_ids(["a", token]) == [4, Vocabulary.unknown]
     assert vocabulary.tokens.count(token) == 1
 
 
@@ -63,4 +63,4 @@ def test_vocabularies_are_equal_by_their_tokens():
 def test_what_was_spelled_is_found_again_special_tokens_too():
     vocabulary = Vocabulary.build([["a", "b"], ["b"]])
     numbers = [vocabulary.end, 5, vocabulary.unknown, 4, vocabulary.begin]
-    assert vocabulary.unspell(vocabulary.spell(numbers)) == numbers
+    assert vocabulary.output_to_ids(vocabulary.to_tokens(numbers)) == numbers

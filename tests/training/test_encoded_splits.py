@@ -31,7 +31,7 @@ model:
   dropout: 0.1
 training: {epochs: 2, batch_tokens: 4000, validate_every: 3, save_every: 1000}
 """
-REGULARISED = ("data.text.regularisation={best: 8, alpha: 0.1}",)
+REGULARISED = ("data.text.regularization={best: 8, alpha: 0.1}",)
 WORDS = ("data.text.unit=words", "data.text.size=null")
 Make = Callable[..., Experiment]
 
@@ -144,7 +144,10 @@ def test_positions_that_pass_the_check_are_enough_for_every_way_to_split(small: 
 
 def test_a_vocabulary_that_is_too_small_for_the_validation_texts_is_told(tmp_path: Path, dictionary: Path):
     """A notation that is not open has to know all of it."""
-    codec = Codec.build(loading.load_experiment("g2p", [f"data.file={dictionary}"]).data, [Pair("ask", "AA S K")])
+    codec = Codec.build(
+        loading.load_experiment("g2p", [f"data.file={dictionary}"]).task.learn_tokenization([Pair("ask", "AA S K")]),
+        [Pair("ask", "AA S K")],
+    )
     pairs: dict[Split, Iterable[Pair]] = {"train": [Pair("ask", "AA S K")], "validation": [Pair("test", "T EH S T")]}
     with (
         pytest.raises(UserError, match=r"data\.train: too few pairs to know all that the validation split is made of"),
@@ -169,8 +172,10 @@ def test_texts_of_a_training_lie_in_no_file_that_is_left(small: Make, train_in: 
 
 def test_material_is_gone_when_it_is_no_longer_needed(small: Make, tmp_path: Path):
     experiment = small(*WORDS)
-    pairs = experiment.data.splits()
-    with encode_splits(Codec.build(experiment.data, pairs["train"]), pairs, tmp_path / "run") as material:
+    pairs = experiment.task.dataset.splits()
+    with encode_splits(
+        Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"]), pairs, tmp_path / "run"
+    ) as material:
         assert {split: len(corpus) for split, corpus in material.splits.items()} == {
             split: len(list(those)) for split, those in pairs.items()
         }

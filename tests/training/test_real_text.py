@@ -115,7 +115,7 @@ def test_the_other_direction_is_two_lines(regard: Regard, place: Path):
     assert first.target == Path("corpus/train.de").read_text().split("\n")[0]
     answer = regard("evaluate", "runs/back")
     assert answer.code == 2
-    assert "data.test: this experiment names no files for it" in answer.err
+    assert "data.test: this experiment has no files for the test split" in answer.err
     done(regard("evaluate", "runs/back", "--split", "validation"))
 
 
@@ -139,7 +139,7 @@ def test_an_interrupted_training_goes_on(regard: Regard, place: Path, monkeypatc
         if progress.step == 2:
             self.interruptions.signal = signal.SIGINT
 
-    options = ["--set", "data.text.regularisation.best=4"]
+    options = ["--set", "data.text.regularization.best=4"]
     with monkeypatch.context() as patch:
         patch.setattr(PlainObserver, "stepped", interrupted)
         answer = regard("train", "my.yaml", *options)
@@ -214,8 +214,8 @@ def test_an_interruption_while_texts_are_read_leaves_no_run(
         (["data.text.joint=false"], ["model.share_embeddings: true needs the same tokens on both sides"]),
         (["model.encoder.embedding=8"], ["model.share_embeddings: the encoder's have size 8 and the decoder's 16"]),
         (
-            ["data.text.algorithm=bpe", "data.text.regularisation.best=4"],
-            ["data.text.regularisation.best: 4 ways to split a text are known to unigram subwords only"],
+            ["data.text.algorithm=bpe", "data.text.regularization.best=4"],
+            ["data.text.regularization.best: 4 segmentations of a text need unigram subwords"],
         ),
         (
             ["model.encoder.positions={kind: learned, longest: 3}"],

@@ -37,8 +37,8 @@ def test_the_loss_is_that_of_each_real_token_and_padding_never_counts(brief: Mak
     experiment = brief("model.dropout=0", "training.teacher_forcing.ratio=1", f"training.label_smoothing={smoothing}")
     watching = train_in(experiment, stop_after=1)
 
-    pairs = experiment.data.splits()["train"]
-    codec = Codec.build(experiment.data, pairs)
+    pairs = experiment.task.dataset.splits()["train"]
+    codec = Codec.build(experiment.task.learn_tokenization(pairs), pairs)
     torch.manual_seed(seed_for(experiment.training.seed, "weights"))
     model = build_model(experiment.model, len(codec.source_vocabulary), len(codec.target_vocabulary))
     batch = Batches(codec.examples(pairs), batch_tokens=300, seed=experiment.training.seed).at(0)
@@ -58,9 +58,9 @@ def test_the_loss_is_that_of_each_real_token_and_padding_never_counts(brief: Mak
 
 def test_training_loss_is_the_mean_over_tokens_since_the_last_validation(brief: Make, train_in: TrainIn):
     watching = train_in(brief("data.train=40", "training.batch_tokens=70", "training.validate_every=3"))
-    codec = Codec.build(brief().data, brief().data.splits()["train"])
+    codec = Codec.build(brief().task.learn_tokenization(brief().data.splits()["train"]), brief().data.splits()["train"])
     experiment = brief("data.train=40")
-    batches = Batches(codec.examples(experiment.data.splits()["train"]), batch_tokens=70, seed=1)
+    batches = Batches(codec.examples(experiment.task.dataset.splits()["train"]), batch_tokens=70, seed=1)
     sizes = [int(batches.at(step).valid.sum()) for step in range(3, 6)]
     expected = sum(loss * size for loss, size in zip(watching.losses[3:6], sizes, strict=True)) / sum(sizes)
     assert watching.rows[1]["train_loss"] == pytest.approx(expected)
@@ -154,7 +154,7 @@ def test_a_row_for_each_validation_says_what_was_measured(brief: Make, train_in:
 
 def test_validation_is_measured_on_the_validation_split_with_the_saved_weights(trained: Path):
     translator = regard.load(trained)
-    pairs = translator.experiment.data.splits()["validation"]
+    pairs = translator.experiment.task.dataset.splits()["validation"]
     batches = Batches(translator.codec.examples(pairs), batch_tokens=100, seed=9)
     best = min(Run(trained).metrics(), key=lambda row: row["validation_loss"])
     again = compute_losses(translator.model, batches.once(), teacher=True)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from regard.config import base, recipes, yaml_source
 from regard.config.schema import Experiment
 from regard.errors import UserError, suggest
-from regard.tasks import TASKS, Task
+from regard.tasks import TASKS, DataSection
 
 KeyPath = tuple[str, ...]
 SECTIONS = f"an experiment has the sections {', '.join(Experiment.model_fields)}"
@@ -155,10 +155,10 @@ def _validate(draft: ExperimentDraft) -> Experiment:
         raise UserError(f"{draft.origin(('data', 'task'))}: data.task: {problem}; {suggest(task, TASKS)}")
     problems = []
     try:
-        values["data"] = TASKS[task].model_validate(_with_whole_paths(draft, TASKS[task]))
+        values["data"] = TASKS[task].Section.model_validate(_with_whole_paths(draft, TASKS[task].Section))
     except ValidationError as error:
-        problems.append(base.explain_validation_error(error, TASKS[task], ("data",), draft.origin))
-        values["data"] = TASKS[task].model_construct()  # so that mistakes elsewhere are told in the same breath
+        problems.append(base.explain_validation_error(error, TASKS[task].Section, ("data",), draft.origin))
+        values["data"] = TASKS[task].Section.model_construct()  # so that mistakes elsewhere are told in the same breath
     try:
         experiment = Experiment.model_validate(values)
     except ValidationError as error:
@@ -168,10 +168,10 @@ def _validate(draft: ExperimentDraft) -> Experiment:
     return experiment
 
 
-def _with_whole_paths(draft: ExperimentDraft, task: type[Task]) -> dict[str, Any]:
+def _with_whole_paths(draft: ExperimentDraft, section: type[DataSection]) -> dict[str, Any]:
     """The section `data`. A run is used from anywhere, so a path that is relative to its own file is written out."""
     data: dict[str, Any] = draft.nested()["data"]
-    for key in task.paths & data.keys():
+    for key in section.path_keys & data.keys():
         if isinstance(data[key], str) and data[key]:
             data[key] = os.path.abspath(draft.folder(("data", key)) / os.path.expanduser(data[key]))
     return data

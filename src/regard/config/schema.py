@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
 from regard.config.base import Section, invalid_combination
-from regard.tasks import Task
+from regard.tasks import DataSection, Task, task_for
 
 Size = Annotated[int, Field(ge=1, le=16_384)]
 Count = Annotated[int, Field(ge=1, le=1_024)]
@@ -192,14 +192,19 @@ class DecodingSection(Section):
 
 class Experiment(Section):
     description: str = ""
-    data: SerializeAsAny[Task]
+    data: SerializeAsAny[DataSection]
     model: ModelSection = ModelSection()
     training: TrainingSection = TrainingSection()
     decoding: DecodingSection = DecodingSection()
 
+    @property
+    def task(self) -> Task[Any]:
+        """The task that `data` describes: its data set and tokenization."""
+        return task_for(self.data)
+
     @model_validator(mode="after")
     def _embeddings_have_one_vocabulary(self) -> Self:
-        if self.model.share_embeddings and not self.data.has_joint_vocabulary:
+        if self.model.share_embeddings and not self.task.has_joint_vocabulary:
             raise invalid_combination(
                 "model.share_embeddings",
                 "true needs the same tokens on both sides, which data.text.joint: true gives; or set it to false",

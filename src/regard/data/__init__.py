@@ -1,15 +1,16 @@
-"""From pairs of texts to batches of numbers."""
+"""From pairs of texts to batches of token ids."""
 
 from regard.data.batches import Batch, Batches, collate, pad
-from regard.data.codec import Codec, Example
-from regard.data.memory_mapped import MemoryMappedExamples, digest_examples, example_lengths
+from regard.data.codec import Codec
+from regard.data.examples import Example, digest_examples
+from regard.data.on_disk import OnDiskExamples, example_lengths
 
 __all__ = [
     "Batch",
     "Batches",
     "Codec",
     "Example",
-    "MemoryMappedExamples",
+    "OnDiskExamples",
     "collate",
     "digest_examples",
     "example_lengths",

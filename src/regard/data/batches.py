@@ -1,4 +1,4 @@
-"""Batches of sentences of like length, counted in tokens, defined by the seed and the step alone.
+"""Batches of sentences of similar length, determined by the seed and the step alone.
 
 Shapes: source [batch, positions], inputs and outputs [batch, steps].
 """
@@ -11,91 +11,137 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.data.codec import Example
-from regard.data.memory_mapped import example_lengths
+from regard.data.examples import Example
+from regard.data.on_disk import example_lengths
 from regard.seeding import seed_for
 from regard.text import Vocabulary
 
-# Lengths are compared in steps of so many tokens: sentences meet others of almost, not of exactly, their length.
+# Lengths are rounded up to a multiple of this, so that sentences share batches with others of similar length.
 BUCKET = 4
 
 
 @dataclass(frozen=True)
 class Batch:
-    source: Tensor  # [batch, positions]
-    source_valid: Tensor  # [batch, positions]; True: a real token
-    inputs: Tensor  # [batch, steps]: what the decoder reads
-    outputs: Tensor  # [batch, steps]: what it has to say then
-    valid: Tensor  # [batch, steps]; True: a real step
+    """Padded examples.
+
+    Args:
+        source: [batch, positions], the encoder's input.
+        source_valid: [batch, positions], False at padding.
+        inputs: [batch, steps], the decoder's input.
+        outputs: [batch, steps], the decoder's expected output.
+        valid: [batch, steps], False at padding.
+    """
+
+    source: Tensor
+    source_valid: Tensor
+    inputs: Tensor
+    outputs: Tensor
+    valid: Tensor
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch on a device.
+
+        Args:
+            device: a PyTorch device.
+        """
+        return Batch(
+            self.source.to(device),
+            self.source_valid.to(device),
+            self.inputs.to(device),
+            self.outputs.to(device),
+            self.valid.to(device),
+        )
 
 
 def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Rows of different lengths as one tensor, and where it is real."""
+    """Rows of different lengths as one tensor, and a mask that is False at padding; both [rows, longest].
+
+    Args:
+        rows: token ids.
+    """
     longest = max(len(row) for row in rows)
-    numbers = torch.tensor([[*row, *[Vocabulary.pad] * (longest - len(row))] for row in rows])
+    ids = torch.tensor([[*row, *[Vocabulary.pad] * (longest - len(row))] for row in rows])
     lengths = torch.tensor([len(row) for row in rows])
-    return numbers, torch.arange(longest) < lengths.unsqueeze(1)
+    return ids, torch.arange(longest) < lengths.unsqueeze(1)
 
 
 def collate(examples: Sequence[Example]) -> Batch:
+    """The batch of some examples, on the CPU.
+
+    Args:
+        examples: at least one.
+    """
     source, source_valid = pad([example.source for example in examples])
     target, target_valid = pad([example.target for example in examples])
     return Batch(source, source_valid, target[:, :-1], target[:, 1:], target_valid[:, 1:])
 
 
 class Batches:
-    """Batch after batch without end: `per_epoch` of them hold every example once.
+    """An endless sequence of batches; every `per_epoch` of them contain each example once.
 
-    Every epoch shuffles the examples and sorts them by length, so equals are in a new order; then it cuts them into
-    batches, and shuffles those. Sorted lengths are the same in every epoch, and so are the cuts.
+    Each epoch shuffles the examples and sorts them by length, so that examples of equal length are in a new order; then
+    it cuts them into batches and shuffles these. Sorted lengths are the same in every epoch, and so are the cuts.
+
+    Args:
+        examples: the examples, in memory or on disk.
+        batch_tokens: the largest number of tokens in a batch on its longer side, padding included.
+        seed: the seed of the order.
     """
 
     def __init__(self, examples: Sequence[Example], *, batch_tokens: int, seed: int) -> None:
         self.examples = examples
         self.seed = seed
-        self._buckets = torch.from_numpy(
-            -(-example_lengths(examples)[:, ::-1] // BUCKET)
-        )  # [examples, target and source]
+        lengths = example_lengths(examples)[:, ::-1]  # [examples, target and source]
+        self._buckets = torch.from_numpy(-(-lengths // BUCKET))
         self._keys = self._buckets[:, 0] * (self._buckets.max() + 1) + self._buckets[:, 1]
         self._cuts = self._cut(batch_tokens)
         self._epoch, self._order = -1, torch.empty(0)
-        self._turns = torch.empty(0)
+        self._batch_order = torch.empty(0)
 
     @property
     def per_epoch(self) -> int:
+        """The number of batches in an epoch."""
         return len(self._cuts) - 1
 
     def at(self, step: int) -> Batch:
-        """The batch of a step, counted from 0."""
+        """The batch of a step, on the CPU.
+
+        Args:
+            step: counted from 0.
+        """
         return collate(self.rows(step))
 
     def rows(self, step: int) -> list[Example]:
-        """The examples of a step."""
+        """The examples of a step.
+
+        Args:
+            step: counted from 0.
+        """
         epoch, turn = divmod(step, self.per_epoch)
         if epoch != self._epoch:
             self._shuffle(epoch)
-        place = int(self._turns[turn])
-        rows = self._order[self._cuts[place] : self._cuts[place + 1]]
+        batch = int(self._batch_order[turn])
+        rows = self._order[self._cuts[batch] : self._cuts[batch + 1]]
         return [self.examples[row] for row in rows.tolist()]
 
     def once(self) -> Iterator[Batch]:
-        """One epoch's batches, for measuring."""
+        """The batches of one epoch."""
         return (self.at(step) for step in range(self.per_epoch))
 
     def _shuffle(self, epoch: int) -> None:
         generator = torch.Generator().manual_seed(seed_for(self.seed, "order", epoch))
         shuffled = torch.randperm(len(self.examples), generator=generator)
         self._order = shuffled[self._keys[shuffled].argsort(stable=True)]
-        self._turns = torch.randperm(self.per_epoch, generator=generator)
+        self._batch_order = torch.randperm(self.per_epoch, generator=generator)
         self._epoch = epoch
 
     def _cut(self, batch_tokens: int) -> list[int]:
         """Where batches begin and end in the sorted order: as many sentences as fit into `batch_tokens`."""
         cuts, longest = [0], 0
         lengths = (self._buckets[self._keys.argsort(stable=True)].amax(1) * BUCKET).tolist()
-        for place, length in enumerate(lengths):
+        for index, length in enumerate(lengths):
             longest = max(longest, length)
-            if place > cuts[-1] and longest * (place - cuts[-1] + 1) > batch_tokens:
-                cuts.append(place)
+            if index > cuts[-1] and longest * (index - cuts[-1] + 1) > batch_tokens:
+                cuts.append(index)
                 longest = length
         return [*cuts, len(lengths)]

@@ -1,4 +1,4 @@
-"""Between the texts of a task and the numbers of a model."""
+"""Codecs: between texts and token ids."""
 
 from __future__ import annotations
 
@@ -8,32 +8,35 @@ from dataclasses import dataclass
 from random import Random
 from typing import Self
 
+from regard.data.examples import Example
 from regard.errors import UserError
-from regard.tasks import Pair, Task, Tokenization
-from regard.text import END, SPECIAL, UNKNOWN, Vocabulary
-
-
-@dataclass(frozen=True)
-class Example:
-    """A pair in numbers. Both sides end with `<end>`; the target begins with what the decoder reads first."""
-
-    source: tuple[int, ...]
-    target: tuple[int, ...]
+from regard.text import END, SPECIAL, UNKNOWN, Pair, Tokenization, Vocabulary
 
 
 @dataclass(frozen=True)
 class Codec:
-    """A notation and what was learned of its texts: the vocabularies of both sides, and how long a source may be."""
+    """A tokenization with the vocabularies of both sides.
+
+    Args:
+        tokenization: how texts become tokens.
+        source_vocabulary: the ids of source tokens.
+        target_vocabulary: the ids of target tokens.
+        longest_source: the number of tokens in the longest training source, `<end>` included.
+    """
 
     tokenization: Tokenization
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
-    longest_source: int  # tokens in the longest training source, its end included
+    longest_source: int
 
     @classmethod
-    def build(cls, task: Task, pairs: Iterable[Pair]) -> Self:
-        """Notation and vocabularies are those of `pairs`, the training split."""
-        tokenization = task.learn(pairs)
+    def build(cls, tokenization: Tokenization, pairs: Iterable[Pair]) -> Self:
+        """The codec with the vocabularies of a training split.
+
+        Args:
+            tokenization: the tokenization of the task.
+            pairs: the training split.
+        """
         sources: Counter[str] = Counter()
         targets: Counter[str] = Counter()
         longest = 0
@@ -46,71 +49,113 @@ class Codec:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many tokens are numbered on each side."""
+        """The sizes of the source and the target vocabulary."""
         return len(self.source_vocabulary), len(self.target_vocabulary)
 
     def source(self, text: str) -> tuple[int, ...]:
+        """The encoder's input, `<end>` included.
+
+        Args:
+            text: a source text.
+
+        Raises:
+            UserError: if the task cannot process this text.
+        """
         tokens = self.tokenization.source_tokens(text)
-        return (*self._numbers(tokens, self.source_vocabulary), Vocabulary.end)
+        return (*self._to_ids(tokens, self.source_vocabulary), Vocabulary.end)
 
     def source_tokens(self, text: str) -> list[str]:
-        """What the encoder reads, spelled out, `<end>` included."""
-        return self.source_vocabulary.spell(self.source(text))
+        """The encoder's input as tokens, `<end>` included; tokens that are not in the vocabulary are `<unknown>`.
+
+        Args:
+            text: a source text.
+        """
+        return self.source_vocabulary.to_tokens(self.source(text))
 
     def start(self, text: str) -> int:
-        """What the decoder reads first."""
-        token = self.tokenization.start_token(text)
-        return self.target_vocabulary.numbers([token])[0] if token in self.target_vocabulary else Vocabulary.begin
+        """The decoder's first input.
 
-    def prefix(self, said: str | tuple[str, ...]) -> tuple[int, ...]:
-        """What the decoder has said once its output begins with a text, or with tokens that it has said before.
-
-        Such tokens may be `<unknown>`, and the last of them `<end>`. A text could be written in other tokens.
+        Args:
+            text: the source text.
         """
-        if isinstance(said, str):
-            tokens = self.tokenization.prefix_tokens(said)
+        token = self.tokenization.start_token(text)
+        return self.target_vocabulary.to_ids([token])[0] if token in self.target_vocabulary else Vocabulary.begin
+
+    def prefix(self, output: str | tuple[str, ...]) -> tuple[int, ...]:
+        """The ids of an output that begins with a given text or with given tokens.
+
+        Args:
+            output: a text, or tokens of an earlier output, which are taken as they are: they may include `<unknown>`,
+                and the last may be `<end>`. (A text might be tokenized differently.)
+
+        Raises:
+            UserError: if a token is not in the target vocabulary.
+        """
+        if isinstance(output, str):
+            tokens = self.tokenization.prefix_tokens(output)
             _check_known(tokens, self.target_vocabulary)
-            return tuple(self.target_vocabulary.numbers(tokens))
-        ends = said[-1:] == (END,)
-        tokens = list(said[: len(said) - ends])
-        _check_known(tokens, self.target_vocabulary, besides=(UNKNOWN,))
-        return (*self.target_vocabulary.numbers(tokens), *[Vocabulary.end] * ends)
+            return tuple(self.target_vocabulary.to_ids(tokens))
+        ends = output[-1:] == (END,)
+        tokens = list(output[: len(output) - ends])
+        _check_known(tokens, self.target_vocabulary, allowed=(UNKNOWN,))
+        return (*self.target_vocabulary.to_ids(tokens), *[Vocabulary.end] * ends)
 
     def example(self, pair: Pair) -> Example:
-        said = self._numbers(self.tokenization.target_tokens(pair), self.target_vocabulary)
-        return Example(self.source(pair.source), (self.start(pair.source), *said, Vocabulary.end))
+        """A pair as token ids.
+
+        Args:
+            pair: a source text and its target.
+        """
+        output = self._to_ids(self.tokenization.target_tokens(pair), self.target_vocabulary)
+        return Example(self.source(pair.source), (self.start(pair.source), *output, Vocabulary.end))
 
     def examples(self, pairs: Iterable[Pair]) -> list[Example]:
+        """Pairs as token ids.
+
+        Args:
+            pairs: source texts and their targets.
+        """
         return [self.example(pair) for pair in pairs]
 
-    def text(self, numbers: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
-        """The text of what a decoder has said, special tokens left out; `instead` has other words for some places."""
-        silent = range(len(SPECIAL))
-        said = [place for place, number in enumerate(numbers) if number not in silent]
-        words = {place: self.target_vocabulary.tokens[numbers[place]] for place in said} | dict(instead or {})
-        return self.tokenization.target_text([words[place] for place in sorted(words)])
+    def text(self, ids: Sequence[int], replacements: Mapping[int, str] | None = None) -> str:
+        """The text of a decoder's output, without special tokens.
 
-    def vary(self, example: Example, random: Random) -> Example:
-        """The same pair in other tokens, where the notation knows several ways to write it."""
+        Args:
+            ids: output tokens.
+            replacements: other tokens for some indices of `ids`.
+        """
+        special = range(len(SPECIAL))
+        tokens = {
+            index: self.target_vocabulary.tokens[token] for index, token in enumerate(ids) if token not in special
+        } | dict(replacements or {})
+        return self.tokenization.target_text([tokens[index] for index in sorted(tokens)])
+
+    def resample(self, example: Example, random: Random) -> Example:
+        """The same pair in another segmentation, where the tokenization has several (subword regularization).
+
+        Args:
+            example: the pair as token ids; returned unchanged if one of them is unknown.
+            random: the source of randomness.
+        """
         source, target = example.source[:-1], example.target[1:-1]
         if Vocabulary.unknown in (*source, *target):
-            return example  # how it was spelled is forgotten
-        tokens = self.tokenization.resplit(
-            self.source_vocabulary.spell(source), self.target_vocabulary.spell(target), random
+            return example  # its text is lost
+        tokens = self.tokenization.resample(
+            self.source_vocabulary.to_tokens(source), self.target_vocabulary.to_tokens(target), random
         )
         return Example(
-            (*self.source_vocabulary.numbers(tokens[0]), Vocabulary.end),
-            (example.target[0], *self.target_vocabulary.numbers(tokens[1]), Vocabulary.end),
+            (*self.source_vocabulary.to_ids(tokens[0]), Vocabulary.end),
+            (example.target[0], *self.target_vocabulary.to_ids(tokens[1]), Vocabulary.end),
         )
 
-    def _numbers(self, tokens: Sequence[str], vocabulary: Vocabulary) -> list[int]:
-        if not self.tokenization.is_open:
+    def _to_ids(self, tokens: Sequence[str], vocabulary: Vocabulary) -> list[int]:
+        if not self.tokenization.open_vocabulary:
             _check_known(tokens, vocabulary)
-        return vocabulary.numbers(tokens)
+        return vocabulary.to_ids(tokens)
 
 
-def _check_known(tokens: Sequence[str], vocabulary: Vocabulary, besides: Sequence[str] = ()) -> None:
-    for place, token in enumerate(tokens, start=1):
-        if token not in vocabulary and token not in besides:
-            known = len(vocabulary) - 4
-            raise UserError(f"token {place}, {token!r}, is not among the {known} that this model has learned")
+def _check_known(tokens: Sequence[str], vocabulary: Vocabulary, allowed: Sequence[str] = ()) -> None:
+    for number, token in enumerate(tokens, start=1):
+        if token not in vocabulary and token not in allowed:
+            size = len(vocabulary) - len(SPECIAL)
+            raise UserError(f"token {number}, {token!r}, is not among the {size} that this model has learned")

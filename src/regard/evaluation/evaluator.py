@@ -15,7 +15,7 @@ from regard.evaluation.metrics import METRICS, sentence_statistics
 from regard.inference.translation import Translation
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.search import GREEDY, SearchOptions
-from regard.tasks import Split, Task
+from regard.tasks import DataSection, Split, task_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,13 +57,13 @@ class Evaluator:
         data: A task whose sentences to use instead of the run's own.
     """
 
-    def __init__(self, translator: Translator, split: Split, data: Task | None = None) -> None:
+    def __init__(self, translator: Translator, split: Split, data: DataSection | None = None) -> None:
         if len(translator.runs) > 1:
             raise ValueError("an evaluation is of one run; an ensemble is no single model to evaluate")
         self.translator, self.split = translator, split
         own, training = translator.experiment.data, translator.experiment.training
         data = data or own
-        self.pairs = list(data.pairs(split))
+        self.pairs = list(task_for(data).dataset.pairs(split))
         self.references = [(pair.target, *pair.other_targets) for pair in self.pairs]
         examples = translator.codec.examples(self.pairs)
         known = translator.runs[0].texts.get(split) if data == own else None
@@ -119,7 +119,7 @@ class Evaluator:
 
     def _score_texts(self, outputs: list[str]) -> tuple[dict[str, float], dict[str, str]]:
         """The text metrics of this kind of task, and sacreBLEU's signatures."""
-        kinds = (None, self.translator.experiment.data.scored_by)
+        kinds = (None, self.translator.experiment.task.scored_by)
         names = [name for name, metric in METRICS.items() if metric.by_sentence and metric.only in kinds]
         statistics = {name: sentence_statistics(name, outputs, self.references) for name in names}
         scores = {name: each.total for name, each in statistics.items()}

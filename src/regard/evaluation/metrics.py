@@ -22,8 +22,7 @@ from regard.evaluation.sentence_statistics import (
     phoneme_error_statistics,
     word_error_statistics,
 )
-from regard.tasks import Task
-from regard.tasks.base import ScoredBy
+from regard.tasks import ScoredBy
 
 Source = Literal["evaluation", "validation", "training"]
 
@@ -100,13 +99,13 @@ METRICS = {
 OLD_NAMES = {"aligned": "alignment_accuracy", "unfinished": "truncated"}
 
 
-def main_metric(data: Task) -> str:
+def main_metric(scored_by: ScoredBy) -> str:
     """The name of the metric that decides where a study does not choose one.
 
     Args:
-        data: The task of the study's experiments.
+        scored_by: The kind of score of the study's task.
     """
-    return {"bleu": "bleu_lc", "phonemes": "word_error", "exact match": "exact_match"}[data.scored_by]
+    return {"bleu": "bleu_lc", "phonemes": "word_error", "exact match": "exact_match"}[scored_by]
 
 
 def sentence_statistics(name: str, outputs: Sequence[str], references: References) -> SentenceStatistics:

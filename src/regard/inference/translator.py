@@ -104,7 +104,7 @@ class Translator:
 
     def example(self, text: str, translation: Translation) -> Example:
         """A text and what was made of it, in numbers."""
-        said = self.codec.target_vocabulary.unspell(translation.tokens)
+        said = self.codec.target_vocabulary.output_to_ids(translation.tokens)
         return Example(self.check(text), (self.codec.start(text), *said))
 
     def length_penalty(self, search: SearchOptions) -> float:
@@ -268,7 +268,7 @@ class Translator:
         source_tokens = (*tokenization.source_tokens(text), END)  # an unknown one as it is spelled
         best: dict[str, Translation] = {}
         for hypothesis in hypotheses:
-            tokens = tuple(self.codec.target_vocabulary.spell(hypothesis.tokens))
+            tokens = tuple(self.codec.target_vocabulary.to_tokens(hypothesis.tokens))
             translation = Translation(
                 text=self.codec.text(hypothesis.tokens, copied_words(hypothesis, source_tokens)),
                 tokens=tokens,

@@ -142,7 +142,7 @@ def _gold_alignments(
 ) -> tuple[list[GoldAlignment], str]:
     """The gold alignment of each pair, from the file or the task, and its origin."""
     if gold_file is not None:
-        total = len(pairs) if limit is None else sum(1 for _ in translator.experiment.data.pairs(split))
+        total = len(pairs) if limit is None else sum(1 for _ in translator.experiment.task.dataset.pairs(split))
         counts = [(len(pair.source.split()), len(pair.target.split())) for pair in pairs]
         gold, lines = read_gold_alignments(gold_file, counts, more=len(pairs) < total)
         differs = f" (it has {lines:,} lines, and the split {total:,} pairs)" if lines != total else ""

@@ -57,7 +57,7 @@ class Step:
     def likeliest(self, vocabulary: Vocabulary) -> list[tuple[str, float]]:
         """The first of the tokens that may come next, with their probabilities."""
         probabilities, order = self.probabilities.topk(min(LIKELIEST, len(self.probabilities)))
-        return list(zip(vocabulary.spell(order.tolist()), probabilities.tolist(), strict=True))
+        return list(zip(vocabulary.to_tokens(order.tolist()), probabilities.tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def explain(translator: Translator, text: str, search: SearchOptions) -> Explana
             if isinstance(event, EncoderOutput):
                 embeddings, encoding = calls[0].output[0], event.encoding
             elif isinstance(event, DecoderStep):
-                read, said = vocabulary.spell([journey.decoder_inputs[len(steps)], journey.output_ids[len(steps)]])
+                read, said = vocabulary.to_tokens([journey.decoder_inputs[len(steps)], journey.output_ids[len(steps)]])
                 steps.append(_note(read, said, event, calls, model.decoder))
             calls.clear()
     last = torch.cat([part[:, 0].flatten() for part in encoding.final_state])

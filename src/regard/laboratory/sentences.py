@@ -31,7 +31,7 @@ def load_examples(translator: Translator, split: Split, limit: int | None) -> tu
     Raises:
         UserError: If the split is empty.
     """
-    pairs = list(islice(translator.experiment.data.pairs(split), limit))
+    pairs = list(islice(translator.experiment.task.dataset.pairs(split), limit))
     if not pairs:
         raise UserError(f"{translator.runs[0].path}: its {split} split is empty")
     return pairs, translator.codec.examples(pairs)

@@ -109,11 +109,11 @@ class Run:
         def parse(text: str) -> Codec:
             known = json.loads(text)
             source, target = Vocabulary(known["source"]), Vocabulary(known["target"])
-            if not tokenization.fits(source, target):
+            if not tokenization.matches(source, target):
                 raise ValueError("these are not the tokens of the .model files beside it")
             return Codec(tokenization, source, target, int(known["longest_source"]))
 
-        tokenization = self.experiment.data.learned(self._read_bytes)
+        tokenization = self.experiment.task.load_tokenization(self._read_bytes)
         return self._read("vocabulary.json", parse)
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:

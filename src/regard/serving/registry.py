@@ -39,7 +39,7 @@ class ServedRun:
         return {
             "name": self.name,
             "description": settings.description,
-            "task": settings.data.model_dump()["task"],
+            "task": settings.data.task,
             "encoder": settings.model.encoder.kind,
             "decoder": settings.model.decoder.kind,
             "attention": settings.model.attention.kind,
@@ -92,7 +92,7 @@ def select_examples(translator: Translator) -> tuple[str, ...]:
         translator: A translator of one run.
     """
     try:
-        sources = [pair.source for pair in islice(translator.experiment.data.pairs("test"), EXAMPLE_CANDIDATES)]
+        sources = [pair.source for pair in islice(translator.experiment.task.dataset.pairs("test"), EXAMPLE_CANDIDATES)]
     except (UserError, OSError):
         return ()
     by_length = sorted(dict.fromkeys(sources), key=len)

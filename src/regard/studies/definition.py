@@ -154,7 +154,7 @@ class Study:
 
     @property
     def measures(self) -> list[str]:
-        return self.plan.measures or [main_metric(self.conditions[0].experiment.data)]
+        return self.plan.measures or [main_metric(self.conditions[0].experiment.task.scored_by)]
 
     @property
     def baseline(self) -> Mapping[str, str]:

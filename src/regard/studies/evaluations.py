@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from regard.config.base import Section
-from regard.tasks import TASKS, Split, Task
+from regard.tasks import TASKS, DataSection, Split
 
 FOLDER = "exams"
 
@@ -26,7 +26,7 @@ class DecodeOptions(Section):
 
 @dataclass(frozen=True)
 class EvaluationSpec:
-    data: Task  # whose texts these are: those of the run's own settings, or others
+    data: DataSection  # whose texts these are: those of the run's own settings, or others
     manner: DecodeOptions
 
     def as_json(self) -> dict[str, Any]:
@@ -35,7 +35,8 @@ class EvaluationSpec:
     @classmethod
     def from_json(cls, known: dict[str, Any]) -> EvaluationSpec:
         return cls(
-            TASKS[known["data"]["task"]].model_validate(known["data"]), DecodeOptions.model_validate(known["manner"])
+            TASKS[known["data"]["task"]].Section.model_validate(known["data"]),
+            DecodeOptions.model_validate(known["manner"]),
         )
 
     def file(self, run: Path) -> Path:
@@ -44,5 +45,9 @@ class EvaluationSpec:
 
 
 def fingerprint(tree: dict[str, Any]) -> str:
-    """Ten characters that stand for these settings."""
-    return sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()[:10]
+    """Ten characters that identify these settings.
+
+    Renamed keys are hashed under the names of 0.5, so that the runs and results of older studies are still found.
+    """
+    text = json.dumps(tree, sort_keys=True).replace('"regularization": ', '"regularisation": ')
+    return sha256(text.encode()).hexdigest()[:10]

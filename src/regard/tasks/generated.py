@@ -1,63 +1,107 @@
-"""Tasks that make their own texts: settings, and a way to make one pair."""
+"""Generated data sets: each pair is drawn from a random number generator."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from random import Random
+from typing import Generic, TypeVar
 
 from pydantic import Field
 
 from regard.errors import UserError
-from regard.tasks.base import SPLITS, Pair, Split, Task
+from regard.tasks.base import SPLITS, DataSection, Split, Task
+from regard.text import Pair, ReadFile, Tokenization
 
-# How often in a row a task may repeat itself before we conclude that it has nothing new to say.
-PATIENCE = 1000
+# The number of repeated sources in a row after which a task is considered exhausted.
+MAX_REPETITIONS = 1000
 
 
-class Generated(Task):
-    """The settings that all generated tasks share; each adds its own and says how to make one pair."""
+class GeneratedSection(DataSection):
+    """The settings of all generated tasks: the number of pairs in each split, and a seed."""
 
     train: int = Field(20_000, ge=1)
     validation: int = Field(500, ge=1)
     test: int = Field(1_000, ge=1)
     seed: int = Field(1, ge=0)
 
+
+GeneratedSectionType = TypeVar("GeneratedSectionType", bound=GeneratedSection)
+
+
+class GeneratedDataset(ABC, Generic[GeneratedSectionType]):
+    """Pairs that a subclass generates. No source occurs twice, neither within a split nor in two splits.
+
+    Args:
+        section: the settings of the task.
+    """
+
+    def __init__(self, section: GeneratedSectionType) -> None:
+        self.section = section
+
     @abstractmethod
     def generate(self, random: Random) -> Pair:
-        """One pair, drawn with nothing but `random`."""
+        """One pair.
+
+        Args:
+            random: the only source of randomness.
+        """
 
     def splits(self) -> dict[Split, list[Pair]]:
-        """All pairs. No source stands twice, be it in one split or in two."""
-        return dict(self._drawn())
+        """All pairs."""
+        return dict(self._generate_splits())
 
     def pairs(self, split: Split) -> list[Pair]:
-        return next(pairs for drawn, pairs in self._drawn() if drawn == split)
+        """The pairs of one split.
 
-    def _drawn(self) -> Iterator[tuple[Split, list[Pair]]]:
-        """One split after the other; whoever needs the test set alone need not wait for the rest.
+        Args:
+            split: `train`, `validation` or `test`.
+        """
+        return next(pairs for name, pairs in self._generate_splits() if name == split)
 
-        The test set is drawn first and each split has its own random numbers, so a larger training set leaves
-        the sentences on which results are compared as they were.
+    def _generate_splits(self) -> Iterator[tuple[Split, list[Pair]]]:
+        """One split after the other, the test set first, which can thus be had without waiting for the rest.
+
+        The order and a random generator for each split make the test set independent of the size of the training
+        set, so that results stay comparable.
         """
         seen: set[str] = set()
         for split in reversed(SPLITS):
-            yield split, self._draw(split, seen)
+            yield split, self._generate_split(split, seen)
 
-    def _draw(self, split: Split, seen: set[str]) -> list[Pair]:
-        random = Random(f"{self.seed}/{split}")
+    def _generate_split(self, split: Split, seen: set[str]) -> list[Pair]:
+        random = Random(f"{self.section.seed}/{split}")
         pairs: list[Pair] = []
-        wanted: int = getattr(self, split)
-        failures = 0
-        while len(pairs) < wanted:
+        size: int = getattr(self.section, split)
+        repetitions = 0
+        while len(pairs) < size:
             pair = self.generate(random)
             if pair.source not in seen:
                 seen.add(pair.source)
                 pairs.append(pair)
-                failures = 0
-            elif (failures := failures + 1) == PATIENCE:
+                repetitions = 0
+            elif (repetitions := repetitions + 1) == MAX_REPETITIONS:
                 raise UserError(
-                    f"data.{split}: {wanted} pairs were asked for, but this task ran out of new ones after "
-                    f"{len(seen)} in all splits; ask for fewer, or make the task larger"
+                    f"data.{split}: {size} pairs are more than this task can generate: it had no new ones after "
+                    f"{len(seen)} in all splits; choose fewer pairs, or longer texts"
                 )
         return pairs
+
+
+class GeneratedTask(Task[GeneratedSectionType]):
+    """A task with a generated data set and a tokenization that has nothing to learn."""
+
+    @property
+    @abstractmethod
+    def dataset(self) -> GeneratedDataset[GeneratedSectionType]: ...
+
+    @property
+    @abstractmethod
+    def tokenization(self) -> Tokenization:
+        """How the texts become tokens."""
+
+    def learn_tokenization(self, pairs: Iterable[Pair]) -> Tokenization:
+        return self.tokenization
+
+    def load_tokenization(self, read: ReadFile) -> Tokenization:
+        return self.tokenization

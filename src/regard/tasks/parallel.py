@@ -1,11 +1,11 @@
-"""Parallel text: pairs of lines in files, a person's own or those of a known data set."""
+"""Parallel text: pairs of lines in files, the user's own or those of a known data set."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -13,12 +13,19 @@ from regard.config.base import invalid_combination
 from regard.corpora import datasets
 from regard.corpora.parallel_text import TSV_SUFFIXES, read_pairs
 from regard.errors import UserError
-from regard.tasks.base import SPLITS, Pair, Read, ScoredBy, Split, Task, Tokenization
-from regard.tasks.learned import LearnedTokenization, TextSection
+from regard.tasks.base import SPLITS, DataSection, Split, Task
+from regard.text import Pair, ReadFile
+from regard.text.learned_tokenization import LearnedTokenization, TextSection
 
 
-class PairsInFiles:
-    """The pairs of two files, line by line, or of one with two columns; read anew each time they are asked for."""
+class FilePairs:
+    """The pairs of two files, line by line, or of one file with two columns. Each iteration reads the files again.
+
+    Args:
+        source: the file of the sources, or of both.
+        target: the file of the targets; None if `source` has both.
+        skip: whether to leave out invalid pairs instead of raising a `UserError`.
+    """
 
     def __init__(self, source: Path, target: Path | None, *, skip: bool = False) -> None:
         self.source, self.target, self.skip = source, target, skip
@@ -28,15 +35,12 @@ class PairsInFiles:
             yield Pair(source, target)
 
 
-class Parallel(Task):
-    """Text in two languages, which are the last part of the files' names: `train.de`, `train.en`."""
+class ParallelSection(DataSection):
+    """Settings of parallel text. The languages are the suffixes of the file names: `train.de`, `train.en`."""
 
     source: str = Field("de", pattern=r"^[\w-]+$")
     target: str = Field("en", pattern=r"^[\w-]+$")
     text: TextSection = TextSection()
-
-    scored_by: ClassVar[ScoredBy] = "bleu"
-    learns: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _languages_differ(self) -> Self:
@@ -44,42 +48,79 @@ class Parallel(Task):
             raise invalid_combination("target", f"'{self.target}' is the source as well; a model would learn to copy")
         return self
 
+
+ParallelSectionType = TypeVar("ParallelSectionType", bound=ParallelSection)
+
+
+class ParallelDataset(ABC, Generic[ParallelSectionType]):
+    """Pairs of lines in files.
+
+    Args:
+        section: the settings of the task.
+    """
+
+    def __init__(self, section: ParallelSectionType) -> None:
+        self.section = section
+
     @abstractmethod
     def files_of(self, split: Split) -> tuple[Path, Path | None] | None:
-        """Where the sources and the targets are; without the latter, both are in one file. None: no such split."""
+        """The files of sources and targets, (file, None) if one file has both, or None without such a split.
+
+        Args:
+            split: `train`, `validation` or `test`.
+        """
 
     def splits(self) -> Mapping[Split, Iterable[Pair]]:
-        return {split: self._lines(split, *found) for split in SPLITS if (found := self.files_of(split))}
-
-    def _lines(self, split: Split, source: Path, target: Path | None) -> PairsInFiles:
-        return PairsInFiles(source, target)
+        """All splits that have files."""
+        return {split: self._open(split, *found) for split in SPLITS if (found := self.files_of(split))}
 
     def pairs(self, split: Split) -> Iterable[Pair]:
+        """The pairs of one split.
+
+        Args:
+            split: `train`, `validation` or `test`.
+
+        Raises:
+            UserError: if the experiment names no files for this split.
+        """
         found = self.files_of(split)
         if found is None:
-            raise UserError(
-                f"data.{split}: this experiment names no files for it, so there is nothing to be measured on"
-            )
-        return self._lines(split, *found)
+            raise UserError(f"data.{split}: this experiment has no files for the {split} split; set data.{split}")
+        return self._open(split, *found)
+
+    def _open(self, split: Split, source: Path, target: Path | None) -> FilePairs:
+        return FilePairs(source, target)
+
+
+class ParallelTask(Task[ParallelSectionType]):
+    """A task on parallel text, whose tokenization is learned from the training split."""
+
+    scored_by = "bleu"
+    learns_tokenization = True
+
+    @property
+    @abstractmethod
+    def dataset(self) -> ParallelDataset[ParallelSectionType]: ...
+
+    def learn_tokenization(self, pairs: Iterable[Pair]) -> LearnedTokenization:
+        return LearnedTokenization.learn(self.section.text, pairs)
+
+    def load_tokenization(self, read: ReadFile) -> LearnedTokenization:
+        return LearnedTokenization.load(self.section.text, read)
 
     @property
     def has_joint_vocabulary(self) -> bool:
-        return self.text.joint
+        return self.section.text.joint
 
     @property
     def has_real_test(self) -> bool:
-        return self.files_of("test") is not None
-
-    def learn(self, pairs: Iterable[Pair]) -> Tokenization:
-        return LearnedTokenization.learn(self.text, pairs)
-
-    def learned(self, read: Read) -> Tokenization:
-        return LearnedTokenization.restored(self.text, read)
+        return self.dataset.files_of("test") is not None
 
 
-class Files(Parallel):
-    """Your own files: `train: corpus/train` stands for corpus/train.de and corpus/train.en, each perhaps with .gz.
+class FilesSection(ParallelSection):
+    """Settings of the user's own files.
 
+    `train: corpus/train` means corpus/train.de and corpus/train.en, either of which may end in .gz.
     `train: pairs.tsv` (or .tsv.gz) has the source in its first column and the target in its second.
     """
 
@@ -87,17 +128,22 @@ class Files(Parallel):
     train: str = Field(min_length=1)
     validation: str = Field(min_length=1)
     test: str | None = Field(None, min_length=1)
-    skip: bool = False  # leave out training pairs with an empty side or an over-long line, rather than refuse them
+    skip: bool = False  # leave out training pairs with an empty side or an over-long line instead of refusing them
 
-    paths: ClassVar[frozenset[str]] = frozenset(SPLITS)
+    path_keys: ClassVar[frozenset[str]] = frozenset(SPLITS)
+
+
+class FilesDataset(ParallelDataset[FilesSection]):
+    """The user's own files."""
 
     def files_of(self, split: Split) -> tuple[Path, Path | None] | None:
-        name: str | None = getattr(self, split)
+        name: str | None = getattr(self.section, split)
         if name is None:
             return None
         if name.endswith(TSV_SUFFIXES):
             return self._existing(split, name), None
-        return self._existing(split, f"{name}.{self.source}"), self._existing(split, f"{name}.{self.target}")
+        source, target = self.section.source, self.section.target
+        return self._existing(split, f"{name}.{source}"), self._existing(split, f"{name}.{target}")
 
     def _existing(self, split: Split, name: str) -> Path:
         for path in (Path(name), Path(f"{name}.gz")):
@@ -105,22 +151,47 @@ class Files(Parallel):
                 return path
         raise UserError(
             f"data.{split}: there is no {name}, nor {name}.gz; give the beginning of two files' names, which "
-            f"data.source ({self.source}) and data.target ({self.target}) complete, or a .tsv file"
+            f"data.source ({self.section.source}) and data.target ({self.section.target}) complete, or a .tsv file"
         )
 
-    def _lines(self, split: Split, source: Path, target: Path | None) -> PairsInFiles:
-        return PairsInFiles(source, target, skip=self.skip and split == "train")
+    def _open(self, split: Split, source: Path, target: Path | None) -> FilePairs:
+        return FilePairs(source, target, skip=self.section.skip and split == "train")
 
 
-class Multi30k(Parallel):
-    """31,014 captions of photographs, in German and English."""
+class FilesTask(ParallelTask[FilesSection]):
+    """Translation, learned from the user's own files."""
+
+    Section = FilesSection
+
+    @property
+    def dataset(self) -> FilesDataset:
+        return FilesDataset(self.section)
+
+
+class Multi30kSection(ParallelSection):
+    """Settings of Multi30k."""
 
     task: Literal["multi30k"] = "multi30k"
     source: Literal["de", "en"] = "de"
     target: Literal["de", "en"] = "en"
 
+
+class Multi30kDataset(ParallelDataset[Multi30kSection]):
+    """31,014 captions of photographs, in German and English."""
+
     FILES: ClassVar[dict[Split, str]] = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 
     def files_of(self, split: Split) -> tuple[Path, Path | None]:
         folder = datasets.dataset_folder("multi30k")
-        return folder / f"{self.FILES[split]}.{self.source}", folder / f"{self.FILES[split]}.{self.target}"
+        name = self.FILES[split]
+        return folder / f"{name}.{self.section.source}", folder / f"{name}.{self.section.target}"
+
+
+class Multi30kTask(ParallelTask[Multi30kSection]):
+    """Translation of captions between German and English."""
+
+    Section = Multi30kSection
+
+    @property
+    def dataset(self) -> Multi30kDataset:
+        return Multi30kDataset(self.section)

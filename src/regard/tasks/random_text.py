@@ -1,4 +1,4 @@
-"""Random texts that look like whatever a person may type, and what the tasks over such texts share."""
+"""Random texts that resemble what people type, and the settings of tasks over such texts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydantic import Field, model_validator
 
 from regard.config.base import invalid_combination
 from regard.errors import UserError
-from regard.tasks.generated import Generated
+from regard.tasks.generated import GeneratedSection
 
 Length = Annotated[int, Field(ge=1, le=1000)]
 
 PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F))
-# Each letter stands here about as often as in a hundred letters of English.
+# Each letter occurs about as often as in a hundred letters of English.
 ENGLISH = "eeeeeeeeeeeetttttttttaaaaaaaaooooooooiiiiiiinnnnnnnsssssshhhhhhrrrrrrddddllllcccuuummmwwffggyyppbbvkjxqz"
 MARKS = ",,,...!?;:)\"'"
 # An `x` is replaced by a word.
@@ -39,8 +39,8 @@ PATTERNS = (
 )
 
 
-class TextTask(Generated):
-    """A task whose source is a random text with a least and a greatest length, counted in characters."""
+class RandomTextSection(GeneratedSection):
+    """Settings of tasks over random texts: the smallest and largest length, in characters."""
 
     min_length: Length = 1
     max_length: Length = 36
@@ -54,21 +54,33 @@ class TextTask(Generated):
         return self
 
 
-def split_characters(text: str, known: str) -> list[str]:
-    """The characters of `text`, each of which must be one of `known`."""
+def known_characters(text: str, known: str) -> list[str]:
+    """The characters of `text`.
+
+    Args:
+        text: a source text.
+        known: all characters that it may have.
+
+    Raises:
+        UserError: if it has another one.
+    """
     for character in text:
         if character not in known:
             raise UserError(f"this task was not trained on the character {character!r}, only on: {known}")
     return list(text)
 
 
-def draw_sentence(random: Random, length: int, wide_gaps: float) -> str:
-    """A text of exactly `length` printable characters; a share of `wide_gaps` of its gaps is several spaces.
+def random_sentence(random: Random, length: int, wide_gaps: float) -> str:
+    """A random text of printable characters.
 
-    A model trained on real sentences learns to guess the next letter and stumbles over all that it would not
-    have guessed. So these sentences have no meaning, and are as different from each other as what people type:
-    some are in capitals all through, some have an address among the words, some are a single character again
-    and again, some are pure noise.
+    A model trained on real sentences learns to predict the next letter from the ones before, and fails on texts that
+    it cannot predict. So these sentences have no meaning and are as diverse as what people type: some are in capitals,
+    some contain an address, some repeat a single character, some are noise.
+
+    Args:
+        random: the source of randomness.
+        length: the number of characters.
+        wide_gaps: the share of gaps between words that have several spaces.
     """
     kinds = random.choices(PIECES, k=random.randint(1, 3))
     text = _gap(random, wide_gaps) if random.random() < 0.1 else ""
@@ -134,5 +146,5 @@ def _noise(random: Random) -> str:
     return "".join(random.choices(PRINTABLE, k=random.randint(1, 40)))
 
 
-# What stands here twice is drawn twice as often.
+# What is listed twice is drawn twice as often.
 PIECES = (_word, _word, _word, _title, _title, _capitals, _mixed, _number, _repetition, _pattern, _noise, _noise)

@@ -1,44 +1,74 @@
-"""The spaces task: write a sentence again without its spaces."""
+"""The spaces task: remove the spaces of a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-from regard.tasks.base import Pair
-from regard.tasks.random_text import PRINTABLE, TextTask, draw_sentence, split_characters
+from regard.tasks.generated import GeneratedDataset, GeneratedTask
+from regard.tasks.random_text import PRINTABLE, RandomTextSection, known_characters, random_sentence
+from regard.text import Pair, Tokenization
 
 BLANK = "<blank>"
 
 
-class Spaces(TextTask):
-    """`I  am   a student` → `Iamastudent`.
-
-    Shows what it takes to leave something out. A step-aligned decoder looks at one source character a step
-    and has to say something about each: it cannot skip. A blank symbol lets it: with `blank`, a space becomes
-    `<blank>`, which is removed from the finished text. Without, only a decoder that chooses where to look can
-    do the task.
-    """
+class SpacesSection(RandomTextSection):
+    """Settings of the spaces task: with `blank`, the decoder writes `<blank>` for each space."""
 
     task: Literal["spaces"] = "spaces"
     blank: bool = True
 
+
+class SpacesDataset(GeneratedDataset[SpacesSection]):
+    """Random sentences, and the same sentences without spaces."""
+
     def generate(self, random: Random) -> Pair:
-        length = random.randint(self.min_length, self.max_length)
-        source = draw_sentence(random, length, wide_gaps=0.4)
-        kept = [position for position, character in enumerate(source) if self.blank or character != " "]
+        length = random.randint(self.section.min_length, self.section.max_length)
+        source = random_sentence(random, length, wide_gaps=0.4)
+        kept = [position for position, character in enumerate(source) if self.section.blank or character != " "]
         alignment = frozenset((position, step) for step, position in enumerate(kept))
         return Pair(source, source.replace(" ", ""), alignment)
 
+
+@dataclass(frozen=True)
+class SpacesTokenization(Tokenization):
+    """Each character is a token.
+
+    Args:
+        blank: whether targets have a `<blank>` for each space of the source.
+    """
+
+    blank: bool
+
     def source_tokens(self, text: str) -> list[str]:
-        return split_characters(text, PRINTABLE)
+        return known_characters(text, PRINTABLE)
 
     def target_tokens(self, pair: Pair) -> list[str]:
-        """In the right answer a blank stands for each space; any other answer has no blanks."""
+        """The target's characters; the correct target has blanks, any other has none."""
         if self.blank and pair.target == pair.source.replace(" ", ""):
             return [BLANK if character == " " else character for character in pair.source]
         return list(pair.target)
 
     def target_text(self, tokens: Sequence[str]) -> str:
         return "".join(token for token in tokens if token != BLANK)
+
+
+class SpacesTask(GeneratedTask[SpacesSection]):
+    """`I  am   a student` → `Iamastudent`.
+
+    Shows what it takes to leave something out. A step-aligned decoder attends to one source character per step and
+    has to generate a token for each: it cannot skip. A blank symbol, which is removed from the finished text, makes
+    this possible. Without it, only a decoder that selects where to attend can learn the task.
+    """
+
+    Section = SpacesSection
+
+    @property
+    def dataset(self) -> SpacesDataset:
+        return SpacesDataset(self.section)
+
+    @property
+    def tokenization(self) -> SpacesTokenization:
+        return SpacesTokenization(self.section.blank)

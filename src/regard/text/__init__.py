@@ -1,6 +1,8 @@
-"""Between text and numbers: tokenizers and vocabularies."""
+"""From text to tokens and ids: tokenizers, vocabularies, and how a task tokenizes both sides of a pair."""
 
-from regard.text.tokenizers import JOINER, SPACE, Characters, Spaced, Tokenizer, Words
+from regard.text.pairs import Pair
+from regard.text.tokenization import ReadFile, Tokenization
+from regard.text.tokenizers import JOINER, SPACE, CharacterTokenizer, Tokenizer, WhitespaceTokenizer, WordTokenizer
 from regard.text.vocabulary import BEGIN, END, PAD, SPECIAL, UNKNOWN, Vocabulary
 
 __all__ = [
@@ -11,9 +13,12 @@ __all__ = [
     "SPACE",
     "SPECIAL",
     "UNKNOWN",
-    "Characters",
-    "Spaced",
+    "CharacterTokenizer",
+    "Pair",
+    "ReadFile",
+    "Tokenization",
     "Tokenizer",
     "Vocabulary",
-    "Words",
+    "WhitespaceTokenizer",
+    "WordTokenizer",
 ]

@@ -1,4 +1,4 @@
-"""Pieces of words, learned from a text by SentencePiece: no word is unknown that has known letters."""
+"""Subwords learned from text by SentencePiece: a word of known characters is never unknown."""
 
 from __future__ import annotations
 
@@ -16,15 +16,21 @@ from regard.text.tokenizers import SPACE
 from regard.text.vocabulary import SPECIAL
 
 
-class Subwords:
-    """`Ein Weinberg.` → `▁Ein ▁Wein berg .`"""
+class SubwordTokenizer:
+    """A SentencePiece tokenizer: `Ein Weinberg.` → `▁Ein ▁Wein berg .`
+
+    Args:
+        model: a serialized SentencePiece model, the `model` of a tokenizer that `learn` returned.
+
+    Raises:
+        ValueError: if `model` is not a SentencePiece model.
+    """
 
     def __init__(self, model: bytes) -> None:
-        """`model` is what `learn` gives."""
         self.model = model
         try:
             if not model:
-                raise RuntimeError  # which SentencePiece would notice only when it is used
+                raise RuntimeError  # SentencePiece itself would only notice when it is used
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError:
             raise ValueError("this is not a SentencePiece model") from None
@@ -32,10 +38,20 @@ class Subwords:
     @classmethod
     def learn(
         cls, texts: Iterable[str], size: int, *, algorithm: Literal["unigram", "bpe"], coverage: float
-    ) -> Subwords:
-        """`size` pieces that suit `texts`; characters that are not in the share `coverage` of them stay unknown."""
+    ) -> SubwordTokenizer:
+        """Learn subwords from texts.
+
+        Args:
+            texts: the texts to learn from.
+            size: the number of subwords, SentencePiece's own unknown token included.
+            algorithm: `unigram` or `bpe`.
+            coverage: the share of all characters in `texts` that the subwords cover; the rarest are unknown.
+
+        Raises:
+            UserError: if `texts` have too few, or too many different, characters for `size` subwords.
+        """
         model = BytesIO()
-        guarded = _Guarded(texts)
+        guarded = _ExceptionKeeper(texts)
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(guarded),
@@ -44,70 +60,83 @@ class Subwords:
                 model_type=algorithm,
                 character_coverage=coverage,
                 normalization_rule_name="identity",  # nothing is rewritten: … stays …
-                bos_id=-1,  # begin and end are Regard's own
+                bos_id=-1,  # Regard has its own tokens for begin and end
                 eos_id=-1,
-                max_sentence_length=1_000_000,  # bytes; what is longer would be left out without a word
-                num_threads=1,  # so that the same texts give the same pieces
+                max_sentence_length=1_000_000,  # bytes; longer ones are skipped without a warning
+                num_threads=1,  # so that the same texts give the same subwords
                 minloglevel=2,
             )
         except (RuntimeError, OSError) as error:
-            if guarded.failure is not None:
-                raise guarded.failure from None
-            raise UserError(f"data.text: {size} pieces cannot be learned from these texts: {_reason(error)}") from None
+            if guarded.exception is not None:
+                raise guarded.exception from None
+            reason = _explain_failure(error)
+            raise UserError(f"data.text: {size} subwords cannot be learned from these texts: {reason}") from None
         return cls(model.getvalue())
 
     @property
     def pieces(self) -> list[str]:
-        """All of them, the most useful first, without SentencePiece's own sign for what is unknown."""
-        numbers = range(self._processor.get_piece_size())
-        return [self._processor.id_to_piece(n) for n in numbers if not self._processor.is_unknown(n)]
+        """All subwords in SentencePiece's order, without its unknown token."""
+        ids = range(self._processor.get_piece_size())
+        return [self._processor.id_to_piece(index) for index in ids if not self._processor.is_unknown(index)]
 
-    def split(self, text: str) -> list[str]:
+    def tokenize(self, text: str) -> list[str]:
+        """The most likely segmentation of `text`."""
         return self._processor.encode(text, out_type=str)
 
-    def join(self, tokens: Sequence[str]) -> str:
+    def detokenize(self, tokens: Sequence[str]) -> str:
+        """The text that `tokens` spell, with runs of spaces reduced to one."""
         return re.sub(" +", " ", "".join(tokens).replace(SPACE, " ")).strip(" ")
 
     def starts(self, tokens: Sequence[str]) -> list[bool]:
-        return [token.startswith(SPACE) or token in SPECIAL or place == 0 for place, token in enumerate(tokens)]
+        """True for tokens with a space in front, for special tokens and for the first one."""
+        return [token.startswith(SPACE) or token in SPECIAL or index == 0 for index, token in enumerate(tokens)]
 
-    def resplit(self, tokens: Sequence[str], random: Random, *, alpha: float, best: int) -> list[str]:
-        """Another way to split the same text, drawn from the `best` likeliest with p ∝ P(pieces)^alpha."""
-        ways: list[list[str]] = self._processor.nbest_encode(self.join(tokens), nbest_size=best, out_type=str)
-        chances = [alpha * sum(map(self._score, way)) for way in ways]
-        top = max(chances)
-        return random.choices(ways, [math.exp(chance - top) for chance in chances])[0]
+    def sample(self, tokens: Sequence[str], random: Random, *, alpha: float, n_best: int) -> list[str]:
+        """Another segmentation of the same text: one of the `n_best` most likely, with p ∝ P(segmentation)^alpha.
 
-    def _score(self, piece: str) -> float:
-        """log P of a piece."""
+        Args:
+            tokens: any segmentation of the text.
+            random: the source of randomness.
+            alpha: 0 for a uniform distribution, 1 for the unigram model's own.
+            n_best: the number of segmentations to choose from.
+        """
+        segmentations: list[list[str]] = self._processor.nbest_encode(
+            self.detokenize(tokens), nbest_size=n_best, out_type=str
+        )
+        log_weights = [alpha * sum(map(self._log_prob, each)) for each in segmentations]
+        highest = max(log_weights)
+        return random.choices(segmentations, [math.exp(each - highest) for each in log_weights])[0]
+
+    def _log_prob(self, piece: str) -> float:
+        """log P of a subword."""
         return self._processor.get_score(self._processor.piece_to_id(piece))
 
 
-class _Guarded:
-    """Texts, and what went wrong while they were read: SentencePiece would make an error of its own of it."""
+class _ExceptionKeeper:
+    """Iterates over texts and keeps the exception that ends the iteration, which SentencePiece would replace."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = texts
-        self.failure: BaseException | None = None
+        self.exception: BaseException | None = None
 
     def __iter__(self) -> Iterator[str]:
         try:
             yield from self.texts
         except GeneratorExit:
             raise
-        except BaseException as error:  # Ctrl-C, too
-            self.failure = error
+        except BaseException as error:  # KeyboardInterrupt, too
+            self.exception = error
             raise
 
 
-def _reason(error: Exception) -> str:
-    """What SentencePiece says, in words that help."""
+def _explain_failure(error: Exception) -> str:
+    """SentencePiece's error message in terms of Regard's settings."""
     text = str(error)
     if "Vocabulary size too high" in text:
-        most = "".join(sign for sign in text.rpartition("<=")[2] if sign.isdecimal())
+        most = "".join(character for character in text.rpartition("<=")[2] if character.isdecimal())
         return f"they have only enough for {most}; make data.text.size smaller"
     if "required_chars" in text:
         return "they have more different characters than that; make data.text.size larger"
     if "sentences_.empty()" in text:
-        return "there is nothing in them to learn from"
+        return "they are empty"
     return text.strip().splitlines()[-1] if text.strip() else "SentencePiece gives no reason"

@@ -1,4 +1,4 @@
-"""How a text becomes tokens, and tokens become a text again."""
+"""Tokenizers: from a text to tokens and back."""
 
 from __future__ import annotations
 
@@ -10,70 +10,74 @@ from typing import Protocol
 
 
 class Tokenizer(Protocol):
-    def split(self, text: str) -> list[str]: ...
+    """Splits a text into tokens and joins tokens into a text."""
 
-    def join(self, tokens: Sequence[str]) -> str: ...
+    def tokenize(self, text: str) -> list[str]:
+        """The tokens of `text`."""
+
+    def detokenize(self, tokens: Sequence[str]) -> str:
+        """The text that `tokens` spell."""
 
     def starts(self, tokens: Sequence[str]) -> list[bool]:
-        """Does a new word begin with this token? One that goes on with the word before says False."""
+        """For each token, True if a new word begins with it, False if it continues the word before."""
 
 
-class Characters:
-    """Every character is a token; `join(split(text)) == text`."""
+class CharacterTokenizer:
+    """Every character is a token; `detokenize(tokenize(text)) == text`."""
 
-    def split(self, text: str) -> list[str]:
+    def tokenize(self, text: str) -> list[str]:
         return list(text)
 
-    def join(self, tokens: Sequence[str]) -> str:
+    def detokenize(self, tokens: Sequence[str]) -> str:
         return "".join(tokens)
 
     def starts(self, tokens: Sequence[str]) -> list[bool]:
         return [True] * len(tokens)
 
 
-class Spaced:
-    """Whatever stands between white space is a token."""
+class WhitespaceTokenizer:
+    """Tokens are the parts between white space."""
 
-    def split(self, text: str) -> list[str]:
+    def tokenize(self, text: str) -> list[str]:
         return text.split()
 
-    def join(self, tokens: Sequence[str]) -> str:
+    def detokenize(self, tokens: Sequence[str]) -> str:
         return " ".join(tokens)
 
     def starts(self, tokens: Sequence[str]) -> list[bool]:
         return [True] * len(tokens)
 
 
-SPACE = "▁"  # in a piece of a word, where a space stood in the text
-JOINER = "￭"  # on the side of a token where no space stood
-SIMILAR = "■"  # stands in for a joiner that is part of a text
+SPACE = "▁"  # in a subword, where the text had a space
+JOINER = "￭"  # on the side of a token where the text had no space
+SIMILAR = "■"  # replaces a joiner that is part of a text
 WORD, MARK = "w", "m"
 
 
 @cache
-def _kind(character: str) -> str:
-    """Letters of all scripts, their combining marks, digits: `WORD`; spaces as they are; all else: `MARK`."""
+def _character_kind(character: str) -> str:
+    """`WORD` for letters of all scripts, their combining marks and digits, a space for spaces, else `MARK`."""
     if character.isspace():
         return " "
     return WORD if character == "_" or unicodedata.category(character)[0] in "LMN" else MARK
 
 
-# A word, which may have apostrophes and hyphens inside, or a single mark.
+# A word, which may have apostrophes and hyphens inside, or a single punctuation mark.
 PIECE = re.compile(f"{WORD}+(?:i{WORD}+)*|[{MARK}i]")
 INSIDE = "'’-‐"
 
 
-class Words:
-    """Words of any script that has spaces; punctuation marks are tokens of their own.
+class WordTokenizer:
+    """Words of any script that uses spaces; punctuation marks are tokens of their own.
 
-    A mark says with a joiner where no space stood, so that `join` gives back the text but for the kind and number
-    of its spaces: `"Ja", sagt er.` is `"￭ Ja ￭" ￭, sagt er ￭.`
+    A joiner on a mark shows where the text has no space, so that `detokenize` restores the text except for the kind
+    and number of its spaces: `"Ja", sagt er.` becomes `"￭ Ja ￭" ￭, sagt er ￭.`
     """
 
-    def split(self, text: str) -> list[str]:
+    def tokenize(self, text: str) -> list[str]:
         text = text.replace(JOINER, SIMILAR)
-        # The text again, each character replaced by its kind: places in one are places in the other.
-        kinds = "".join("i" if character in INSIDE else _kind(character) for character in text)
+        # The same text with each character replaced by its kind: an index into one is an index into the other.
+        kinds = "".join("i" if character in INSIDE else _character_kind(character) for character in text)
         return [self._token(text, kinds, *piece.span()) for piece in PIECE.finditer(kinds)]
 
     def _token(self, text: str, kinds: str, begin: int, end: int) -> str:
@@ -81,13 +85,13 @@ class Words:
         if kinds[begin] == WORD:
             return token
         before = JOINER if begin > 0 and kinds[begin - 1] != " " else ""
-        behind = JOINER if end < len(kinds) and kinds[end] == WORD else ""
-        return before + token + behind
+        after = JOINER if end < len(kinds) and kinds[end] == WORD else ""
+        return before + token + after
 
-    def join(self, tokens: Sequence[str]) -> str:
+    def detokenize(self, tokens: Sequence[str]) -> str:
         text = ""
-        for place, token in enumerate(tokens):
-            joined = token.startswith(JOINER) or (place > 0 and tokens[place - 1].endswith(JOINER))
+        for index, token in enumerate(tokens):
+            joined = token.startswith(JOINER) or (index > 0 and tokens[index - 1].endswith(JOINER))
             text += token.strip(JOINER) if joined or not text else f" {token.strip(JOINER)}"
         return text
 

@@ -1,4 +1,4 @@
-"""Tokens and their numbers."""
+"""Vocabularies: tokens and their ids."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ SPECIAL = (PAD, BEGIN, END, UNKNOWN)
 
 
 class Vocabulary:
-    """A numbered list of tokens, the four special ones first.
+    """An immutable list of tokens, the four special ones first; the index of a token is its id.
 
-    Text is never trusted: a user who types `<end>` gets the number of `<unknown>`, because only what was seen as
-    an ordinary token can be looked up by its spelling.
+    Special tokens cannot be looked up by their spelling: a user who types `<end>` gets the id of `<unknown>`.
+
+    Args:
+        tokens: all tokens in the order of their ids, beginning with the special ones.
+
+    Raises:
+        ValueError: if the special tokens are not first, or a token is repeated.
     """
 
     pad, begin, end, unknown = range(4)
@@ -22,29 +27,43 @@ class Vocabulary:
         if tuple(tokens[:4]) != SPECIAL or len(set(tokens)) != len(tokens):
             raise ValueError(f"a vocabulary starts with {', '.join(SPECIAL)} and repeats no token")
         self.tokens = tuple(tokens)
-        self._numbers = {token: number for number, token in enumerate(tokens) if number >= len(SPECIAL)}
+        self._ids = {token: index for index, token in enumerate(tokens) if index >= len(SPECIAL)}
 
     @classmethod
     def build(cls, sentences: Iterable[Iterable[str]]) -> Vocabulary:
-        """All tokens of `sentences`."""
-        return cls.counted(Counter(token for sentence in sentences for token in sentence))
+        """The vocabulary of all tokens in some sentences.
+
+        Args:
+            sentences: tokenized sentences.
+        """
+        return cls.from_counts(Counter(token for sentence in sentences for token in sentence))
 
     @classmethod
-    def counted(cls, counts: Mapping[str, int], *, min_frequency: int = 1, size: int | None = None) -> Vocabulary:
-        """The most frequent first, equals in the order of their spelling; `size` of them at most."""
+    def from_counts(cls, counts: Mapping[str, int], *, min_frequency: int = 1, size: int | None = None) -> Vocabulary:
+        """The vocabulary of the most frequent tokens, most frequent first, ties in alphabetical order.
+
+        Args:
+            counts: the frequency of each token.
+            min_frequency: the smallest frequency of a token that is included.
+            size: the largest number of tokens besides the special ones; None for all.
+        """
         ordinary = {token: count for token, count in counts.items() if token not in SPECIAL and count >= min_frequency}
-        return cls.listed(sorted(ordinary, key=lambda token: (-ordinary[token], token))[:size])
+        return cls.from_list(sorted(ordinary, key=lambda token: (-ordinary[token], token))[:size])
 
     @classmethod
-    def listed(cls, tokens: Iterable[str]) -> Vocabulary:
-        """These tokens, behind the special ones; what is only spelled like a special one is left out."""
+    def from_list(cls, tokens: Iterable[str]) -> Vocabulary:
+        """The vocabulary of the special tokens followed by `tokens`.
+
+        Args:
+            tokens: ordinary tokens; those that are spelled like a special token are left out.
+        """
         return cls([*SPECIAL, *(token for token in tokens if token not in SPECIAL)])
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def __contains__(self, token: str) -> bool:
-        return token in self._numbers
+        return token in self._ids
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.tokens == other.tokens
@@ -52,12 +71,30 @@ class Vocabulary:
     def __hash__(self) -> int:
         return hash(self.tokens)
 
-    def numbers(self, tokens: Iterable[str]) -> list[int]:
-        return [self._numbers.get(token, self.unknown) for token in tokens]
+    def to_ids(self, tokens: Iterable[str]) -> list[int]:
+        """The ids of tokens of a text; `<unknown>` for those that are not in the vocabulary.
 
-    def spell(self, numbers: Iterable[int]) -> list[str]:
-        return [self.tokens[number] for number in numbers]
+        Args:
+            tokens: what a tokenizer returned. Special tokens among them are unknown, because a user may have typed
+                them; for the model's own output, use `output_to_ids`.
+        """
+        return [self._ids.get(token, self.unknown) for token in tokens]
 
-    def unspell(self, tokens: Iterable[str]) -> list[int]:
-        """The numbers of what `spell` gave, special tokens included: not for texts that somebody typed."""
+    def to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """The tokens with these ids.
+
+        Args:
+            ids: ids from 0 to `len(vocabulary) - 1`.
+        """
+        return [self.tokens[index] for index in ids]
+
+    def output_to_ids(self, tokens: Iterable[str]) -> list[int]:
+        """The ids of what `to_tokens` returned, special tokens included.
+
+        Args:
+            tokens: a model's output tokens; not for text that a user typed.
+
+        Raises:
+            ValueError: if a token is not in the vocabulary.
+        """
         return [self.tokens.index(token) for token in tokens]

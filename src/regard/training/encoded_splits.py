@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 
 from regard.config.schema import Experiment
-from regard.data import Codec, Example, MemoryMappedExamples
+from regard.data import Codec, Example, OnDiskExamples
 from regard.errors import UserError
 from regard.nn.build import build_model
 from regard.tasks import Pair, Split
@@ -51,7 +51,7 @@ class ProgressIterator:
 @dataclass(frozen=True)
 class EncodedSplits:
     codec: Codec
-    splits: Mapping[Split, MemoryMappedExamples]
+    splits: Mapping[Split, OnDiskExamples]
 
     @property
     def digests(self) -> dict[Split, str]:
@@ -67,10 +67,10 @@ def encode_splits(codec: Codec, pairs: Mapping[Split, Iterable[Pair]], path: Pat
     """
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     with ExitStack() as stack:
-        splits: dict[Split, MemoryMappedExamples] = {}
+        splits: dict[Split, OnDiskExamples] = {}
         for split in pairs:
             try:
-                splits[split] = MemoryMappedExamples(_examples(codec, split, pairs[split]), folder)
+                splits[split] = OnDiskExamples(_examples(codec, split, pairs[split]), folder)
             except OSError as error:
                 raise UserError(f"{folder}: cannot be written to: {error.strerror}") from None
             stack.callback(splits[split].close)

@@ -56,11 +56,14 @@ def train(experiment: Experiment, path: Path, observer: TrainingObserver) -> Tra
         _, progress = read_state(Run(path))
         if progress.finished:
             return progress
-    splits = experiment.data.splits()
-    if is_new and experiment.data.learns:
+    splits = experiment.task.dataset.splits()
+    if is_new and experiment.task.learns_tokenization:
         observer.learning()
     pairs = {split: ProgressIterator(those, split, observer) for split, those in splits.items()}
-    codec = Codec.build(experiment.data, pairs["train"]) if is_new else Run(path).codec()
+    if is_new:
+        codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
+    else:
+        codec = Run(path).codec()
     with encode_splits(codec, pairs, path) as material:
         check_lengths(experiment, material)
         if is_new:
@@ -187,10 +190,10 @@ class Trainer:
 
     def read_anew(self, examples: list[Example]) -> list[Example]:
         """The same texts in other tokens, where their notation has several ways to write them."""
-        if not self.codec.tokenization.varies:
+        if not self.codec.tokenization.can_resample:
             return examples
         random = Random(seed_for(self.settings.seed, "tokens", self.progress.step))
-        varied = [self.codec.vary(example, random) for example in examples]
+        varied = [self.codec.resample(example, random) for example in examples]
         return [new if self.has_room_for(new) else old for new, old in zip(varied, examples, strict=True)]
 
     def has_room_for(self, example: Example) -> bool:

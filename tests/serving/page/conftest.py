@@ -21,10 +21,10 @@ from regard.runs import MODEL, Run, named_weights
 from regard.serving.app import build_app
 from regard.serving.limits import Limits
 from regard.serving.registry import ServedRun, open_runs
-from regard.tasks.learned import LearnedTokenization
-from regard.tasks.parallel import Files
+from regard.tasks.parallel import FilesSection
 from regard.text import Vocabulary
-from regard.text.tokenizers import Spaced
+from regard.text.learned_tokenization import LearnedTokenization
+from regard.text.tokenizers import WhitespaceTokenizer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page
@@ -57,17 +57,18 @@ def scripts_name() -> str:
 @pytest.fixture(scope="session")
 def scripts_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained model with words of many scripts, which mostly generates the markup word."""
-    task = Files.model_validate({"train": "train", "validation": "validation", "text": {"unit": "words"}})
+    section = FilesSection.model_validate({"train": "train", "validation": "validation", "text": {"unit": "words"}})
     small = {"encoder": {"size": 8, "embedding": 8}, "decoder": {"size": 8, "embedding": 8}}
     limits = {"length_factor": 1, "length_extra": 2}
-    experiment = Experiment.model_validate({"data": task, "model": small, "decoding": limits, "description": MARKUP})
-    vocabulary = Vocabulary.listed(WORDS)
-    codec = Codec(LearnedTokenization(task.text, Spaced(), Spaced()), vocabulary, vocabulary, 20)
+    experiment = Experiment.model_validate({"data": section, "model": small, "decoding": limits, "description": MARKUP})
+    vocabulary = Vocabulary.from_list(WORDS)
+    tokenizer = WhitespaceTokenizer()
+    codec = Codec(LearnedTokenization(section.text, tokenizer, tokenizer), vocabulary, vocabulary, 20)
     torch.manual_seed(3)
     weights = named_weights(build_model(experiment.model, *codec.sizes))
     biases = weights["decoder.readout.output_layer.bias"]
     biases.zero_()
-    biases[vocabulary.numbers([MARKUP])] = 3.0
+    biases[vocabulary.to_ids([MARKUP])] = 3.0
     biases[Vocabulary.end] = 2.0
     run = Run.create(tmp_path_factory.mktemp("runs") / "scripts", experiment, codec)
     run.write_tensors(MODEL, weights, {})
@@ -79,7 +80,9 @@ def runs(trained: Path, trained_brief: Callable[..., Path], scripts_run: Path, s
     """A run that has learned its task, one with layers and heads, one without attention, and `scripts_run`."""
     runs = open_runs([trained, trained_brief(*HEADS), trained_brief("model.attention.kind=none"), scripts_run])
     tokenization = runs[-1].translator.codec.tokenization
-    tokenization.source = tokenization.target = Spaced()  # split at spaces only, whatever punctuation there is
+    tokenization.source = tokenization.target = (
+        WhitespaceTokenizer()
+    )
     names = ("copies", "heads", "no-attention", scripts_name)
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 

@@ -13,10 +13,10 @@ from regard.config.schema import Experiment
 from regard.data import Codec, Example
 from regard.errors import UserError
 from regard.tasks import Pair
-from regard.tasks.learned import LearnedTokenization, SubwordRegularizationSection, TextSection
-from regard.tasks.parallel import Files
+from regard.tasks.parallel import FilesSection, FilesTask
 from regard.text import Vocabulary
-from regard.text.subwords import Subwords
+from regard.text.learned_tokenization import LearnedTokenization, SubwordRegularizationSection, TextSection
+from regard.text.subwords import SubwordTokenizer
 from regard.text.vocabulary import SPECIAL
 from regard.training.trainer import Trainer
 
@@ -57,13 +57,13 @@ def section(**settings: Any) -> TextSection:
     return TextSection.model_validate(few | settings)
 
 
-def notation_of(**settings: Any) -> LearnedTokenization:
+def tokenization_of(**settings: Any) -> LearnedTokenization:
     return LearnedTokenization.learn(section(**settings), PAIRS)
 
 
 def codec_of(pairs: list[Pair] = PAIRS, **settings: Any) -> Codec:
-    """Built as a training builds it."""
-    return Codec.build(Files(train="train", validation="validation", text=section(**settings)), pairs)
+    """Built as for training."""
+    return Codec.build(LearnedTokenization.learn(section(**settings), pairs), pairs)
 
 
 def ordinary(vocabulary: Vocabulary) -> set[str]:
@@ -101,7 +101,7 @@ def test_capitals_are_told_apart_unless_all_is_lower_case(unit: str, joint: bool
 def test_joint_is_one_vocabulary_for_both_sides(unit: str):
     codec = codec_of(unit=unit, joint=True)
     assert codec.source_vocabulary is codec.target_vocabulary
-    for token in notation_of(unit=unit).source_tokens(PAIRS[0].source):
+    for token in tokenization_of(unit=unit).source_tokens(PAIRS[0].source):
         assert token in codec.target_vocabulary
 
 
@@ -131,10 +131,10 @@ def test_the_vocabulary_is_that_of_the_training_split(tmp_path: Path):
     for split, word in (("train", "Hund"), ("validation", "Katze")):
         (tmp_path / f"{split}.tsv").write_text(f"Ein {word} schläft.\tIt sleeps.\n", encoding="utf-8")
     names = {split: str(tmp_path / f"{split}.tsv") for split in ("train", "validation")}
-    task = Files.model_validate(names | {"text": {"unit": "words"}})
-    codec = Codec.build(task, task.splits()["train"])
+    task = FilesTask(FilesSection.model_validate(names | {"text": {"unit": "words"}}))
+    codec = Codec.build(task.learn_tokenization(task.dataset.splits()["train"]), task.dataset.splits()["train"])
     assert "Hund" in codec.source_vocabulary
-    (pair,) = task.splits()["validation"]
+    (pair,) = task.dataset.splits()["validation"]
     assert codec.source_tokens(pair.source) == ["Ein", "<unknown>", "schläft", "￭.", "<end>"]
 
 
@@ -183,30 +183,30 @@ def test_all_pieces_are_numbered_so_that_any_way_to_split_has_numbers(algorithm:
         (tokenization.source, codec.source_vocabulary),
         (tokenization.target, codec.target_vocabulary),
     ):
-        assert isinstance(side, Subwords)
+        assert isinstance(side, SubwordTokenizer)
         assert vocabulary.tokens[4:] == tuple(side.pieces)
         assert len(side.pieces) == SIZE - 1  # SentencePiece counts its own sign for what is unknown
     assert (tokenization.source is tokenization.target) == joint
 
 
 def test_both_algorithms_learn_pieces_of_their_own():
-    assert notation_of(algorithm="bpe").files() != notation_of(algorithm="unigram").files()
+    assert tokenization_of(algorithm="bpe").files() != tokenization_of(algorithm="unigram").files()
 
 
-@pytest.mark.parametrize("limit", ["LEARN_FROM", "MOST_CHARACTERS"])
+@pytest.mark.parametrize("limit", ["MAX_PAIRS", "MAX_CHARACTERS"])
 def test_from_more_text_than_is_needed_some_is_taken_from_everywhere(monkeypatch: pytest.MonkeyPatch, limit: str):
     heard: list[str] = []
-    learn = Subwords.learn
+    learn = SubwordTokenizer.learn
 
-    def listening(texts: Any, *arguments: Any, **options: Any) -> Subwords:
+    def listening(texts: Any, *arguments: Any, **options: Any) -> SubwordTokenizer:
         heard.extend(texts)
         return learn(heard, *arguments, **options)
 
     characters = sum(len(pair.source) + len(pair.target) for pair in PAIRS)
-    most = {"LEARN_FROM": -(-len(PAIRS) // 3), "MOST_CHARACTERS": -(-characters // 3)}
-    monkeypatch.setattr(f"regard.tasks.learned.{limit}", most[limit])
-    monkeypatch.setattr(Subwords, "learn", listening)
-    notation_of()
+    most = {"MAX_PAIRS": -(-len(PAIRS) // 3), "MAX_CHARACTERS": -(-characters // 3)}
+    monkeypatch.setattr(f"regard.text.learned_tokenization.{limit}", most[limit])
+    monkeypatch.setattr(SubwordTokenizer, "learn", listening)
+    tokenization_of()
     assert heard == [text for pair in PAIRS[::3] for text in (pair.source, pair.target)]
 
 
@@ -218,8 +218,10 @@ def test_space_around_a_text_is_not_read_as_it_is_not_from_a_file(unit: str):
 
 @pytest.mark.parametrize("joint", [True, False])
 def test_a_size_that_the_texts_do_not_allow_is_told(joint: bool):
-    with pytest.raises(UserError, match=r"^data\.text: 9000 pieces cannot be learned .*make data\.text\.size smaller"):
-        notation_of(size=9000, joint=joint)
+    with pytest.raises(
+        UserError, match=r"^data\.text: 9000 subwords cannot be learned .*make data\.text\.size smaller"
+    ):
+        tokenization_of(size=9000, joint=joint)
 
 
 # --- Where words begin -----------------------------------------------------------------------------------
@@ -227,12 +229,12 @@ def test_a_size_that_the_texts_do_not_allow_is_told(joint: bool):
 
 @pytest.mark.parametrize("unit", ["characters", "words"])
 def test_each_character_or_word_begins_one(unit: str):
-    tokenization = notation_of(unit=unit)
+    tokenization = tokenization_of(unit=unit)
     assert tokenization.source_starts(["a", "b"]) == tokenization.target_starts(["a", "b"]) == [True, True]
 
 
 def test_pieces_begin_a_word_where_a_space_was():
-    tokenization = notation_of(joint=False)
+    tokenization = tokenization_of(joint=False)
     for tokens, starts in (
         (tokenization.source_tokens("Ein Weinberg"), tokenization.source_starts),
         (tokenization.prefix_tokens("A vineyard"), tokenization.target_starts),
@@ -249,11 +251,11 @@ def test_pieces_begin_a_word_where_a_space_was():
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_notation_comes_back_from_its_files(unit: str, joint: bool, algorithm: str):
-    tokenization = notation_of(unit=unit, joint=joint, algorithm=algorithm)
+    tokenization = tokenization_of(unit=unit, joint=joint, algorithm=algorithm)
     files = tokenization.files()
     names = {"subwords.model"} if joint else {"source.model", "target.model"}
     assert files.keys() == (names if unit == "subwords" else set())
-    restored = LearnedTokenization.restored(tokenization.settings, lambda name, parse: parse(files[name]))
+    restored = LearnedTokenization.load(tokenization.settings, lambda name, parse: parse(files[name]))
     for pair in PAIRS:
         source, target = tokenization.source_tokens(pair.source), tokenization.target_tokens(pair)
         assert restored.source_tokens(pair.source) == source
@@ -264,27 +266,25 @@ def test_a_notation_comes_back_from_its_files(unit: str, joint: bool, algorithm:
 
 
 def test_each_side_reads_with_its_own_model_after_coming_back():
-    tokenization = notation_of(joint=False)
-    restored = LearnedTokenization.restored(
-        tokenization.settings, lambda name, parse: parse(tokenization.files()[name])
-    )
+    tokenization = tokenization_of(joint=False)
+    restored = LearnedTokenization.load(tokenization.settings, lambda name, parse: parse(tokenization.files()[name]))
     text = "Ein Weinberg schläft."
     assert restored.source_tokens(text) == tokenization.source_tokens(text)
     assert restored.prefix_tokens(text) == tokenization.prefix_tokens(text) != tokenization.source_tokens(text)
 
 
-# --- Subword regularisation ------------------------------------------------------------------------------
+# --- Subword regularization ------------------------------------------------------------------------------
 
 
-VARIED = {"size": 60, "regularisation": {"best": 16, "alpha": 0.1}}
+VARIED = {"size": 60, "regularization": {"best": 16, "alpha": 0.1}}
 
 
 def test_the_same_text_is_split_in_other_ways_and_stays_the_same_text():
     codec = codec_of(**VARIED)
-    assert codec.tokenization.varies
+    assert codec.tokenization.can_resample
     example = codec.example(PAIRS[4])
     random = Random(1)
-    ways = {codec.vary(example, random) for _ in range(30)}
+    ways = {codec.resample(example, random) for _ in range(30)}
     assert len(ways) > 5
     assert len({way.source for way in ways}) > 1
     assert len({way.target for way in ways}) > 1
@@ -299,7 +299,7 @@ def test_the_same_text_is_split_in_other_ways_and_stays_the_same_text():
 @pytest.mark.parametrize("best", [1, 16])
 def test_how_a_text_is_read_is_always_its_likeliest_way(best: int):
     """A validation, a test and a translation do not depend on chance."""
-    plain, varied = codec_of(), codec_of(regularisation={"best": best, "alpha": 0.1})
+    plain, varied = codec_of(), codec_of(regularization={"best": best, "alpha": 0.1})
     for pair in PAIRS:
         assert varied.example(pair) == varied.example(pair) == plain.example(pair)
 
@@ -307,15 +307,15 @@ def test_how_a_text_is_read_is_always_its_likeliest_way(best: int):
 @pytest.mark.parametrize("settings", [{}, {"unit": "words"}, {"unit": "characters"}])
 def test_with_one_way_nothing_varies(settings: dict[str, Any]):
     codec = codec_of(**settings)
-    assert not codec.tokenization.varies
-    assert [codec.vary(codec.example(pair), Random(1)) for pair in PAIRS] == codec.examples(PAIRS)
+    assert not codec.tokenization.can_resample
+    assert [codec.resample(codec.example(pair), Random(1)) for pair in PAIRS] == codec.examples(PAIRS)
 
 
 def test_a_pair_with_an_unknown_token_is_left_alone():
     codec = codec_of(**VARIED)
     for pair in (Pair("Ein Ω schläft im Wasser.", PAIRS[0].target), Pair(PAIRS[0].source, "A Ω is sleeping.")):
         example = codec.example(pair)
-        assert {codec.vary(example, Random(seed)) for seed in range(20)} == {example}
+        assert {codec.resample(example, Random(seed)) for seed in range(20)} == {example}
 
 
 def rows_of(trainer: Trainer, step: int) -> list[Example]:
@@ -323,12 +323,12 @@ def rows_of(trainer: Trainer, step: int) -> list[Example]:
     return trainer.read_anew(trainer.batches.rows(0))
 
 
-def regularised(corpus: Path, **settings: Any) -> Experiment:
+def regularized(corpus: Path, **settings: Any) -> Experiment:
     names = {split: str(corpus / split) for split in ("train", "validation")}
     sizes = {"embedding": 4, "size": 4}
     return Experiment.model_validate(
         {
-            "data": Files.model_validate(names | {"text": {"size": 60, "regularisation": {"best": 8}}}),
+            "data": FilesSection.model_validate(names | {"text": {"size": 60, "regularization": {"best": 8}}}),
             "model": {"encoder": sizes, "decoder": sizes},
             "training": settings,
         }
@@ -338,18 +338,27 @@ def regularised(corpus: Path, **settings: Any) -> Experiment:
 def test_what_is_drawn_at_a_step_depends_on_the_seed_and_the_step_alone(
     corpus: Path, new_trainer: Callable[..., Trainer]
 ):
-    trainer = new_trainer(regularised(corpus))
+    trainer = new_trainer(regularized(corpus))
     first, second = rows_of(trainer, 0), rows_of(trainer, 1)
     assert first != second
     assert [trainer.codec.text(row.target) for row in first] == [trainer.codec.text(row.target) for row in second]
     assert rows_of(trainer, 0) == first
-    trainer.settings = regularised(corpus, seed=2).training
+    trainer.settings = regularized(corpus, seed=2).training
     assert rows_of(trainer, 0) != first
 
 
 def test_ways_to_split_need_unigram_subwords():
     for settings in ({"unit": "words"}, {"unit": "characters"}, {"algorithm": "bpe"}):
-        with pytest.raises(ValueError, match="4 ways to split a text are known to unigram subwords only"):
-            TextSection.model_validate(settings | {"regularisation": {"best": 4}})
-        assert TextSection.model_validate(settings | {"regularisation": {"best": 1}}).regularisation.best == 1
-    assert TextSection(regularisation=SubwordRegularizationSection(best=4)).regularisation.best == 4
+        with pytest.raises(ValueError, match="4 segmentations of a text need unigram subwords"):
+            TextSection.model_validate(settings | {"regularization": {"best": 4}})
+        assert TextSection.model_validate(settings | {"regularization": {"best": 1}}).regularization.best == 1
+    assert TextSection(regularization=SubwordRegularizationSection(best=4)).regularization.best == 4
+
+
+def test_the_british_spelling_of_older_experiments_is_accepted():
+    old = TextSection.model_validate({"regularisation": {"best": 4, "alpha": 0.3}})
+    assert old == TextSection.model_validate({"regularization": {"best": 4, "alpha": 0.3}})
+    assert "regularization" in old.model_dump()
+    assert "regularisation" not in old.model_dump()
+    with pytest.raises(ValueError, match="regularisation\n  Extra inputs"):
+        TextSection.model_validate({"regularisation": {"best": 4}, "regularization": {"best": 8}})

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data import Example, MemoryMappedExamples, digest_examples, example_lengths
+from regard.data import Example, OnDiskExamples, digest_examples, example_lengths
 
 NUMBERS = st.lists(st.integers(0, 2**31 - 1), max_size=6).map(tuple)
 EXAMPLES = st.lists(st.builds(Example, NUMBERS, NUMBERS), max_size=8)
@@ -22,19 +22,19 @@ FEW = [Example((4, 5, 2), (1, 6, 2)), Example((7, 2), (1, 8, 9, 2)), Example((2,
 
 
 @pytest.fixture
-def few(tmp_path: Path) -> Iterator[MemoryMappedExamples]:
-    with closing(MemoryMappedExamples(FEW, tmp_path)) as corpus:
+def few(tmp_path: Path) -> Iterator[OnDiskExamples]:
+    with closing(OnDiskExamples(FEW, tmp_path)) as corpus:
         yield corpus
 
 
 def written_digest(examples: Sequence[Example]) -> str:
-    with closing(MemoryMappedExamples(examples, Path(gettempdir()))) as corpus:
+    with closing(OnDiskExamples(examples, Path(gettempdir()))) as corpus:
         return corpus.digest
 
 
 @given(examples=EXAMPLES)
 def test_examples_come_back_in_their_order(examples: list[Example]):
-    with closing(MemoryMappedExamples(iter(examples), Path(gettempdir()))) as corpus:
+    with closing(OnDiskExamples(iter(examples), Path(gettempdir()))) as corpus:
         assert len(corpus) == len(examples)
         assert list(corpus) == examples
         assert [corpus[place] for place in reversed(range(len(examples)))] == examples[::-1]
@@ -42,33 +42,33 @@ def test_examples_come_back_in_their_order(examples: list[Example]):
 
 @given(examples=EXAMPLES, cut=st.slices(8))
 def test_a_slice_is_that_of_the_list(examples: list[Example], cut: slice):
-    with closing(MemoryMappedExamples(examples, Path(gettempdir()))) as corpus:
+    with closing(OnDiskExamples(examples, Path(gettempdir()))) as corpus:
         assert corpus[cut] == examples[cut]
 
 
-def test_places_are_counted_from_the_end_too(few: MemoryMappedExamples):
+def test_places_are_counted_from_the_end_too(few: OnDiskExamples):
     assert [few[-1], few[-4]] == [FEW[3], FEW[0]]
     assert few[-3:-1] == FEW[1:3]
 
 
 @pytest.mark.parametrize("place", [4, -5, 1000])
-def test_there_is_nothing_beyond_the_ends(few: MemoryMappedExamples, place: int):
+def test_there_is_nothing_beyond_the_ends(few: OnDiskExamples, place: int):
     with pytest.raises(IndexError):
         few[place]
 
 
 def test_an_empty_corpus_has_nothing(tmp_path: Path):
-    with closing(MemoryMappedExamples([], tmp_path)) as corpus:
+    with closing(OnDiskExamples([], tmp_path)) as corpus:
         assert len(corpus) == 0
         assert list(corpus) == corpus[:] == []
         assert corpus.lengths.shape == (0, 2)
 
 
-def test_examples_are_what_a_codec_makes(few: MemoryMappedExamples):
+def test_examples_are_what_a_codec_makes(few: OnDiskExamples):
     assert all(type(number) is int for example in few for number in (*example.source, *example.target))
 
 
-def test_lengths_are_known_without_reading(few: MemoryMappedExamples):
+def test_lengths_are_known_without_reading(few: OnDiskExamples):
     expected = [[3, 3], [2, 4], [1, 2], [2, 2]]
     assert few.lengths.tolist() == expected
     few.close()
@@ -115,14 +115,14 @@ def test_a_folder_shows_no_file_neither_before_nor_after(tmp_path: Path):
             assert os.listdir(tmp_path) == []
             yield example
 
-    corpus = MemoryMappedExamples(watching(), tmp_path)
+    corpus = OnDiskExamples(watching(), tmp_path)
     assert os.listdir(tmp_path) == []
     assert corpus[1] == FEW[1]
     corpus.close()
     assert os.listdir(tmp_path) == []
 
 
-def test_examples_are_read_from_the_disk_and_not_from_memory(few: MemoryMappedExamples):
+def test_examples_are_read_from_the_disk_and_not_from_memory(few: OnDiskExamples):
     few.close()
     with pytest.raises(ValueError, match="closed file"):
         few[0]
@@ -130,7 +130,7 @@ def test_examples_are_read_from_the_disk_and_not_from_memory(few: MemoryMappedEx
 
 def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
-        MemoryMappedExamples(FEW, tmp_path / "none")
+        OnDiskExamples(FEW, tmp_path / "none")
 
 
 def test_what_goes_wrong_among_the_examples_goes_on_and_leaves_nothing(tmp_path: Path):
@@ -139,6 +139,6 @@ def test_what_goes_wrong_among_the_examples_goes_on_and_leaves_nothing(tmp_path:
         raise KeyError("the reason")
 
     with pytest.raises(KeyError, match="the reason"):
-        MemoryMappedExamples(failing(), tmp_path)
+        OnDiskExamples(failing(), tmp_path)
     gc.collect()  # a file that was left open would be told of now
     assert os.listdir(tmp_path) == []

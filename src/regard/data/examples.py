@@ -1,0 +1,37 @@
+"""Examples: pairs as token ids."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Example:
+    """A pair as token ids.
+
+    Args:
+        source: the encoder's input, ending with `<end>`.
+        target: the decoder's first input, then its output, ending with `<end>`.
+    """
+
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+    def to_array(self) -> array[int]:
+        """The lengths of source and target, then the ids of both: the form in which examples are hashed."""
+        return array("i", (len(self.source), len(self.target), *self.source, *self.target))
+
+
+def digest_examples(examples: Iterable[Example]) -> str:
+    """A SHA-256 digest, by which equal data sets are recognized; the same as `OnDiskExamples.digest`.
+
+    Args:
+        examples: the examples, in order.
+    """
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(example.to_array().tobytes())
+    return digest.hexdigest()

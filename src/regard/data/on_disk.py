@@ -1,0 +1,90 @@
+"""Examples on disk, for data sets that do not fit into memory."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from array import array
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from regard.data.examples import Example
+
+
+class OnDiskExamples(Sequence[Example]):
+    """A sequence of examples whose token ids are in a temporary file, from which each is read when it is needed.
+
+    Only the lengths and offsets of the examples are in memory: 16 bytes each. (A memory-mapped file would add the pages
+    that were read to the size of the process.) The file is removed when it is closed or the process ends.
+
+    Args:
+        examples: the examples to store.
+        folder: a folder on the disk to use.
+
+    Attributes:
+        lengths: [examples, 2], the number of source and target tokens.
+        digest: a SHA-256 digest of the examples, see `digest_examples`.
+    """
+
+    def __init__(self, examples: Iterable[Example], folder: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (open as long as this object lives)
+        self._lock = Lock()  # seek and read are two calls
+        try:
+            self.lengths, self.digest = self._write(examples)
+        except BaseException:
+            self._file.close()
+            raise
+        self._offsets = np.concatenate([[0], self.lengths.sum(1, dtype=np.int64).cumsum()])  # in tokens
+
+    def _write(self, examples: Iterable[Example]) -> tuple[NDArray[np.int32], str]:
+        """Store the examples; return their lengths and digest."""
+        lengths = array("i")
+        digest = hashlib.sha256()
+        for example in examples:
+            ids = example.to_array()
+            lengths.extend(ids[:2])
+            digest.update(ids.tobytes())
+            self._file.write(ids[2:].tobytes())
+        self._file.flush()
+        return np.array(lengths, dtype=np.int32).reshape(-1, 2), digest.hexdigest()
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Example]: ...
+
+    def __getitem__(self, index: int | slice) -> Example | list[Example]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        index = range(len(self))[index]  # raises IndexError
+        begin, end = self._offsets[index : index + 2].tolist()
+        ids = array("i")
+        with self._lock:
+            self._file.seek(begin * ids.itemsize)
+            ids.frombytes(self._file.read((end - begin) * ids.itemsize))
+        source_length = int(self.lengths[index, 0])
+        return Example(tuple(ids[:source_length]), tuple(ids[source_length:]))
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()
+
+
+def example_lengths(examples: Sequence[Example]) -> NDArray[np.int32]:
+    """The number of source and target tokens, [examples, 2].
+
+    Args:
+        examples: the examples, in memory or on disk.
+    """
+    if isinstance(examples, OnDiskExamples):
+        return examples.lengths
+    return np.array([(len(example.source), len(example.target)) for example in examples], dtype=np.int32)

@@ -1,0 +1,22 @@
+"""Pairs of texts: the examples that a model learns from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A source text and its target text.
+
+    Args:
+        source: the text that the encoder reads.
+        target: the text that the decoder should generate.
+        alignment: (source token, target token) indices of corresponding tokens, counted from 0, where known.
+        other_targets: further correct targets.
+    """
+
+    source: str
+    target: str
+    alignment: frozenset[tuple[int, int]] = frozenset()
+    other_targets: tuple[str, ...] = ()

@@ -1,0 +1,129 @@
+"""Tokenizations: how the source and target texts of a task become tokens, and tokens become text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from regard.text.pairs import Pair
+from regard.text.tokenizers import CharacterTokenizer, Tokenizer
+from regard.text.vocabulary import BEGIN, Vocabulary
+
+# Reads a file by its name and parses its content; reports errors with the path of the file.
+ReadFile = Callable[[str, Callable[[bytes], Any]], Any]
+
+
+class Tokenization:
+    """The tokens of both sides. By default both sides are tokenized by `tokenizer`; subclasses change what differs."""
+
+    tokenizer: Tokenizer = CharacterTokenizer()
+    # True: tokens that were not in the training split become `<unknown>`. False: they are a `UserError`.
+    open_vocabulary: bool = False
+    # Target tokens that carry grammar rather than meaning; alignment accuracy does not count them.
+    function_words: frozenset[str] = frozenset()
+
+    def source_tokens(self, text: str) -> list[str]:
+        """The encoder's input without `<end>`.
+
+        Args:
+            text: a source text.
+
+        Raises:
+            UserError: if the task cannot process this text.
+        """
+        return self.tokenizer.tokenize(text)
+
+    def start_token(self, text: str) -> str:
+        """The decoder's first input.
+
+        Args:
+            text: the source text.
+        """
+        return BEGIN
+
+    def prompt_token(self, text: str) -> str | None:
+        """The token of a source text that names the operation to perform on the rest; None if there is none.
+
+        Args:
+            text: the source text.
+        """
+        return None
+
+    def target_tokens(self, pair: Pair) -> list[str]:
+        """The decoder's expected output without `<end>`.
+
+        Args:
+            pair: a source text and its target.
+        """
+        return self.prefix_tokens(pair.target)
+
+    def prefix_tokens(self, text: str) -> list[str]:
+        """The tokens of an output that begins with `text`.
+
+        Args:
+            text: the beginning of a target text.
+        """
+        return self.tokenizer.tokenize(text)
+
+    def target_text(self, tokens: Sequence[str]) -> str:
+        """The text of an output.
+
+        Args:
+            tokens: output tokens without special ones.
+        """
+        return self.tokenizer.detokenize(tokens)
+
+    def source_starts(self, tokens: Sequence[str]) -> list[bool]:
+        """For each source token, True if a word begins with it.
+
+        Args:
+            tokens: source tokens.
+        """
+        return [True] * len(tokens)
+
+    def target_starts(self, tokens: Sequence[str]) -> list[bool]:
+        """For each target token, True if a word begins with it.
+
+        Args:
+            tokens: target tokens.
+        """
+        return [True] * len(tokens)
+
+    def vocabularies(self, sources: Counter[str], targets: Counter[str]) -> tuple[Vocabulary, Vocabulary]:
+        """The source and the target vocabulary.
+
+        Args:
+            sources: token frequencies of the training sources.
+            targets: token frequencies of the training targets.
+        """
+        return Vocabulary.from_counts(sources), Vocabulary.from_counts(targets)
+
+    @property
+    def can_resample(self) -> bool:
+        """True if `resample` may return other tokens than it was given."""
+        return False
+
+    def resample(self, source: Sequence[str], target: Sequence[str], random: Random) -> tuple[list[str], list[str]]:
+        """The same two texts, in a segmentation drawn at random where there are several (subword regularization).
+
+        Args:
+            source: source tokens.
+            target: target tokens.
+            random: the source of randomness.
+        """
+        return list(source), list(target)
+
+    def matches(self, source: Vocabulary, target: Vocabulary) -> bool:
+        """True if these can be the vocabularies of this tokenization.
+
+        Args:
+            source: a source vocabulary.
+            target: a target vocabulary.
+        """
+        return True
+
+    def files(self) -> dict[str, bytes]:
+        """Names and contents of the files that a run directory keeps besides the vocabularies."""
+        return {}
