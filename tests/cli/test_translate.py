@@ -142,7 +142,7 @@ def test_a_long_text_is_no_run(regard: Regard, trained: Path):
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (["--beam", 0], ["beam 0", "a beam is 1 to 10,000 wide"]),
+        (["--beam", 0], ["beam 0", "should be a whole number, 1 to 10,000"]),
         (["--beam", -3], ["beam -3"]),
         (["--beam", 2, "--n-best", 3], ["n-best 3", "width 2"]),
         (["--n-best", 0], ["n-best 0"]),

@@ -128,7 +128,7 @@ def test_runs_are_listed_and_selected_by_name(new_client: NewClient, trained: Pa
         ({"texts": ["a"], "prefix": "x"}, 422, "the prefix 'x': token 1, 'x', is not among .*"),
         ({"texts": ["a"], "n_best": 2}, 422, "n-best 2: a beam of width 1 has no more than 1; .*"),
         ({"texts": ["a"], "sample": True, "tree": True}, 422, "sampling has no tree: .*"),
-        ({"texts": ["a"], "temperature": 2.0}, 422, "temperature 2.0: this is about sampling, .*"),
+        ({"texts": ["a"], "temperature": 2.0}, 422, "temperature 2.0: applies to sampling only; add sample"),
         ({"texts": "a"}, 422, "texts: input should be a valid list"),
         ({"texts": ["a", 1]}, 422, "texts[1]: input should be a valid string"),
         ({"texts": ["a"], "beam": 0}, 422, "beam: input should be greater than or equal to 1"),

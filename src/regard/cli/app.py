@@ -13,6 +13,7 @@ import typer
 from regard import __version__
 from regard.cli import inspect_commands, lab, options, serve
 from regard.errors import UserError
+from regard.search.options import GREEDY, SearchOptions
 
 app = typer.Typer(
     name="regard",
@@ -240,18 +241,18 @@ def translate(
         list[str],
         typer.Argument(metavar="RUN|TEXT", help="A run, or several that vote; then texts, or else standard input."),
     ],
-    beam: options.Width = 1,
-    n_best: options.NBest = 1,
-    length_penalty: options.LengthPenalty = None,
-    sample: options.Sample = False,
-    temperature: options.Temperature = 1.0,
-    top_k: options.TopK = None,
-    top_p: options.TopP = 1.0,
-    seed: options.Seed = 1,
-    prefix: options.Prefix = "",
-    min_length: options.MinLength = 0,
-    block_ngrams: options.BlockNgrams = 0,
-    repetition_penalty: options.RepetitionPenalty = 1.0,
+    beam: options.Beam = GREEDY.beam,
+    n_best: options.NBest = GREEDY.n_best,
+    length_penalty: options.LengthPenalty = GREEDY.length_penalty,
+    sample: options.Sample = GREEDY.sample,
+    temperature: options.Temperature = GREEDY.temperature,
+    top_k: options.TopK = GREEDY.top_k,
+    top_p: options.TopP = GREEDY.top_p,
+    seed: options.Seed = GREEDY.seed,
+    prefix: options.Prefix = str(GREEDY.prefix),
+    min_length: options.MinLength = GREEDY.min_length,
+    block_ngrams: options.BlockNgrams = GREEDY.block_ngrams,
+    repetition_penalty: options.RepetitionPenalty = GREEDY.repetition_penalty,
     alignments: Annotated[
         options.AlignmentForm | None, typer.Option(help="Add which source token each output token looked at most.")
     ] = None,
@@ -260,7 +261,6 @@ def translate(
     """Translate texts, or lines from standard input: one answer a line, in order."""
     from regard.cli import translate
     from regard.cli.loading import split_runs
-    from regard.search import SearchOptions
 
     if as_json and alignments:
         raise UserError("--json has the alignments already; leave out one of --json and --alignments")
@@ -300,13 +300,12 @@ def score(
 def evaluate(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="One run directory, or several to compare.")],
     split: Annotated[options.SplitName, typer.Option(help="Which sentences.")] = options.SplitName.test,
-    beam: Annotated[str, typer.Option(metavar="WIDTH[,WIDTH]...", help="Widths of beams; 1 is greedy.")] = "1",
-    length_penalty: options.LengthPenalty = None,
+    beam: options.Beams = str(GREEDY.beam),
+    length_penalty: options.LengthPenalty = GREEDY.length_penalty,
     as_json: options.Json = False,
 ) -> None:
     """Score a run, or several side by side, with one beam or several."""
     from regard.cli.evaluate import parse_beam_widths, print_evaluations
-    from regard.search import SearchOptions
 
     searches = [SearchOptions(beam=width, length_penalty=length_penalty) for width in parse_beam_widths(beam)]
     print_evaluations(runs, split.value, searches, as_json)
@@ -322,9 +321,9 @@ def show(
     layer: Annotated[int | None, typer.Option(help="Of the map: only this layer, from 1.")] = None,
     head: Annotated[int | None, typer.Option(help="Of the map: only this head, from 1.")] = None,
     rank: Annotated[int, typer.Option(help="Which of the best hypotheses, from 1.")] = 1,
-    beam: options.Width = 1,
-    length_penalty: options.LengthPenalty = None,
-    prefix: options.Prefix = "",
+    beam: options.Beam = GREEDY.beam,
+    length_penalty: options.LengthPenalty = GREEDY.length_penalty,
+    prefix: options.Prefix = str(GREEDY.prefix),
     as_json: Annotated[bool, typer.Option("--json", help="For programs: what is drawn of the text, as JSON.")] = False,
 ) -> None:
     """Draw where the model looked, how its beam went, or how it learned."""
@@ -346,8 +345,6 @@ def show(
         if paths.count(path) > 1:
             raise UserError(f"{path}: only one picture can be drawn to one file")
     if text is not None:
-        from regard.search import SearchOptions
-
         if not 1 <= rank <= max(beam, 1):
             raise UserError(f"--rank {rank}: a beam of width {beam} has hypotheses of rank 1 to {beam}")
         search = SearchOptions(beam=beam, n_best=rank, length_penalty=length_penalty, prefix=prefix)

@@ -9,6 +9,7 @@ import typer
 
 from regard.cli import options
 from regard.cli.report_output import check_output_path, print_report
+from regard.search.options import GREEDY, SearchOptions
 
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text to look into.")]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="A run directory, or several side by side.")]
@@ -18,8 +19,8 @@ Split = Annotated[options.SplitName, typer.Option(help="Which sentences.")]
 def explain(
     run: options.Run,
     text: Text,
-    beam: options.Width = 1,
-    length_penalty: options.LengthPenalty = None,
+    beam: options.Beam = GREEDY.beam,
+    length_penalty: options.LengthPenalty = GREEDY.length_penalty,
     layer: Annotated[int | None, typer.Option(help="Only this layer's attention, from 1.")] = None,
     head: Annotated[int | None, typer.Option(help="Only this head's attention, from 1.")] = None,
     out: options.Out = None,
@@ -29,7 +30,6 @@ def explain(
     paths = check_output_path(out)
     from regard.cli.loading import load_for
     from regard.laboratory import explanation
-    from regard.search import SearchOptions
 
     numbers = {name: number for name, number in (("layer", layer), ("head", head)) if number is not None}
     search = SearchOptions(beam=beam, length_penalty=length_penalty)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-SEARCH, SAMPLING, RULES = "Search", "Sampling", "Rules"  # headings in the help
+from regard.search.options import SearchOptions, bounds_text, flag_name, option_group
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, made by 'regard train'.")]
 Json = Annotated[bool, typer.Option("--json", help="For programs: a JSON object a line.")]
@@ -27,27 +27,35 @@ Runs = Annotated[
     Path | None, typer.Option(help="The folder of run directories, which studies share (default: runs, beside OUT).")
 ]
 Report = Annotated[bool, typer.Option("--report", help="Train nothing; only report on what is finished.")]
-Width = Annotated[int, typer.Option("--beam", help="The width of the beam; 1 is greedy.", rich_help_panel=SEARCH)]
-LengthPenalty = Annotated[
-    float | None,
-    typer.Option(help="α in score / ((5 + length) / 6)^α; 0 is none (default: the run's).", rich_help_panel=SEARCH),
-]
-NBest = Annotated[int, typer.Option(help="Up to so many different answers to a text.", rich_help_panel=SEARCH)]
-Sample = Annotated[bool, typer.Option("--sample", help="Draw by chance.", rich_help_panel=SAMPLING)]
-Temperature = Annotated[float, typer.Option(help="Below 1, likely tokens become likelier.", rich_help_panel=SAMPLING)]
-TopK = Annotated[int | None, typer.Option(help="Only so many likeliest tokens.", rich_help_panel=SAMPLING)]
-TopP = Annotated[
-    float, typer.Option(help="Only the likeliest tokens with this probability together.", rich_help_panel=SAMPLING)
-]
-Seed = Annotated[int, typer.Option(help="The same seed, the same draws.", rich_help_panel=SAMPLING)]
-Prefix = Annotated[str, typer.Option(help="What every output begins with.", rich_help_panel=RULES)]
-MinLength = Annotated[int, typer.Option(help="Tokens that every output has at least.", rich_help_panel=RULES)]
-BlockNgrams = Annotated[
-    int, typer.Option(help="Say no sequence of so many tokens twice; 0 is no rule.", rich_help_panel=RULES)
-]
-RepetitionPenalty = Annotated[
-    float, typer.Option(help="Divides the probability of what was said already; 1 is none.", rich_help_panel=RULES)
-]
+
+
+def search_option(name: str, metavar: str | None = None) -> Any:
+    """The flag of a search option, with the help, the bounds and the group of `SearchOptions`.
+
+    The bounds are only shown here: `SearchOptions` checks them, in one place for every command.
+    """
+    bounds = bounds_text(name)
+    return typer.Option(
+        f"--{flag_name(name)}",
+        help=f"{SearchOptions.model_fields[name].description}{f' ({bounds})' if bounds else ''}",
+        metavar=metavar,
+        rich_help_panel=option_group(name),
+    )
+
+
+Beam = Annotated[int, search_option("beam")]
+Beams = Annotated[str, search_option("beam", metavar="WIDTH[,WIDTH]...")]
+NBest = Annotated[int, search_option("n_best")]
+LengthPenalty = Annotated[float | None, search_option("length_penalty")]
+Sample = Annotated[bool, search_option("sample")]
+Temperature = Annotated[float, search_option("temperature")]
+TopK = Annotated[int | None, search_option("top_k")]
+TopP = Annotated[float, search_option("top_p")]
+Seed = Annotated[int, search_option("seed")]
+Prefix = Annotated[str, search_option("prefix")]
+MinLength = Annotated[int, search_option("min_length")]
+BlockNgrams = Annotated[int, search_option("block_ngrams")]
+RepetitionPenalty = Annotated[float, search_option("repetition_penalty")]
 
 
 class SplitName(StrEnum):

@@ -1,79 +1,190 @@
-"""How to search: everything that a user can choose, checked when it is made."""
+"""Search options: the one definition from which the CLI's flags, the API's fields and the studies' axes are derived.
+
+This module imports neither torch nor the search itself, so that `regard --help` stays fast.
+"""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields
-from types import NoneType
+from typing import TYPE_CHECKING, Any, Self, get_args
 
-from regard.errors import UserError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
-WIDEST = 10_000  # hypotheses of one text
-LONGEST = 1_000_000  # tokens
-KINDS: dict[object, tuple[str, tuple[type, ...]]] = {
-    "int": ("a whole number", (int,)),
-    "int | None": ("a whole number", (int, NoneType)),
-    "float": ("a number", (float, int)),
-    "float | None": ("a number", (float, int, NoneType)),
-    "bool": ("true or false", (bool,)),
-    "str | tuple[str, ...]": ("a text, or a tuple of tokens", (str, tuple)),
-}
+from regard.errors import UserError, suggest
+
+MAX_WIDTH = 10_000  # hypotheses of one text
+MAX_TOKENS = 1_000_000
+SEARCH: dict[str, JsonValue] = {"group": "Search"}  # the heading of an option in help texts
+SAMPLING: dict[str, JsonValue] = {"group": "Sampling"}
+CONSTRAINTS: dict[str, JsonValue] = {"group": "Constraints"}
 
 
-@dataclass(frozen=True)
-class SearchOptions:
-    """Greedy search by default; `SearchOptions(beam=5, n_best=3)`, `SearchOptions(sample=True, seed=7)`."""
+class SearchOptions(BaseModel):
+    """How to search for an output; greedy search by default.
 
-    beam: int = 1  # the width; 1: greedy
-    n_best: int = 1  # how many hypotheses to return for each text; with `sample`, how many to draw
-    # α in total / ((5 + length) / 6)^α; 0: the total alone ranks; None: what the run's settings say
-    length_penalty: float | None = None
-    sample: bool = False  # draw by chance
-    temperature: float = 1.0  # of sampling: below 1 likely tokens become likelier
-    top_k: int | None = None  # of sampling: only the so many likeliest tokens; None: all
-    top_p: float = 1.0  # of sampling: only the fewest likeliest tokens that have this probability together
-    seed: int = 1  # of sampling
-    prefix: str | tuple[str, ...] = ""  # what every output begins with: a text, or tokens as translations name them
-    min_length: int = 0  # tokens of every output, without its end
-    block_ngrams: int = 0  # no sequence of so many tokens is said twice; 0: no such rule
-    repetition_penalty: float = 1.0  # what the probability of a token is divided by once it has been said
+        SearchOptions(beam=5, n_best=3)
+        SearchOptions(sample=True, top_p=0.9, seed=7)
 
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            kind, types = KINDS[field.type]
-            self._check(field.name, type(getattr(self, field.name)) in types, f"should be {kind}")
-        self._check("prefix", all(isinstance(part, str) for part in self.prefix), "each token should be a text")
-        self._check("beam", 1 <= self.beam <= WIDEST, f"a beam is 1 to {WIDEST:,} wide; 1 is greedy search")
-        self._check("n_best", 1 <= self.n_best <= WIDEST, f"1 to {WIDEST:,} hypotheses can be returned")
-        if not self.sample:
-            wider = f"a beam of width {self.beam} has no more than {self.beam}; make the beam wider, or n-best smaller"
-            self._check("n_best", self.n_best <= self.beam, wider)
-        penalty = self.length_penalty
-        self._check("length_penalty", penalty is None or 0 <= penalty <= 10, "should be 0, which is none, to 10")
-        self._check("temperature", 0 < self.temperature < math.inf, "should be above 0; near 0 the likeliest is drawn")
-        self._check("top_k", self.top_k is None or self.top_k >= 1, "at least 1 token takes part")
-        self._check("top_p", 0 < self.top_p <= 1, "should be a probability above 0, up to 1, which is all tokens")
-        self._check("min_length", 0 <= self.min_length <= LONGEST, f"should be 0 to {LONGEST:,} tokens")
-        self._check("block_ngrams", 0 <= self.block_ngrams <= LONGEST, "should be 1 token or more, or 0 for no rule")
-        self._check(
-            "repetition_penalty", 1 <= self.repetition_penalty < math.inf, "should be 1, which is none, or more"
-        )
-        self._check_company()
+    A value that is out of range, or does not fit the other options, is a `UserError`.
 
-    def _check(self, name: str, right: bool, expected: str) -> None:
-        if not right:
-            raise UserError(f"{name.replace('_', '-')} {getattr(self, name)}: {expected}")
+    Args:
+        beam: Beam width; 1 is greedy search.
+        n_best: Number of outputs for each text; at most `beam`, unless `sample`.
+        length_penalty: α in score / ((5 + length) / 6)^α, by which finished hypotheses are ranked; 0 ranks by the score
+            alone, None takes the setting of the run.
+        sample: Sample at random instead of beam search.
+        temperature: Sampling temperature; the logits are divided by it.
+        top_k: Sample from the k most probable tokens; None samples from all.
+        top_p: Sample from the smallest set of most probable tokens with this total probability.
+        seed: Seed for sampling.
+        prefix: What every output starts with: a text, or tokens as `Translation.tokens` has them.
+        min_length: Minimum number of tokens of every output, `<end>` not counted.
+        block_ngrams: Do not repeat any n-gram of this many tokens; 0 allows all.
+        repetition_penalty: Divides the probability of a token that the output already contains; 1 is none.
+    """
 
-    def _check_company(self) -> None:
-        """Some settings mean nothing without, or with, others."""
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    beam: int = Field(1, ge=1, le=MAX_WIDTH, description="Beam width; 1 is greedy search.", json_schema_extra=SEARCH)
+    n_best: int = Field(
+        1,
+        ge=1,
+        le=MAX_WIDTH,
+        description="Number of outputs for each text; at most the beam width, unless sampling.",
+        json_schema_extra=SEARCH,
+    )
+    length_penalty: float | None = Field(
+        None,
+        ge=0,
+        le=10,
+        description="α in score / ((5 + length) / 6)^α, the rank of a hypothesis; 0 is none (default: the run's).",
+        json_schema_extra=SEARCH,
+    )
+    sample: bool = Field(False, description="Sample at random instead of beam search.", json_schema_extra=SAMPLING)
+    temperature: float = Field(
+        1.0,
+        gt=0,
+        description="Sampling temperature; below 1, probable tokens become more probable.",
+        json_schema_extra=SAMPLING,
+    )
+    top_k: int | None = Field(
+        None, ge=1, description="Sample from the k most probable tokens only.", json_schema_extra=SAMPLING
+    )
+    top_p: float = Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="Sample from the fewest most probable tokens with this total probability.",
+        json_schema_extra=SAMPLING,
+    )
+    seed: int = Field(1, ge=0, lt=2**63, description="Seed for sampling.", json_schema_extra=SAMPLING)
+    prefix: str | tuple[str, ...] = Field(
+        "",
+        description="What every output starts with: a text; in Python and the API also a list of tokens.",
+        json_schema_extra=CONSTRAINTS,
+    )
+    min_length: int = Field(
+        0,
+        ge=0,
+        le=MAX_TOKENS,
+        description="Minimum number of tokens of every output, `<end>` not counted.",
+        json_schema_extra=CONSTRAINTS,
+    )
+    block_ngrams: int = Field(
+        0,
+        ge=0,
+        le=MAX_TOKENS,
+        description="Do not repeat any n-gram of this many tokens; 0 allows all.",
+        json_schema_extra=CONSTRAINTS,
+    )
+    repetition_penalty: float = Field(
+        1.0,
+        ge=1,
+        description="Divides the probability of a token that the output already contains; 1 is none.",
+        json_schema_extra=CONSTRAINTS,
+    )
+
+    if not TYPE_CHECKING:  # the type checker knows the fields
+
+        def __init__(self, **options: Any) -> None:
+            try:
+                super().__init__(**options)
+            except ValidationError as error:
+                raise UserError(_explain(error)) from None
+
+    @model_validator(mode="after")
+    def _check_combination(self) -> Self:
+        """Refuse options that have no meaning with, or without, others."""
         if self.sample and self.beam > 1:
-            raise UserError(f"beam {self.beam} and sample: a beam searches and sampling draws; choose one of them")
-        if not self.sample:
-            for field in fields(self):
-                if field.name in ("temperature", "top_k", "top_p", "seed"):
-                    given = getattr(self, field.name)
-                    means = "this is about sampling, and means nothing without sample"
-                    self._check(field.name, given == field.default, means)
+            raise UserError(f"beam {self.beam} and sample: choose either beam search or sampling")
+        if not self.sample and self.n_best > self.beam:
+            more = "make the beam wider, or n-best smaller"
+            raise UserError(f"n-best {self.n_best}: a beam of width {self.beam} has no more than {self.beam}; {more}")
+        for name, field in type(self).model_fields.items():
+            if not self.sample and option_group(name) == "Sampling" and getattr(self, name) != field.default:
+                raise UserError(f"{flag_name(name)} {getattr(self, name)}: applies to sampling only; add sample")
+        return self
+
+
+def option_group(name: str) -> str:
+    """The heading under which an option is listed: Search, Sampling or Constraints."""
+    extra = SearchOptions.model_fields[name].json_schema_extra
+    assert isinstance(extra, dict)
+    return str(extra["group"])
+
+
+def option_bounds(field: FieldInfo) -> dict[str, Any]:
+    """The bounds of a field of any model, by pydantic's names: `ge`, `gt`, `le`, `lt`."""
+    names = ("ge", "gt", "le", "lt")
+    return {name: getattr(bound, name) for name in names for bound in field.metadata if hasattr(bound, name)}
+
+
+def search_field(name: str) -> Any:
+    """A pydantic field with the default, the bounds and the description of a search option, for another model."""
+    field = SearchOptions.model_fields[name]
+    return Field(field.default, description=field.description, **option_bounds(field))
+
+
+def flag_name(name: str) -> str:
+    """An option as users write it: `n-best`."""
+    return name.replace("_", "-")
+
+
+def expected_value(name: str) -> str:
+    """What the value of an option should be: "a whole number, 1 to 10,000"."""
+    field = SearchOptions.model_fields[name]
+    types = {field.annotation, *get_args(field.annotation)}
+    if str in types:
+        return "a text, or a tuple of tokens"
+    if bool in types:
+        return "true or false"
+    return f"{'a whole number' if int in types else 'a number'}, {bounds_text(name)}"
+
+
+def bounds_text(name: str) -> str:
+    """The bounds of an option: "1 to 10,000", "above 0", "at least 1"; empty if it has none."""
+    match option_bounds(SearchOptions.model_fields[name]):
+        case {"ge": low, "le": high}:
+            return f"{low:,} to {high:,}"
+        case {"gt": low, "le": high}:
+            return f"above {low:,}, at most {high:,}"
+        case {"gt": low}:
+            return f"above {low:,}"
+        case {"ge": low}:  # an upper bound of 2^63 needs no mention
+            return f"at least {low:,}"
+    return ""
+
+
+def _explain(error: ValidationError) -> str:
+    """The first mistake in one sentence: the option, its value and what would be right."""
+    first = error.errors()[0]
+    if first["type"] == "value_error":
+        return str(first["ctx"]["error"])
+    name = str(first["loc"][0])
+    if first["type"] == "extra_forbidden":
+        return f"there is no search option {name!r}; {suggest(name, SearchOptions.model_fields)}"
+    value = first["input"]
+    return f"{flag_name(name)} {value}: should be {expected_value(name)}"
 
 
 GREEDY = SearchOptions()

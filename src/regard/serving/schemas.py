@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from reprlib import repr as short_repr
 from typing import Annotated, Any, Literal
 
@@ -11,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from regard.errors import suggest
 from regard.inference.schema import TranslationSchema
-from regard.search import SearchOptions
+from regard.search.options import SearchOptions, search_field
 
 
 class ApiSchema(BaseModel):
@@ -48,26 +47,18 @@ class TranslateRequest(RequestSchema):
         fail_fast=True, description="The texts to translate."
     )  # fail_fast: report one invalid item, not a million
     run: RunName = None
-    beam: int = Field(1, ge=1, description="Beam width; 1 is greedy search.")
-    n_best: int = Field(
-        1, ge=1, description="Hypotheses to return for each text; at most `beam`, or any number with `sample`."
-    )
-    length_penalty: float | None = Field(
-        None, ge=0, le=10, description="α in score / ((5 + length) / 6)^α; 0 is no penalty, null is the run's own."
-    )
-    sample: bool = Field(False, description="Sample at random instead of beam search.")
-    temperature: float = Field(1.0, gt=0, description="Sampling temperature; below 1 sharpens the distribution.")
-    top_k: int | None = Field(None, ge=1, description="Sample from this many most likely tokens; null is all.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Sample from the most likely tokens with this total probability.")
-    seed: int = Field(1, ge=0, lt=2**63, description="Random seed of sampling; the same seed gives the same samples.")
-    prefix: str | list[str] = Field(
-        "", description="The beginning of every output: a text, or target tokens as in responses."
-    )
-    min_length: int = Field(0, ge=0, le=1_000, description="Minimum number of tokens of every output.")
-    block_ngrams: int = Field(0, ge=0, le=1_000, description="Never repeat an n-gram of this length; 0 allows all.")
-    repetition_penalty: float = Field(
-        1.0, ge=1, description="Divides the probability of tokens that were generated already; 1 is no penalty."
-    )
+    beam: int = search_field("beam")
+    n_best: int = search_field("n_best")
+    length_penalty: float | None = search_field("length_penalty")
+    sample: bool = search_field("sample")
+    temperature: float = search_field("temperature")
+    top_k: int | None = search_field("top_k")
+    top_p: float = search_field("top_p")
+    seed: int = search_field("seed")
+    prefix: str | list[str] = search_field("prefix")
+    min_length: int = search_field("min_length")
+    block_ngrams: int = search_field("block_ngrams")
+    repetition_penalty: float = search_field("repetition_penalty")
     attention: bool = Field(False, description="Return attention weights.")
     alternatives: int = Field(0, ge=0, le=20, description="Return this many most likely tokens for each position.")
     tree: bool = Field(False, description="Return the beam tree, step by step.")
@@ -81,7 +72,7 @@ class TranslateRequest(RequestSchema):
 
     def search_options(self) -> SearchOptions:
         """The search options; a `UserError` if they contradict each other."""
-        settings = {field.name: getattr(self, field.name) for field in fields(SearchOptions)}
+        settings = {name: getattr(self, name) for name in SearchOptions.model_fields}
         if isinstance(self.prefix, list):
             settings["prefix"] = tuple(self.prefix)
         return SearchOptions(**settings)

@@ -8,9 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from regard.config.base import Section
+from regard.search.options import search_field
 from regard.tasks import TASKS, DataSection, Split
 
 FOLDER = "exams"
@@ -20,8 +19,8 @@ class DecodeOptions(Section):
     """How a test set is translated."""
 
     split: Split = "test"
-    beam: int = Field(1, ge=1, le=10_000)
-    length_penalty: float | None = Field(None, ge=0, le=10)  # null: that of the run's settings
+    beam: int = search_field("beam")
+    length_penalty: float | None = search_field("length_penalty")
 
 
 @dataclass(frozen=True)

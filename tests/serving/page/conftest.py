@@ -80,9 +80,7 @@ def runs(trained: Path, trained_brief: Callable[..., Path], scripts_run: Path, s
     """A run that has learned its task, one with layers and heads, one without attention, and `scripts_run`."""
     runs = open_runs([trained, trained_brief(*HEADS), trained_brief("model.attention.kind=none"), scripts_run])
     tokenization = runs[-1].translator.codec.tokenization
-    tokenization.source = tokenization.target = (
-        WhitespaceTokenizer()
-    )
+    tokenization.source = tokenization.target = WhitespaceTokenizer()
     names = ("copies", "heads", "no-attention", scripts_name)
     return [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
 
