@@ -5,6 +5,7 @@ from matplotlib.figure import Figure
 
 from regard.plotting import figures
 from regard.plotting.matrix_steps import Grid, draw_matrix_steps
+from regard.plotting.symbols import Formula
 
 
 def a_grid(rows: int, columns: int, **more: object) -> Grid:
@@ -30,9 +31,10 @@ def overlaps(figure: Figure) -> int:
 
 
 def test_a_grid_shows_its_symbol_its_formula_its_names_and_its_numbers() -> None:
-    grid = Grid("E", "e = q · k", [[1, -2, 0.5], [3, 0, 4]], ["q_1", "q_2"], ["k_1", "k_2", "k_3"])
+    grid = Grid("E", "e = q · k", [[1, -2, 0.5], [3, 0, 4]], [Formula("q_1"), "q_2"], ["k_1", "k_2", "k_3"])
     figure = draw_matrix_steps([[grid]], "{:g}".format)
-    assert texts(figure) == ["E", "e = q · k", "1", "-2", "0.5", "3", "0", "4", "q_1", "q_2", "k_1", "k_2", "k_3"]
+    numbers, names = ["1", "-2", "0.5", "3", "0", "4"], ["$q_{1}$", "q_2", "k_1", "k_2", "k_3"]
+    assert texts(figure) == ["$E$", "$e$ = $q$ · $k$", *numbers, *names], "symbols are typeset, other names are not"
     (mesh,) = cells(figure)
     np.testing.assert_allclose(mesh.get_array(), np.array([[1, -2, 0.5], [3, 0, 4]]) / 4)
     assert mesh.get_clim() == (-1, 1), "zero is white"
@@ -67,7 +69,7 @@ def test_grids_of_many_columns_have_tints_only() -> None:
 
 def test_grids_of_a_line_stand_side_by_side_until_it_is_full() -> None:
     figure = draw_matrix_steps([[a_grid(2, 3)] * 7, [a_grid(2, 3)]], "{:g}".format)
-    places = [text.get_position() for text in figure.axes[0].texts if text.get_text() == "E"]
+    places = [text.get_position() for text in figure.axes[0].texts if text.get_text() == "$E$"]
     tops = [y for _, y in places]
     assert tops == sorted(tops)
     assert 1 < tops.count(tops[0]) < 7
@@ -78,7 +80,7 @@ def test_grids_of_a_line_stand_side_by_side_until_it_is_full() -> None:
 def test_names_are_drawn_as_they_are_written() -> None:
     hostile = "$x^2$ \x1b[31m" + "long" * 20
     figure = draw_matrix_steps([[Grid("E", "", [[1]], [hostile], ["c"])]], "{:g}".format)
-    (name,) = (text for text in figure.axes[0].texts if text.get_text().startswith("$"))
+    (name,) = (text for text in figure.axes[0].texts if text.get_text().startswith("$x^2$"))
     assert not name.get_parse_math()
     assert "\x1b" not in name.get_text()
     assert len(name.get_text()) == 28

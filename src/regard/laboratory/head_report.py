@@ -85,7 +85,13 @@ def head_report(
     ]
     if sigma:
         sections.insert(1, ReportSection("The first draws", (), (table_of_draws(outcomes, drawn),)))
-    facts = {"β": f"{beta:g}", "σ": f"{sigma:g}", "keys": str(keys), "draws": f"{draws:,}", "seed": str(seed)}
+    facts = {
+        Formula("β"): f"{beta:g}",
+        Formula("σ"): f"{sigma:g}",
+        "keys": str(keys),
+        "draws": f"{draws:,}",
+        "seed": str(seed),
+    }
     if not sigma:
         facts["draws"] += ", all the same without σ"
     data = {
@@ -103,7 +109,7 @@ def head_report(
             kind: head_outputs.share_histogram(outcome.measured[:, A]).tolist() for kind, outcome in outcomes.items()
         },
     }
-    return LabReport(ReportPage(experiment.title, experiment.lead, facts, tuple(sections)), data)
+    return LabReport(ReportPage(experiment.title, Formula(experiment.lead), facts, tuple(sections)), data)
 
 
 def check(beta: float, sigma: float, keys: int, draws: int, seed: int) -> None:
@@ -137,14 +143,17 @@ def said(summaries: Summaries, experiment: HeadExperiment) -> tuple[str, ...]:
             f"Without the other keys, {kind} would give v_a a share of {simple}; no share differs from what it would "
             f"be then by more than {format_number(off)}."
         )
-    return tuple(texts)
+    return tuple(map(Formula, texts))
 
 
 def table_of_shares(summaries: Summaries) -> Table:
     rows: list[tuple[str, ...]] = []
     for kind, summary in summaries.items():
         columns = (summary.mean, summary.deviation, summary.least, summary.greatest, summary.closed_form)
-        rows += [(f"{share}, {kind}", *map(format_number, row)) for share, *row in zip(SHARES, *columns, strict=True)]
+        rows += [
+            (Formula(f"{share}, {kind}"), *map(format_number, row))
+            for share, *row in zip(SHARES, *columns, strict=True)
+        ]
     return Table(("share of", "mean", "deviation", "least", "greatest", "closed form"), tuple(rows))
 
 
@@ -157,7 +166,7 @@ def table_of_draws(outcomes: Mapping[str, HeadOutcome], drawn: Keys) -> Table:
         head += [f"v_a, {kind}", "closed form", "without others"]
     shown = torch.stack([column[:FIRST_DRAWS] for column in columns], -1)  # [draws, columns]
     rows = [(str(place), *map(format_number, row)) for place, row in enumerate(shown.tolist(), start=1)]
-    return Table(tuple(head), tuple(rows))
+    return Table(tuple(map(Formula, head)), tuple(rows))
 
 
 def growth(experiment: HeadExperiment, by_beta: ByBeta, keys: int) -> tuple[tuple[str, ...], tuple[Table, ...]]:
@@ -179,7 +188,7 @@ def growth(experiment: HeadExperiment, by_beta: ByBeta, keys: int) -> tuple[tupl
         )
         for beta, row in by_beta.items()
     ]
-    return (text,), (Table(head, tuple(rows)),)
+    return (Formula(text),), (Table(tuple(map(Formula, head)), tuple(rows)),)
 
 
 def swings_over_beta(by_beta: ByBeta) -> tuple[tuple[str, ...], tuple[Table, ...]]:
@@ -196,7 +205,8 @@ def swings_over_beta(by_beta: ByBeta) -> tuple[tuple[str, ...], tuple[Table, ...
         )
         for beta, row in by_beta.items()
     ]
-    return (text,), (Table(("β", *(f"v_a, {kind}" for kind in kinds)), tuple(rows)),)
+    head = ("β", *(f"v_a, {kind}" for kind in kinds))
+    return (Formula(text),), (Table(tuple(map(Formula, head)), tuple(rows)),)
 
 
 def picture_of_contrast(outcomes: Mapping[str, HeadOutcome]) -> Picture:
@@ -243,7 +253,7 @@ def picture_over_beta(experiment: HeadExperiment, by_beta: ByBeta, drawn: Keys) 
     ]
     return Picture(
         formula_vs_measured.draw_formula_curves(
-            curves, "β", "share in the output", [(unit_length(experiment), "‖q‖ = 1")]
+            curves, Formula("β"), "share in the output", [(unit_length(experiment), Formula("‖q‖ = 1"))]
         ),
         alt="the shares of the values in the output over β, measured and in closed form",
         caption="Points are measured, lines are the closed form. The dotted line marks a query of length 1.",

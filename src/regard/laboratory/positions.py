@@ -19,6 +19,7 @@ from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
 from regard.nn import OneHotPositions, sinusoidal_encoding
 from regard.plotting import position_encodings
+from regard.plotting.symbols import Formula
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 
 MOST = 1000
@@ -55,8 +56,10 @@ def position_report(size: int, length: int) -> LabReport:
         caption="Above, each row is the vector of a position. Below, how alike vectors are, over their distance.",
     )
     sections = (
-        ReportSection("How alike positions are", told(alike, uneven, size), (picture, distances_table(alike))),
-        ReportSection("Wavelengths", (WAVES,), (wavelengths_table(waves),)),
+        ReportSection(
+            "How alike positions are", tuple(map(Formula, told(alike, uneven, size))), (picture, distances_table(alike))
+        ),
+        ReportSection("Wavelengths", (Formula(WAVES),), (wavelengths_table(waves),)),
     )
     facts = {"size of sines": str(size), "size of one-hot vectors, one number a position": str(length)}
     lead = (

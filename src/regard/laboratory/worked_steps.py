@@ -15,17 +15,19 @@ from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
 from regard.plotting import matrix_steps
 from regard.plotting.matrix_steps import Grid
+from regard.plotting.symbols import Formula
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 
 
 def step(symbol: str, formula: str, numbers: Tensor, rows: Sequence[str], columns: Sequence[str] = ()) -> Grid:
     """The numbers [1, rows, columns], from a batch of one. Columns without names are numbered."""
-    return Grid(symbol, formula, numbers[0].tolist(), rows, columns or count("", numbers.shape[-1]))
+    columns = columns or count("", numbers.shape[-1])
+    return Grid(symbol, formula, numbers[0].tolist(), [*map(Formula, rows)], [*map(Formula, columns)])
 
 
 def count(name: str, many: int) -> list[str]:
     """The names of so many things of a kind: h_1, h_2, …, or only 1, 2, …"""
-    return [f"{name}_{number}" if name else str(number) for number in range(1, many + 1)]
+    return [Formula(f"{name}_{number}" if name else number) for number in range(1, many + 1)]
 
 
 def tell(
@@ -44,13 +46,13 @@ def tell(
     )
     sections = [ReportSection(heading, (), tuple(map(_table, grids))) for heading, grids in groups.items()]
     sections[0] = ReportSection(sections[0].title, (), (picture, *sections[0].blocks))
-    sections += [ReportSection(heading, (text,), ()) for heading, text in remarks.items()]
+    sections += [ReportSection(heading, (Formula(text),), ()) for heading, text in remarks.items()]
     steps = [asdict(grid) for grids in groups.values() for grid in grids]
     return LabReport(
-        ReportPage(title, lead, facts, tuple(sections)), {**data, "steps": steps, "remarks": dict(remarks)}
+        ReportPage(title, Formula(lead), facts, tuple(sections)), {**data, "steps": steps, "remarks": dict(remarks)}
     )
 
 
 def _table(grid: Grid) -> Table:
     rows = [(name, *map(format_number, numbers)) for name, numbers in zip(grid.rows, grid.numbers, strict=True)]
-    return Table((grid.symbol, *grid.columns), tuple(rows), grid.formula)
+    return Table((Formula(grid.symbol), *grid.columns), tuple(rows), Formula(grid.formula))

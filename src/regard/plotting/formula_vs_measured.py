@@ -11,10 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from regard.errors import printable
-from regard.plotting.figures import literal
 from regard.plotting.palette import GRAY, line_style
 from regard.plotting.panels import TYPE, PanelLayout
+from regard.plotting.symbols import figure_text
 
 MOST_DRAWS = 60  # more could not be told apart
 EDGES = np.linspace(0, 1, 22)  # of bins in a histogram, one of them around 1/2
@@ -49,22 +48,21 @@ def draw_formula_curves(
         keys.append((Line2D([], [], **line | dots), curve.label))
     keys.append((Line2D([], [], color=GRAY, linewidth=2), "lines: closed form"))
     keys.append((Line2D([], [], color=GRAY, linestyle="none", marker="o", markersize=7), "points: measured"))
-    for place, name in marks:
-        axes.axvline(place, color=GRAY, linewidth=1, linestyle=":")
-        above = axes.get_xaxis_transform()  # along the axis as its numbers, up as parts of the panel
-        axes.text(
-            place, 1.02, printable(name), transform=above, ha="center", color=GRAY, fontsize=TYPE - 1, **literal()
-        )
+    for x, name in marks:
+        axes.axvline(x, color=GRAY, linewidth=1, linestyle=":")
+        above = axes.get_xaxis_transform()  # x in data coordinates, y as a fraction of the panel
+        text, literally = figure_text(name)
+        axes.text(x, 1.02, text, transform=above, ha="center", color=GRAY, fontsize=TYPE - 1, **literally)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axes.xaxis.set_minor_locator(NullLocator())
-    _tidy(axes)
+    _style_shares(axes)
     sheet.name_axes(figure, x_label, y_label)
     sheet.add_legend_beside(figure, keys)
     return figure
 
 
-def _tidy(axes: Axes) -> None:
+def _style_shares(axes: Axes) -> None:
     """Parts of one, on a quiet grid without a box."""
     axes.set_ylim(-0.03, 1.03)
     axes.grid(color="0.9", linewidth=0.8)

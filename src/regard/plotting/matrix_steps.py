@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from regard.plotting.figures import ems, literal
-from regard.plotting.palette import SIGNED_COLORMAP
+from regard.plotting.palette import GRAY, SIGNED_COLORMAP
 from regard.plotting.panels import TYPE, truncate
+from regard.plotting.symbols import Formula, figure_text
 
 SMALL_TYPE = 7.0  # for grids that would be too large otherwise
 MOST_LARGE_ROWS = 20
@@ -53,7 +54,7 @@ def draw_matrix_steps(groups: Sequence[Sequence[Grid]], form: Callable[[float], 
     for line in lines:
         left = 0.0
         for box in line:
-            _draw(sheet, box, left, top)
+            _draw_matrix(sheet, box, left, top)
             left += box.width + GAP
         top += max(box.height for box in line) + GAP
     sheet.set(xlim=(-EDGE, width + EDGE), ylim=(height + EDGE, -EDGE))
@@ -74,7 +75,7 @@ class Box:
 
     @classmethod
     def around(cls, grid: Grid, form: Callable[[float], str]) -> Box:
-        rows, columns = ([truncate(name, LONGEST_NAME) for name in names] for names in (grid.rows, grid.columns))
+        rows, columns = ([_shorten(name) for name in names] for names in (grid.rows, grid.columns))
         if len(columns) > MOST_NUMBERED_COLUMNS:
             cell = min(2 * SMALL_TYPE / 72, LARGEST_SIDE / max(len(rows), len(columns)))
             return cls(grid, [], rows, columns, SMALL_TYPE, cell, cell)
@@ -117,23 +118,31 @@ def _lines(boxes: Sequence[Box]) -> list[list[Box]]:
     return lines
 
 
-def _draw(sheet: Axes, box: Box, left: float, top: float) -> None:
+def _draw_matrix(sheet: Axes, box: Box, left: float, top: float) -> None:
     """Symbol and formula, below them the names of the columns, and to the left of the cells those of the rows."""
-    heading: dict[str, Any] = {"ha": "left", "va": "top", **literal()}
-    sheet.text(left, top, box.grid.symbol, fontsize=TYPE + 3, fontweight="bold", **heading)
-    sheet.text(left, top + 0.32, box.grid.formula, fontsize=TYPE - 1, color="0.25", **heading)
+    heading: dict[str, Any] = {"ha": "left", "va": "top"}
+    symbol, style = figure_text(Formula(box.grid.symbol))
+    sheet.text(left, top, symbol, fontsize=TYPE + 4, **heading, **style)
+    formula, style = figure_text(Formula(box.grid.formula))
+    sheet.text(left, top + 0.33, formula, fontsize=TYPE - 1, color="0.25", **heading, **style)
     x = left + box.left + box.cell_width * np.arange(len(box.columns) + 1)  # the edges of the cells
     y = top + box.top + box.cell_height * np.arange(len(box.rows) + 1)
-    _draw_cells(sheet, box, x, y)
-    name: dict[str, Any] = {"fontsize": box.size, "color": "0.35", **literal()}
+    _draw_matrix_cells(sheet, box, x, y)
+    label: dict[str, Any] = {"fontsize": box.size, "color": GRAY}
     em = box.size / 72
-    for place, text in _thin(y, box.rows, 1.3 * em):
-        sheet.text(x[0] - 0.4 * em, place, text, ha="right", va="center_baseline", **name)
-    for place, text in _thin(x, box.columns, max(map(ems, box.columns)) * em):
-        sheet.text(place, y[0] - 0.3 * em, text, ha="center", va="bottom", **name)
+    for position, name in _labels_that_fit(y, box.rows, 1.3 * em):
+        text, style = figure_text(name)
+        sheet.text(x[0] - 0.4 * em, position, text, ha="right", va="center_baseline", **label, **style)
+    for position, name in _labels_that_fit(x, box.columns, max(map(ems, box.columns)) * em):
+        text, style = figure_text(name)
+        sheet.text(position, y[0] - 0.3 * em, text, ha="center", va="baseline", **label, **style)
 
 
-def _thin(edges: NDArray[np.floating], names: Sequence[str], room: float) -> list[tuple[float, str]]:
+def _shorten(name: str) -> str:
+    return name if isinstance(name, Formula) else truncate(name, LONGEST_NAME)
+
+
+def _labels_that_fit(edges: NDArray[np.floating], names: Sequence[str], room: float) -> list[tuple[float, str]]:
     """The middle of each cell and its name; only each second, third … where a name needs more room than a cell has."""
     return list(zip(_middles(edges), names, strict=True))[:: ceil(room / (edges[1] - edges[0]))]
 
@@ -142,7 +151,7 @@ def _middles(edges: NDArray[np.floating]) -> NDArray[np.floating]:
     return (edges[:-1] + edges[1:]) / 2
 
 
-def _draw_cells(sheet: Axes, box: Box, x: NDArray[np.floating], y: NDArray[np.floating]) -> None:
+def _draw_matrix_cells(sheet: Axes, box: Box, x: NDArray[np.floating], y: NDArray[np.floating]) -> None:
     numbers = np.asarray(box.grid.numbers, dtype=float)
     largest = np.abs(numbers).max() or 1
     tints = numbers / largest if box.grid.tinted else np.zeros_like(numbers)

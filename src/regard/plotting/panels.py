@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,6 +16,7 @@ from matplotlib.lines import Line2D
 
 from regard.errors import printable
 from regard.plotting.figures import ems, fonts, literal
+from regard.plotting.symbols import Formula, figure_text, mathtext
 
 TYPE = 13.0
 MOST_COLUMNS = 3
@@ -136,10 +136,12 @@ class PanelLayout:
     def name_axes(self, figure: Figure, x_label: str, y_label: str = "") -> None:
         """Each name once, in the middle of all panels."""
         x, y = self.left + self.grid_width / 2, self.top + self.grid_height / 2
-        style: dict[str, Any] = {"fontsize": TYPE, **literal()}
-        figure.text(*self.place(x, self.height - 0.36), printable(x_label), ha="center", va="top", **style)
+        text, style = figure_text(x_label)
+        figure.text(*self.place(x, self.height - 0.36), text, ha="center", va="top", fontsize=TYPE, **style)
         if y_label:
-            figure.text(*self.place(0.05, y), printable(y_label), rotation=90, ha="left", va="center", **style)
+            text, style = figure_text(y_label)
+            position = self.place(0.05, y)
+            figure.text(*position, text, rotation=90, ha="left", va="center", fontsize=TYPE, **style)
 
     def add_legend(
         self, figure: Figure, keys: Sequence[tuple[Line2D, str]], down: float = 0, handle: float = 2.6
@@ -148,16 +150,16 @@ class PanelLayout:
         labels = fold([label for _, label in keys])
         room, sizes = self.left + self.grid_width, [width([label]) + 0.6 for label in labels]
         columns = len(keys) if sum(sizes) <= room else max(1, int(room / max(sizes)))
-        _add_legend(figure, keys, labels, self.place(0.1, self.height + 0.05 + down), columns, handle)
+        _draw_legend(figure, keys, labels, self.place(0.1, self.height + 0.05 + down), columns, handle)
         lines = max(label.count("\n") + 1 for label in labels)
         return ceil(len(keys) / columns) * (1.25 * lines + 0.5) * TYPE / 72
 
     def add_legend_beside(self, figure: Figure, keys: Sequence[tuple[Line2D, str]]) -> None:
         """A legend to the right of the panels."""
-        _add_legend(figure, keys, fold([label for _, label in keys]), self.place(self.width, self.top), 1, 2.6)
+        _draw_legend(figure, keys, fold([label for _, label in keys]), self.place(self.width, self.top), 1, 2.6)
 
 
-def _add_legend(
+def _draw_legend(
     figure: Figure,
     keys: Sequence[tuple[Line2D, str]],
     labels: Sequence[str],
@@ -178,5 +180,7 @@ def _add_legend(
         handlelength=handle,
         prop={"family": fonts(), "size": TYPE},
     )
-    for text in legend.get_texts():
-        text.set_parse_math(False)
+    for text, (_, label) in zip(legend.get_texts(), keys, strict=True):
+        text.set_parse_math(isinstance(label, Formula))
+        if isinstance(label, Formula):
+            text.set_text(mathtext(label))
