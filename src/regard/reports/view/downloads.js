@@ -50,7 +50,7 @@ export function svgText(picture) {
     if (original.matches(".pinned")) copies[number].removeAttribute("transform"); // back from where scrolling put it
   });
   gone.forEach((node) => node.remove());
-  const fill = plainColour(getComputedStyle(picture).backgroundColor);
+  const fill = plainColor(getComputedStyle(picture).backgroundColor);
   copy.prepend(shape("rect", { width: "100%", height: "100%", fill }));
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   return new XMLSerializer().serializeToString(copy);
@@ -61,24 +61,24 @@ function writeLooks(node, style, parentStyle) {
   for (const name of LOOKS) {
     const value = style.getPropertyValue(name);
     const isTold = value === (PLAIN[name] ?? parentStyle?.getPropertyValue(name));
-    if (!isTold) node.setAttribute(name, ["fill", "stroke"].includes(name) ? plainColour(value) : value);
+    if (!isTold) node.setAttribute(name, ["fill", "stroke"].includes(name) ? plainColor(value) : value);
   }
 }
 
-const coloursKnown = new Map();
+const knownColors = new Map();
 
-/** Any colour of CSS in the notation that every program reads: painted, and looked at. */
-function plainColour(colour) {
-  if (colour === "none" || colour.startsWith("rgb(")) return colour;
-  if (!coloursKnown.has(colour)) {
+/** Any CSS color as rgb(), which every program reads: it is painted on a canvas and read back. */
+function plainColor(color) {
+  if (color === "none" || color.startsWith("rgb(")) return color;
+  if (!knownColors.has(color)) {
     const canvas = document.createElement("canvas");
     canvas.width = canvas.height = 1;
     const brush = canvas.getContext("2d");
-    brush.fillStyle = colour;
+    brush.fillStyle = color;
     brush.fillRect(0, 0, 1, 1);
-    coloursKnown.set(colour, `rgb(${brush.getImageData(0, 0, 1, 1).data.slice(0, 3).join(", ")})`);
+    knownColors.set(color, `rgb(${brush.getImageData(0, 0, 1, 1).data.slice(0, 3).join(", ")})`);
   }
-  return coloursKnown.get(colour);
+  return knownColors.get(color);
 }
 
 /** An SVG as an image of dots. */

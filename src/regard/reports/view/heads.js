@@ -3,7 +3,7 @@
 import { element, freshId, shape } from "./elements.js";
 import { weightCells } from "./cells.js";
 
-const LEVELS = 16; // of colour: enough for a picture of this size
+const LEVELS = 16; // color levels: enough for a picture of this size
 
 /** A group of radio buttons, one for each map, in rows of a layer. */
 export function drawHeads(maps, chosen, mirrored, onChoose) {

@@ -9,7 +9,7 @@ const SMALLEST_CELL = 16; // pixels: a label still fits a row
 const LARGEST_CELL = 40;
 const GAP = 1;
 const MARGIN = 10;
-const FOOT = 30; // for the scale of colours
+const FOOT = 30; // for the color scale
 const SLANT = Math.SQRT1_2; // of a label at 45°
 const WIDE = 1.5 * TYPE_SIZE; // a label that is wider does not stand upright above its column
 

@@ -1,4 +1,4 @@
-// The self-contained page: panels from the data that lies in it. It asks nobody, so no other token can be chosen.
+// The saved page: panels from the data that it contains. There is no server, so no other token can be chosen.
 
 import { element } from "./elements.js";
 import { fileName, save } from "./downloads.js";
@@ -6,7 +6,7 @@ import { firstChoice, lightTogether, Panel } from "./panel.js";
 
 const itself = `<!DOCTYPE html>\n${document.documentElement.outerHTML}`; // before anything is drawn
 
-function showFrozen({ title, views, state }) {
+function showSavedPage({ title, views, state }) {
   const panels = views.map(({ name, about }, number) => {
     const panel = new Panel(name, about, firstChoice({ view: state?.view, ...state?.panels?.[number] }), {
       onForce: null,
@@ -32,4 +32,4 @@ function showFrozen({ title, views, state }) {
     .append(element("button", { type: "button", onclick: saveItself }, "Save this page"));
 }
 
-showFrozen(JSON.parse(document.getElementById("data").textContent));
+showSavedPage(JSON.parse(document.getElementById("data").textContent));
