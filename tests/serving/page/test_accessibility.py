@@ -210,12 +210,18 @@ def test_a_touch_shows_the_weight(new_window: Callable[..., Any], expect: Any):
 
 
 TEXTS = "label, button, select, textarea, h1, h2, p, a, .percent, .facts, .counter, bdi, svg text, summary, legend"
-LUMINANCES = """(all) => all.filter((one) => one.checkVisibility() && one.textContent.trim()).map((one) => {
+LUMINANCES = """(all) => {
+  const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
+  const brush = canvas.getContext("2d", { willReadFrequently: true });
+  const known = new Map();
   const rgba = (color) => {
-    const brush = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d");
-    brush.fillStyle = color;
-    brush.fillRect(0, 0, 1, 1);
-    return [...brush.getImageData(0, 0, 1, 1).data];
+    if (!known.has(color)) {
+      brush.clearRect(0, 0, 1, 1);
+      brush.fillStyle = color;
+      brush.fillRect(0, 0, 1, 1);
+      known.set(color, [...brush.getImageData(0, 0, 1, 1).data]);
+    }
+    return known.get(color);
   };
   const background = (node) => {
     const box = node.closest(".node")?.querySelector(node.matches(".rank") ? ".badge" : "rect");
@@ -228,9 +234,11 @@ LUMINANCES = """(all) => all.filter((one) => one.checkVisibility() && one.textCo
     const [red, green, blue] = rgba(color).map(linear);
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
   };
-  const { color, fill } = getComputedStyle(one);
-  return [one.textContent, luminance(one instanceof SVGElement ? fill : color), luminance(background(one))];
-})"""
+  return all.filter((one) => one.checkVisibility() && one.textContent.trim()).map((one) => {
+    const { color, fill } = getComputedStyle(one);
+    return [one.textContent, luminance(one instanceof SVGElement ? fill : color), luminance(background(one))];
+  });
+}"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
