@@ -53,22 +53,22 @@ class Briefly:
         self.began_at = time.monotonic()
         self.steps = 0
 
-    def learning(self) -> None:
+    def on_tokenizer_training(self) -> None:
         pass
 
-    def reading(self, split: str, pairs: int) -> None:
+    def on_examples_read(self, split: str, pairs: int) -> None:
         pass
 
-    def began(self, progress: object, steps: int, parameters: int) -> None:
+    def on_train_begin(self, progress: object, steps: int, parameters: int) -> None:
         print(f"{time.monotonic() - self.began_at:.0f}", end=" ")
 
-    def stepped(self, progress: object, loss: float) -> None:
+    def on_step_end(self, progress: object, loss: float) -> None:
         self.steps += 1
 
-    def validated(self, row: object, best: bool) -> None:
+    def on_validation_end(self, row: object, best: bool) -> None:
         pass
 
-    def wants_to_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return self.steps >= STEPS
 
 

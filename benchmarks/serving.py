@@ -99,10 +99,10 @@ def start_server(run: Path, *options: str) -> Iterator[Server]:
 def load_test_cases(run: Path) -> list[TestCase]:
     """The run's test sentences with their expected translations."""
     import regard  # here, because the load generator does not need it
-    from regard.cli.loading import use_threads_of
+    from regard.cli.loading import set_num_threads
 
     translator = regard.load(run)
-    use_threads_of(translator.runs[0])
+    set_num_threads(translator.runs[0])
     texts = [pair.source for pair in islice(translator.experiment.task.dataset.pairs("test"), MAX_SENTENCES)]
     return [
         (build_request(text), expected.text) for text, expected in zip(texts, translator.translate(texts), strict=True)

@@ -63,28 +63,28 @@ class Watcher:
     def __init__(self, stop_after: int | None = None) -> None:
         self.stop_after = stop_after
         self.read: dict[Split, int] = {}
-        self.began_with: list[tuple[int, int, int]] = []
+        self.train_begins: list[tuple[int, int, int]] = []
         self.losses: list[float] = []
         self.rows: list[dict[str, Any]] = []
         self.best: list[bool] = []
 
-    def learning(self) -> None:
+    def on_tokenizer_training(self) -> None:
         pass
 
-    def reading(self, split: Split, pairs: int) -> None:
+    def on_examples_read(self, split: Split, pairs: int) -> None:
         self.read[split] = pairs
 
-    def began(self, progress: TrainingProgress, steps: int, parameters: int) -> None:
-        self.began_with.append((progress.step, steps, parameters))
+    def on_train_begin(self, progress: TrainingProgress, steps: int, parameters: int) -> None:
+        self.train_begins.append((progress.step, steps, parameters))
 
-    def stepped(self, progress: TrainingProgress, loss: float) -> None:
+    def on_step_end(self, progress: TrainingProgress, loss: float) -> None:
         self.losses.append(loss)
 
-    def validated(self, row: dict[str, Any], best: bool) -> None:
+    def on_validation_end(self, row: dict[str, Any], best: bool) -> None:
         self.rows.append(row)
         self.best.append(best)
 
-    def wants_to_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return self.stop_after is not None and len(self.losses) >= self.stop_after
 
 

@@ -80,7 +80,7 @@ def test_train_makes_a_run_and_says_how_it_ended(
     assert answer.out.startswith("runs/tiny: done (all epochs done), 12 steps in ")  # named for the experiment
     assert "best validation loss " in answer.out
     lines = answer.err.splitlines()
-    assert lines[0].endswith(" weights, 12 steps")
+    assert lines[0].endswith(" parameters, 12 steps")
     assert len(lines) == 4
     for line, step in zip(lines[1:], (4, 8, 12), strict=True):
         assert line.startswith(f"step {step}/12  ")
@@ -89,7 +89,7 @@ def test_train_makes_a_run_and_says_how_it_ended(
     again = regard("train", tiny_file, *options)
     assert (again.code, again.out, again.err) == (0, answer.out, "")
     other = regard("train", tiny_file, *options, "--set", "training.seed=2")
-    refused(other, "runs/tiny: this run was begun with training.seed = 1, not 2; choose another --out")
+    refused(other, "runs/tiny: this run was started with training.seed = 1, not 2; choose another --out")
 
 
 def test_between_validations_a_line_comes_now_and_then(
@@ -99,7 +99,7 @@ def test_between_validations_a_line_comes_now_and_then(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("regard.cli.progress.PLAIN_EVERY", 0.0)
+    monkeypatch.setattr("regard.cli.progress.LOG_INTERVAL", 0.0)
     options = [part for setting in brief_settings for part in ("--set", setting)]
     answer = regard("train", tiny_file, *options, "--out", tmp_path / "run")
     assert answer.code == 0
@@ -195,7 +195,7 @@ def test_a_wrong_run_directory_is_refused_by_every_command(regard: Regard, tmp_p
 def test_a_run_without_weights_yet_is_refused(regard: Regard, trained: Path, tmp_path: Path):
     run = Path(shutil.copytree(trained, tmp_path / "run"))
     (run / "model.safetensors").unlink()
-    refused(regard("translate", run, "abc"), "model.safetensors: not there yet")
+    refused(regard("translate", run, "abc"), "model.safetensors: does not exist yet")
 
 
 # --- evaluate --------------------------------------------------------------------------------------------

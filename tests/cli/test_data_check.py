@@ -163,7 +163,7 @@ def test_what_was_handled_in_the_test_is_told(in_folder: Path, capsys: pytest.Ca
 def test_long_work_is_told_of_on_standard_error(
     in_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(progress, "PLAIN_EVERY", 0.0)
+    monkeypatch.setattr(progress, "LOG_INTERVAL", 0.0)
     path = write(in_folder / "s", ["a"] * 2500)
     print_check(path, path, None, as_json=True)
     out, err = capsys.readouterr()

@@ -143,7 +143,7 @@ def test_a_taken_port_is_reported(regard: Callable[..., Any], trained: Path):
     [
         (["{run}", "{run}"], "{run}: this run is given twice; once is enough"),
         (["{run}", "{run}/../trained"], "this run is given twice; once is enough"),
-        (["nowhere"], "nowhere: there is no such run directory; 'regard train' makes one"),
+        (["nowhere"], "nowhere: there is no such run directory; 'regard train' creates one"),
         (["{run}", "--port", "70000"], "--port 70000: must be between 0, which is any free port, and 65535"),
         (["{run}", "--port", "-1"], "--port -1: must be between 0, which is any free port, and 65535"),
         (["{run}", "--host", "no such host"], "no such host:8000: cannot listen there: "),

@@ -191,7 +191,7 @@ def test_what_is_cut_off_is_told(regard: Regard, trained_brief: Callable[..., Pa
 
 
 def test_progress_is_told_when_answers_go_elsewhere(regard: Regard, run: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.cli.progress.PLAIN_EVERY", 0.0)
+    monkeypatch.setattr("regard.cli.progress.LOG_INTERVAL", 0.0)
     answer = regard("translate", run, stdin=STDIN * 100)
     lines = answer.err.splitlines()
     assert lines

@@ -159,7 +159,7 @@ def test_without_a_test_set_nothing_is_due(corpus: Path, tmp_path: Path, watcher
     assert not needs_final_evaluation(run)
     with pytest.raises(UserError, match=r"data\.test: this experiment has no files for the test split"):
         conclude(run)
-    assert not run.has(SCORES)
+    assert not run.has_file(SCORES)
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ def test_a_stopped_run_continues_as_before(kind: str, source: str, fixtures: Cal
     watching = watcher()
     progress = train(experiment, path, watching)
     end = expected["continued"]
-    assert watching.began_with[0][0] == expected["stopped_after"]
+    assert watching.train_begins[0][0] == expected["stopped_after"]
     assert (progress.step, progress.best_step, progress.finished) == (end["steps"], end["best_step"], end["finished"])
     assert_same_metrics(Run(path), end["metrics"])
     weights, _ = Run(path).read_tensors("model.safetensors")

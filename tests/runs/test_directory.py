@@ -51,7 +51,7 @@ def test_what_was_created_comes_back(tiny: Callable[..., Experiment], tmp_path: 
         assert run.experiment == experiment
         assert run.codec() == codec
         assert run.metrics() == []
-        assert not run.has(MODEL)
+        assert not run.has_file(MODEL)
     assert sorted(os.listdir(made.path)) == ["config.yaml", "run.json", "vocabulary.json"]
     assert os.listdir(tmp_path / "a") == ["run"]
 
@@ -86,7 +86,7 @@ def test_a_run_is_there_as_a_whole_or_not_at_all(
 
 def test_a_run_is_not_made_over_another(copied: Path, tiny: Callable[..., Experiment]):
     before = {file.name: file.read_bytes() for file in copied.iterdir()}
-    with pytest.raises(UserError, match=f"{copied}: cannot be made: Directory not empty"):
+    with pytest.raises(UserError, match=f"{copied}: cannot be created: Directory not empty"):
         Run.create(copied, tiny(), codec_of(tiny()))
     assert {file.name: file.read_bytes() for file in copied.iterdir()} == before
     assert os.listdir(copied.parent) == ["run"]
@@ -94,7 +94,7 @@ def test_a_run_is_not_made_over_another(copied: Path, tiny: Callable[..., Experi
 
 def test_a_run_cannot_be_made_below_a_file(tiny: Callable[..., Experiment], tmp_path: Path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=f"{tmp_path}/file/run: cannot be made"):
+    with pytest.raises(UserError, match=f"{tmp_path}/file/run: cannot be created"):
         Run.create(tmp_path / "file" / "run", tiny(), codec_of(tiny()))
 
 
@@ -159,7 +159,9 @@ def test_subwords_of_another_run_are_refused(corpus: Path, tmp_path: Path):
     texts = (corpus / "train.en").read_text(encoding="utf-8").splitlines()
     other = SubwordTokenizer.learn(texts, 60, algorithm="bpe", coverage=1.0)
     (run.path / "subwords.model").write_bytes(other.model)
-    with pytest.raises(UserError, match=f"{run.path}/vocabulary.json: .*not the tokens of the .model files beside it"):
+    with pytest.raises(
+        UserError, match=f"{run.path}/vocabulary.json: .*the tokens differ from those of the .model files"
+    ):
         run.codec()
 
 
@@ -209,7 +211,7 @@ def test_tensors_carry_their_progress_in_their_header(trained: Path):
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path):
-    with pytest.raises(UserError, match=f"{tmp_path}/none: there is no such run directory; 'regard train' makes one"):
+    with pytest.raises(UserError, match=f"{tmp_path}/none: there is no such run directory; 'regard train' creates one"):
         Run(tmp_path / "none")
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=f"{tmp_path}/file: "):
@@ -261,8 +263,8 @@ def test_what_is_no_run_is_refused(tmp_path: Path):
             ).encode(),
             "model.safetensors: these are not the weights of the model that",
         ),
-        ("model.safetensors", b"", "model.safetensors: this file is damaged or not Regard's"),
-        ("model.safetensors", b"x" * 100, "model.safetensors: this file is damaged or not Regard's"),
+        ("model.safetensors", b"", "model.safetensors: this file is damaged or was not written by Regard"),
+        ("model.safetensors", b"x" * 100, "model.safetensors: this file is damaged or was not written by Regard"),
     ],
 )
 def test_a_damaged_file_is_named(copied: Path, name: str, content: bytes, expected: str):
@@ -292,7 +294,9 @@ def test_a_folder_in_place_of_a_file_is_refused(copied: Path, name: str):
 def test_truncated_weights_are_refused(copied: Path, kept: int):
     content = (copied / MODEL).read_bytes()
     (copied / MODEL).write_bytes(content[:kept])
-    with pytest.raises(UserError, match=f"{copied}/model.safetensors: this file is damaged or not Regard's"):
+    with pytest.raises(
+        UserError, match=f"{copied}/model.safetensors: this file is damaged or was not written by Regard"
+    ):
         regard.load(copied)
 
 
@@ -305,13 +309,17 @@ def test_weights_of_another_model_are_refused(copied: Path, trained_brief: Calla
 @pytest.mark.parametrize("metadata", [None, {}, {"regard": "{"}, {"other": "{}"}])
 def test_weights_that_regard_did_not_write_are_refused(copied: Path, metadata: dict[str, str] | None):
     save_file(load_file(copied / MODEL), copied / MODEL, metadata)
-    with pytest.raises(UserError, match=f"{copied}/model.safetensors: this file is damaged or not Regard's"):
+    with pytest.raises(
+        UserError, match=f"{copied}/model.safetensors: this file is damaged or was not written by Regard"
+    ):
         Run(copied).read_tensors(MODEL)
 
 
 def test_a_run_without_weights_yet_says_so(copied: Path):
     (copied / MODEL).unlink()
-    with pytest.raises(UserError, match=r"model.safetensors: not there yet; 'regard train' writes it at the first"):
+    with pytest.raises(
+        UserError, match=r"model.safetensors: does not exist yet; 'regard train' writes it at the first"
+    ):
         regard.load(copied)
 
 
@@ -320,7 +328,7 @@ def test_a_metrics_line_that_a_crash_has_cut_does_not_count(copied: Path):
     rows = Run(copied).metrics()
     path.write_bytes(path.read_bytes()[:-20])
     assert Run(copied).metrics() == rows[:-1]
-    Run(copied).forget_metrics_after(rows[-1]["step"])
+    Run(copied).truncate_metrics(rows[-1]["step"])
     assert path.read_text().count("\n") == len(rows) - 1
     Run(copied).append_metrics(rows[-1])
     assert Run(copied).metrics() == rows
@@ -338,12 +346,12 @@ def test_a_broken_metrics_line_in_the_middle_is_refused(copied: Path, line: byte
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([*lines[:2], line, *lines[3:]]) + b"\n")
     with pytest.raises(UserError, match=f"{path}, line 3: this file is damaged"):
-        Run(copied).forget_metrics_after(10)
+        Run(copied).truncate_metrics(10)
 
 
 def test_metrics_after_a_step_are_forgotten(copied: Path):
     rows = Run(copied).metrics()
-    Run(copied).forget_metrics_after(rows[3]["step"])
+    Run(copied).truncate_metrics(rows[3]["step"])
     assert Run(copied).metrics() == rows[:4]
 
 

@@ -48,7 +48,7 @@ class Watching:
         self.heard |= {(job.done, job.total) for job in jobs}
         self.stopping = self.stopping or self.stop(jobs)
 
-    def wants_to_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return self.stopping
 
 

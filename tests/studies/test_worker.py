@@ -112,7 +112,7 @@ def test_a_new_exam_does_not_train_anew(request_of: Callable[..., Request], repo
 
 def test_who_is_asked_to_stop_saves_and_goes_on_later(request_of: Callable[..., Request], reporter: Reporter):
     request = request_of()
-    original, steps = reporter.stepped, 0
+    original, steps = reporter.on_step_end, 0
 
     def stepped(progress: Any, loss: float) -> None:
         nonlocal steps
@@ -121,7 +121,7 @@ def test_who_is_asked_to_stop_saves_and_goes_on_later(request_of: Callable[..., 
         if steps == 5:
             reporter.stop()
 
-    reporter.stepped = stepped  # type: ignore[method-assign]
+    reporter.on_step_end = stepped  # type: ignore[method-assign]
     with pytest.raises(TrainingStopped):
         work(request, reporter)
     assert steps == 5
@@ -159,13 +159,13 @@ def test_a_worker_to_whom_nobody_listens_saves_what_it_has_and_stops(
     monkeypatch.setattr(worker, "TELL_EVERY", 0.0)  # as if steps were long
     request = request_of()
     deaf = Reporter(io.BytesIO())
-    began = deaf.began
+    began = deaf.on_train_begin
 
     def lose_the_reader(*given: Any) -> None:
         began(*given)
         deaf.channel = BrokenPipe()  # type: ignore[assignment]
 
-    deaf.began = lose_the_reader  # type: ignore[method-assign]
+    deaf.on_train_begin = lose_the_reader  # type: ignore[method-assign]
     with pytest.raises(TrainingStopped):
         work(request, deaf)
     _, progress = read_state(Run(request.path))

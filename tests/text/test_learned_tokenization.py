@@ -320,7 +320,7 @@ def test_a_pair_with_an_unknown_token_is_left_alone():
 
 def rows_of(trainer: Trainer, step: int) -> list[Example]:
     trainer.progress.step = step
-    return trainer.read_anew(trainer.batches.rows(0))
+    return trainer.resample_tokens(trainer.batches.rows(0))
 
 
 def regularized(corpus: Path, **settings: Any) -> Experiment:

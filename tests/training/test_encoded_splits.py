@@ -150,7 +150,9 @@ def test_a_vocabulary_that_is_too_small_for_the_validation_texts_is_told(tmp_pat
     )
     pairs: dict[Split, Iterable[Pair]] = {"train": [Pair("ask", "AA S K")], "validation": [Pair("test", "T EH S T")]}
     with (
-        pytest.raises(UserError, match=r"data\.train: too few pairs to know all that the validation split is made of"),
+        pytest.raises(
+            UserError, match=r"data\.train: the training split is too small: it lacks tokens of the validation split"
+        ),
         encode_splits(codec, pairs, tmp_path),
     ):
         pytest.fail("this should have been refused")
@@ -194,24 +196,24 @@ class Impatient:
         self.patience, self.asked = patience, 0
         self.told: list[tuple[Split, int]] = []
 
-    def learning(self) -> None:
+    def on_tokenizer_training(self) -> None:
         pass
 
-    def reading(self, split: Split, pairs: int) -> None:
+    def on_examples_read(self, split: Split, pairs: int) -> None:
         self.told.append((split, pairs))
 
-    def wants_to_stop(self) -> bool:
+    def should_stop(self) -> bool:
         self.asked += 1
         return self.asked > self.patience
 
-    def began(self, *_: object) -> None:
+    def on_train_begin(self, *_: object) -> None:
         pytest.fail("training began, though it should have stopped before")
 
-    stepped = validated = began
+    on_step_end = on_validation_end = on_train_begin
 
 
 def test_pairs_are_counted_aloud(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.training.encoded_splits.TELL_EVERY", 2)
+    monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 2)
     pairs = [Pair(str(number), "") for number in range(5)]
     reader = Impatient(99)
     assert list(ProgressIterator(pairs, "train", reader)) == pairs
@@ -222,7 +224,7 @@ def test_pairs_are_counted_aloud(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_one_may_stop_among_the_pairs(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.training.encoded_splits.TELL_EVERY", 2)
+    monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 2)
     with pytest.raises(TrainingStopped):
         list(ProgressIterator([Pair("a", "b")] * 5, "train", Impatient(1)))
 
@@ -237,7 +239,7 @@ def test_one_may_stop_among_the_pairs(monkeypatch: pytest.MonkeyPatch):
 def test_stopping_while_texts_are_read_leaves_nothing(
     small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: int
 ):
-    monkeypatch.setattr("regard.training.encoded_splits.TELL_EVERY", 100)
+    monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 100)
     experiment = small(*WORDS)
     before = names(tmp_path)
     reader = Impatient(patience)
@@ -259,7 +261,7 @@ def test_stopping_while_texts_are_read_leaves_nothing(
 def test_stopping_while_subwords_are_learned_leaves_nothing(
     small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: int
 ):
-    monkeypatch.setattr("regard.training.encoded_splits.TELL_EVERY", 100)
+    monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 100)
     experiment = small()
     before = names(tmp_path)
     with pytest.raises(TrainingStopped):
@@ -302,20 +304,20 @@ def test_a_training_does_not_go_on_with_other_texts(
         (tmp_path / "run" / "state.safetensors").unlink()  # as if killed before
     before, kept = contents(texts), contents(tmp_path / "run")
     change(texts)
-    message = "the training text is not what it was when this run was begun; bring it back, or choose another --out"
+    message = "the training data has changed since this run was started; restore it, or choose another --out"
     with pytest.raises(UserError, match=f"^{re.escape(str(tmp_path / 'run'))}: {message}$"):
         train_in(experiment)
     assert contents(tmp_path / "run") == kept
     for name, content in before.items():
         (texts / name).write_bytes(content)
-    assert train_in(experiment, stop_after=1).began_with[0][0] == (2 if saved else 0)
+    assert train_in(experiment, stop_after=1).train_begins[0][0] == (2 if saved else 0)
 
 
 def test_an_unfinished_training_of_an_older_version_is_refused(small: Make, train_in: Any, tmp_path: Path):
     train_in(small(*WORDS), stop_after=2)
     path = tmp_path / "run" / "run.json"
     path.write_text(json.dumps({"format": 1, "regard": "0.2.0", "torch": "2.13.0"}))
-    with pytest.raises(UserError, match=r"begun by an older Regard, .*; begin anew with another --out$"):
+    with pytest.raises(UserError, match=r"started by an older version of Regard, .*; start again with another --out$"):
         train_in(small(*WORDS))
 
 

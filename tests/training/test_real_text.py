@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from regard.cli.progress import PlainObserver
+from regard.cli.progress import LineObserver
 from regard.reports import examples
 from regard.runs import Run
 from regard.training.checkpoints import TrainingProgress
@@ -60,7 +60,9 @@ def refused(answer: Any, *parts: str) -> None:
     assert answer.code == 2, answer
     assert answer.out == ""
     assert all(
-        line.startswith("regard: ") for line in answer.err.splitlines() if not line.startswith(("reading", "learning"))
+        line.startswith("regard: ")
+        for line in answer.err.splitlines()
+        if not line.startswith(("reading", "training the tokenizer"))
     )
     for part in parts:
         assert part in answer.err
@@ -132,19 +134,19 @@ def test_tables_serve_as_well_as_pairs_of_files(regard: Regard, place: Path):
 
 
 def test_an_interrupted_training_goes_on(regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch):
-    stepped = PlainObserver.stepped
+    stepped = LineObserver.on_step_end
 
-    def interrupted(self: PlainObserver, progress: TrainingProgress, loss: float) -> None:
+    def interrupted(self: LineObserver, progress: TrainingProgress, loss: float) -> None:
         stepped(self, progress, loss)
         if progress.step == 2:
-            self.interruptions.signal = signal.SIGINT
+            self.interrupts.signal = signal.SIGINT
 
     options = ["--set", "data.text.regularization.best=4"]
     with monkeypatch.context() as patch:
-        patch.setattr(PlainObserver, "stepped", interrupted)
+        patch.setattr(LineObserver, "on_step_end", interrupted)
         answer = regard("train", "my.yaml", *options)
     assert answer.code == 130
-    assert "runs/my: stopped after step 2; the same command goes on from there" in answer.err
+    assert "runs/my: stopped after step 2; run the same command to continue" in answer.err
     assert not Path("runs/my/scores.json").exists()
     done(regard("train", "my.yaml", *options))
     assert Path("runs/my/scores.json").exists()
@@ -157,16 +159,18 @@ def test_an_interrupted_training_goes_on(regard: Regard, place: Path, monkeypatc
 def test_an_interruption_of_the_last_step_leaves_the_test_for_later(
     regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def interrupted(self: PlainObserver, row: dict[str, Any], best: bool) -> None:
+    def interrupted(self: LineObserver, row: dict[str, Any], best: bool) -> None:
         if row["step"] == self.steps:
-            self.interruptions.signal = signal.SIGTERM
+            self.interrupts.signal = signal.SIGTERM
 
     with monkeypatch.context() as patch:
-        patch.setattr(PlainObserver, "validated", interrupted)
+        patch.setattr(LineObserver, "on_validation_end", interrupted)
         answer = regard("train", "my.yaml", "--set", "training.epochs=1")
     assert answer.code == 143
     assert answer.out.startswith("runs/my: done (all epochs done)")
-    assert answer.err.endswith("runs/my: stopped before the test; the same command goes on with that\n")
+    assert answer.err.endswith(
+        "runs/my: stopped before the evaluation on the test set; run the same command to continue\n"
+    )
     assert not Path("runs/my/scores.json").exists()
     for language in ("de", "en"):
         shutil.copy(f"corpus/validation.{language}", f"corpus/test.{language}")
@@ -189,14 +193,14 @@ def test_another_test_than_in_training_is_told_of(regard: Regard, place: Path):
 def test_an_interruption_while_texts_are_read_leaves_no_run(
     regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def interrupted(self: PlainObserver, split: str, pairs: int) -> None:
-        self.interruptions.signal = signal.SIGINT
+    def interrupted(self: LineObserver, split: str, pairs: int) -> None:
+        self.interrupts.signal = signal.SIGINT
 
-    monkeypatch.setattr(PlainObserver, "reading", interrupted)
-    monkeypatch.setattr("regard.training.encoded_splits.TELL_EVERY", 100)
+    monkeypatch.setattr(LineObserver, "on_examples_read", interrupted)
+    monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 100)
     answer = regard("train", "my.yaml")
     assert answer.code == 130
-    assert answer.err.endswith("runs/my: stopped while reading; the same command goes on\n")
+    assert answer.err.endswith("runs/my: stopped while reading the data; run the same command to continue\n")
     assert not Path("runs/my").exists()
 
 

@@ -31,7 +31,7 @@ def test_a_training_that_was_stopped_goes_on_as_if_it_had_not(
     assert stopped.progress.step == steps
     assert bool(stopped.progress.finished) == (steps == 12)
     resumed = train_in(brief())
-    assert resumed.began_with == ([] if steps == 12 else [(steps, 12, resumed.began_with[0][2])])
+    assert resumed.train_begins == ([] if steps == 12 else [(steps, 12, resumed.train_begins[0][2])])
     assert len(resumed.losses) == 12 - steps
     same_training(tmp_path / "run", trained_brief())
 
@@ -88,8 +88,8 @@ class Crashes:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, *, written: bool) -> None:
         self.at, self.written, self.count = at, written, 0
-        self.replacing, self.append = files.atomic_writer, Run.append_metrics
-        monkeypatch.setattr(files, "replacing", self.crashing_replacing)
+        self.writer, self.append = files.atomic_writer, Run.append_metrics
+        monkeypatch.setattr(files, "atomic_writer", self.crashing_writer)
         monkeypatch.setattr(Run, "append_metrics", lambda run, row: self.crashing_append(run, row))
 
     def due(self) -> bool:
@@ -97,9 +97,9 @@ class Crashes:
         return self.count == self.at
 
     @contextmanager
-    def crashing_replacing(self, path: Path) -> Iterator[BinaryIO]:
+    def crashing_writer(self, path: Path) -> Iterator[BinaryIO]:
         due = self.due()
-        with self.replacing(path) as file:
+        with self.writer(path) as file:
             yield file
             if due and not self.written:
                 raise Crash
@@ -181,7 +181,7 @@ def test_a_training_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
     kills = 0
     for _ in range(8):
         process = start_regard(*command)
-        read_until(process, rb"weights, .* steps")
+        read_until(process, rb"parameters, .* steps")
         if kills < 3:
             try:
                 process.wait(random.uniform(0.2, 1.0))
@@ -217,12 +217,12 @@ def test_a_signal_stops_after_the_step_saves_and_says_how_to_go_on(
     stdout, stderr = process.communicate()
     assert process.returncode == code, stderr.decode()
     assert stdout == b""
-    assert b"stopping as soon as this step is done; once more stops at once" in stderr
-    told = re.search(rf"{out}: stopped after step (\d+); the same command goes on from there", stderr.decode())
+    assert b"stopping after the current step; a second signal stops immediately" in stderr
+    told = re.search(rf"{out}: stopped after step (\d+); run the same command to continue", stderr.decode())
     assert told
     assert b"Traceback" not in stderr
     resumed = train_in(tiny())
-    assert resumed.began_with[0][0] == int(told[1])
+    assert resumed.train_begins[0][0] == int(told[1])
     same_training(out, trained)
 
 
@@ -233,7 +233,7 @@ def test_asked_twice_it_stops_at_once(tiny_file: Path, tmp_path: Path, start_reg
     process.send_signal(signal.SIGSTOP)  # both arrive before the next step is over
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGCONT)
-    read_until(process, rb"once more stops at once")
+    read_until(process, rb"a second signal stops immediately")
     process.send_signal(signal.SIGTERM)
     deadline = time.monotonic() + 60
     while process.poll() is None and time.monotonic() < deadline:

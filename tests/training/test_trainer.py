@@ -231,7 +231,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 def test_the_observer_is_told_everything_in_order(brief: Make, train_in: TrainIn):
     watching = train_in(brief())
-    ((first, steps, parameters),) = watching.began_with
+    ((first, steps, parameters),) = watching.train_begins
     assert (first, steps) == (0, 12)
     assert parameters > 1000
     assert len(watching.losses) == 12
@@ -244,7 +244,7 @@ def test_a_run_that_is_done_says_so_and_is_not_touched(brief: Make, train_in: Tr
     before = contents(tmp_path / "run")
     again = train_in(brief())
     assert again.progress == first.progress
-    assert (again.began_with, again.losses, again.rows) == ([], [], [])
+    assert (again.train_begins, again.losses, again.rows) == ([], [], [])
     assert contents(tmp_path / "run") == before
 
 
@@ -262,7 +262,7 @@ def test_another_setting_in_the_same_directory_is_refused(
 ):
     train_in(brief(), stop_after=1)
     before = contents(tmp_path / "run")
-    with pytest.raises(UserError, match=f"run: this run was begun with {key}; choose another --out"):
+    with pytest.raises(UserError, match=f"run: this run was started with {key}; choose another --out"):
         train_in(brief(override))
     assert contents(tmp_path / "run") == before
 
@@ -270,7 +270,7 @@ def test_another_setting_in_the_same_directory_is_refused(
 def test_another_task_is_refused_and_another_description_is_not(brief: Make, train_in: TrainIn):
     train_in(brief(), stop_after=1)
     assert train_in(brief("description=other"), stop_after=1).progress.step == 2
-    with pytest.raises(UserError, match=r"begun with data\.task = 'copy', not 'reverse'"):
+    with pytest.raises(UserError, match=r"started with data\.task = 'copy', not 'reverse'"):
         train_in(brief("data.task=reverse"))
 
 
@@ -346,7 +346,7 @@ def test_a_state_without_its_optimizer_is_refused(brief: Make, train_in: TrainIn
 
 def test_a_rate_far_too_high_is_explained(brief: Make, train_in: TrainIn):
     with pytest.raises(
-        UserError, match=r"training broke down after step \d+: the loss is .* Try a lower training.rate.peak"
+        UserError, match=r"training diverged after step \d+: the loss is .* Try a lower training.rate.peak"
     ):
         train_in(brief("training.rate.peak=1.0e+38"))
 
@@ -357,7 +357,7 @@ def test_what_was_saved_before_a_breakdown_stays(
     train_in(brief(), stop_after=6)
     before = contents(tmp_path / "run")
     monkeypatch.setattr(trainer, "learning_rate", lambda *_: 1e38)
-    with pytest.raises(UserError, match=r"run: training broke down after step 7: .* saved before is intact"):
+    with pytest.raises(UserError, match=r"run: training diverged after step 7: .* The last checkpoint is intact"):
         train_in(brief())
     assert contents(tmp_path / "run") == before
     monkeypatch.undo()
@@ -372,7 +372,7 @@ def test_a_state_with_a_broken_weight_is_not_saved(brief: Make, new_trainer: New
     before = contents(tmp_path / "run")
     last = list(trainer.model.parameters())[-1]
     last.data.view(-1)[0] = value
-    with pytest.raises(UserError, match="training broke down after step 1: the sum of the weights is"):
+    with pytest.raises(UserError, match="training diverged after step 1: the sum of the parameters is"):
         trainer.save()
     assert contents(tmp_path / "run") == before
 
@@ -385,7 +385,7 @@ def test_broken_weights_are_neither_measured_nor_kept(
     train_in(brief(setting), stop_after=6)
     before = contents(tmp_path / "run")
     monkeypatch.setattr(trainer, "learning_rate", lambda *_: 1e38)
-    with pytest.raises(UserError, match="training broke down"):
+    with pytest.raises(UserError, match="training diverged"):
         train_in(brief(setting))
     for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))

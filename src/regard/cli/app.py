@@ -84,40 +84,40 @@ def train(
     out: Annotated[Path | None, typer.Option(help="The run directory (default: runs/EXPERIMENT).")] = None,
     set_: options.Set = None,
 ) -> None:
-    """Train a model, or go on where training stopped."""
-    from regard.cli.progress import Interruptions, observer
+    """Train a model, or continue a training that was stopped."""
+    from regard.cli.progress import InterruptHandler, training_observer
     from regard.config import loading
 
     settings = loading.load_experiment(experiment, set_ or [])
     path = out or Path("runs") / Path(experiment).stem
-    with Interruptions() as interruptions:
+    with InterruptHandler() as interrupts:
         from regard.training import TrainingStopped
-        from regard.training import train as run_training
+        from regard.training.trainer import train_run
 
-        with observer(interruptions) as watching:
+        with training_observer(interrupts) as observer:
             try:
-                progress = run_training(settings, path, watching)
+                run, progress = train_run(settings, path, observer)
             except TrainingStopped:
-                print(f"{path}: stopped while reading; the same command goes on", file=sys.stderr)
-                sys.exit(interruptions.exit_code)
+                stop_early(f"{path}: stopped while reading the data", interrupts.exit_code)
     if not progress.finished:
-        print(f"{path}: stopped after step {progress.step:,}; the same command goes on from there", file=sys.stderr)
-        sys.exit(interruptions.exit_code)
+        stop_early(f"{path}: stopped after step {progress.step:,}", interrupts.exit_code)
     print(
         f"{path}: done ({progress.finished}), {progress.step:,} steps in {progress.seconds:.0f} s; "
         f"best validation loss {progress.best_loss:.4f}, after step {progress.best_step:,}"
     )
     from regard.cli.evaluate import print_final_evaluation
     from regard.evaluation.final import needs_final_evaluation
-    from regard.runs import Run
 
-    run = Run(path)
     if not needs_final_evaluation(run):
         return
-    if interruptions.signal:
-        print(f"{path}: stopped before the test; the same command goes on with that", file=sys.stderr)
-        sys.exit(interruptions.exit_code)
+    if interrupts.signal:
+        stop_early(f"{path}: stopped before the evaluation on the test set", interrupts.exit_code)
     print_final_evaluation(run)
+
+
+def stop_early(message: str, exit_code: int) -> NoReturn:
+    print(f"{message}; run the same command to continue", file=sys.stderr)
+    sys.exit(exit_code)
 
 
 @app.command()

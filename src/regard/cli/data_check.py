@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.progress import Counter
+from regard.cli.progress import ProgressMeter
 from regard.cli.tables import format_table
 from regard.corpora.parallel_text import TSV_SUFFIXES
 from regard.errors import UserError
@@ -24,8 +24,8 @@ def print_check(source: Path, target: Path | None, test: tuple[Path, Path | None
     for option, path, partner in (("target", source, target), ("test-target", *(test or (source, source)))):
         if partner is None and not path.name.endswith(TSV_SUFFIXES):
             raise UserError(f"{path}: give its translations with --{option}, or a .tsv file with both")
-    with Counter(total=None) as counter:
-        report = check_parallel_text(source, target, test, counter.advance)
+    with ProgressMeter(total=None) as meter:
+        report = check_parallel_text(source, target, test, meter.advance)
     names = _names(source, target)
     print(json.dumps(asdict(report), ensure_ascii=False) if as_json else _as_text(report, names))
     if not report.ready:

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Self
 
-from regard.cli.progress import PLAIN_EVERY, time_left
+from regard.cli.progress import LOG_INTERVAL, time_left
 from regard.corpora import datasets, fetch
 from regard.corpora.datasets import DataFile
 
@@ -65,7 +65,7 @@ class GetObserver:
                 self.bar.start()
         if self.bar and self.task is not None:
             self.bar.update(self.task, completed=done)
-        elif now - self.told_at >= PLAIN_EVERY:
+        elif now - self.told_at >= LOG_INTERVAL:
             self.told_at = now
             rate = (done - self.first_byte) / (now - self.began_at)
             print(f"{address}  {amount(done, total, rate)}", file=sys.stderr, flush=True)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regard.cli.input_lines import note
-from regard.cli.loading import load_translator, use_threads_of
-from regard.cli.progress import Counter
+from regard.cli.loading import load_translator, set_num_threads
+from regard.cli.progress import ProgressMeter
 from regard.cli.tables import print_beams, print_runs
 from regard.errors import UserError
 from regard.evaluation.evaluator import Evaluator
@@ -32,17 +32,17 @@ def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[Sea
     """Evaluate every run with every search and print the results: JSON lines, or a table."""
     evaluators = []
     for translator in [load_translator(run) for run in runs]:
-        use_threads_of(translator.runs[0])
+        set_num_threads(translator.runs[0])
         evaluators.append(Evaluator(translator, split))
         if evaluators[-1].changed:
             warn_changed_split(translator.runs[0], split)
     results = []
     sentences = sum(len(evaluator.pairs) for evaluator in evaluators)
-    with Counter(sentences * len(searches), shown=not (json_lines and sys.stdout.isatty())) as counter:
+    with ProgressMeter(sentences * len(searches), shown=not (json_lines and sys.stdout.isatty())) as meter:
         for evaluator in evaluators:
-            use_threads_of(evaluator.translator.runs[0])
+            set_num_threads(evaluator.translator.runs[0])
             for search in searches:
-                results.append(evaluator.evaluate(search, counter.advance).to_dict())
+                results.append(evaluator.evaluate(search, meter.advance).to_dict())
                 if json_lines:
                     print(json.dumps(results[-1]), flush=True)
     if not json_lines:
@@ -59,16 +59,16 @@ def print_final_evaluation(run: Run) -> None:
     with lock_folder(path) as alone:
         if not alone:
             raise UserError(f"{path}: another process is using this run directory")
-        run.sweep()
-        use_threads_of(run)
+        run.remove_temporary_files()
+        set_num_threads(run)
         try:
-            with Counter(None) as counter:
-                evaluation = score_test_set(run, counter.advance)
+            with ProgressMeter(None) as meter:
+                evaluation = score_test_set(run, meter.advance)
             if evaluation.changed:
                 warn_changed_split(run, "test")
             print_beams([result.to_dict() for result in evaluation.results])
-            with Counter(None, what="pictures") as counter:
-                write_test_examples(run, evaluation, counter.advance)
+            with ProgressMeter(None, what="pictures") as meter:
+                write_test_examples(run, evaluation, meter.advance)
         except KeyboardInterrupt:
             print(f"{path}: trained, but not scored yet; run the same command again to score it", file=sys.stderr)
             raise

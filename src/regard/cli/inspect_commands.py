@@ -28,21 +28,21 @@ def explain(
 ) -> None:
     """Go through one translation step by step: scores, weights, context, the likeliest next tokens."""
     paths = check_output_path(out)
-    from regard.cli.loading import load_for
+    from regard.cli.loading import load_translator_for
     from regard.laboratory import explanation
 
     numbers = {name: number for name, number in (("layer", layer), ("head", head)) if number is not None}
     search = SearchOptions(beam=beam, length_penalty=length_penalty)
-    print_report(explanation.explanation_report(load_for(run, text), text, search, numbers), paths, as_json)
+    print_report(explanation.explanation_report(load_translator_for(run, text), text, search, numbers), paths, as_json)
 
 
 def trace(run: options.Run, text: Text, out: options.Out = None, as_json: options.WholeJson = False) -> None:
     """List every tensor of one translation with its shape: what changes from step to step, and what never does."""
     paths = check_output_path(out)
-    from regard.cli.loading import load_for
+    from regard.cli.loading import load_translator_for
     from regard.laboratory.tensor_trace_report import trace_report
 
-    print_report(trace_report(load_for(run, text), text), paths, as_json)
+    print_report(trace_report(load_translator_for(run, text), text), paths, as_json)
 
 
 def gradients(
@@ -59,19 +59,19 @@ def gradients(
     """Measure how much gradient reaches each source position, through the bottleneck and through attention."""
     paths = check_output_path(out)
     from regard.cli.loading import load_translator
-    from regard.cli.progress import Counter
+    from regard.cli.progress import ProgressMeter
     from regard.laboratory.gradient_report import gradient_report
 
     translators = [load_translator(run) for run in runs]
-    with Counter(None, shown=not as_json) as counter:
+    with ProgressMeter(None, shown=not as_json) as meter:
         report = gradient_report(
             translators,
             split.value,
             limit,
             from_end=from_end,
             untrained=untrained,
-            expect=counter.expect,
-            advance=counter.advance,
+            expect=meter.set_total,
+            advance=meter.advance,
         )
     print_report(report, paths, as_json)
 
@@ -86,11 +86,11 @@ def probe(
     """Train linear probes: what can be read from the states of encoder, bottleneck and decoder."""
     paths = check_output_path(out)
     from regard.cli.loading import load_translator
-    from regard.cli.progress import Counter
+    from regard.cli.progress import ProgressMeter
     from regard.laboratory.probe_report import probe_report
 
-    with Counter(None, shown=not as_json, what="probes") as counter:
-        report = probe_report(load_translator(run), limit, seed, counter.expect, counter.advance)
+    with ProgressMeter(None, shown=not as_json, what="probes") as meter:
+        report = probe_report(load_translator(run), limit, seed, meter.set_total, meter.advance)
     print_report(report, paths, as_json)
 
 
@@ -108,12 +108,12 @@ def align(
     """Hold attention against true alignments; without them, tell how it moves along the source."""
     paths = check_output_path(out)
     from regard.cli.loading import load_translator
-    from regard.cli.progress import Counter
+    from regard.cli.progress import ProgressMeter
     from regard.laboratory.alignment_report import alignment_report
 
-    with Counter(None, shown=not as_json) as counter:
+    with ProgressMeter(None, shown=not as_json) as meter:
         report = alignment_report(
-            load_translator(run), split.value, limit, gold, sentence, counter.expect, counter.advance
+            load_translator(run), split.value, limit, gold, sentence, meter.set_total, meter.advance
         )
     print_report(report, paths, as_json)
 
@@ -130,18 +130,18 @@ def faithful(
 ) -> None:
     """Hold attention against occlusion and gradient × input: does it explain the output?"""
     paths = check_output_path(out)
-    from regard.cli.loading import load_for, load_translator
-    from regard.cli.progress import Counter
+    from regard.cli.loading import load_translator, load_translator_for
+    from regard.cli.progress import ProgressMeter
     from regard.laboratory.faithfulness_report import faithfulness_report, faithfulness_report_on_split
 
     if text is None:
-        with Counter(None, shown=not as_json) as counter:
+        with ProgressMeter(None, shown=not as_json) as meter:
             report = faithfulness_report_on_split(
-                load_translator(run), split.value, limit, counter.expect, counter.advance
+                load_translator(run), split.value, limit, meter.set_total, meter.advance
             )
     else:
-        with Counter(None, shown=not as_json, what="tokens") as counter:
-            report = faithfulness_report(load_for(run, text), text, counter.expect, counter.advance)
+        with ProgressMeter(None, shown=not as_json, what="tokens") as meter:
+            report = faithfulness_report(load_translator_for(run, text), text, meter.set_total, meter.advance)
     print_report(report, paths, as_json)
 
 

@@ -16,18 +16,18 @@ from regard.runs import Run
 def load_translator(*runs: Path) -> Translator:
     """The model in a run directory, or those of several that vote, ready for work."""
     translator = load(*runs)
-    use_threads_of(translator.runs[0])
+    set_num_threads(translator.runs[0])
     return translator
 
 
-def load_for(run: Path, text: str) -> Translator:
+def load_translator_for(run: Path, text: str) -> Translator:
     """The model in a run directory, for a text that it can read."""
     translator = load_translator(run)
     check_input([InputLine(text, "this text")], translator)
     return translator
 
 
-def use_threads_of(run: Run) -> None:
+def set_num_threads(run: Run) -> None:
     """As many as it was trained with: for small models more are only in the way."""
     torch.set_num_threads(run.experiment.training.threads)
 

@@ -97,12 +97,12 @@ def run_server(
     from regard.serving.server import Server, listen, open_browser, server_url
 
     with listen(*address) as server_socket:  # before the slow import of torch, so that a taken port fails fast
-        from regard.cli.loading import use_threads_of
+        from regard.cli.loading import set_num_threads
         from regard.serving.app import build_app
         from regard.serving.registry import open_runs
 
         served_runs = open_runs(runs)
-        use_threads_of(served_runs[0].translator.runs[0])
+        set_num_threads(served_runs[0].translator.runs[0])
         url = server_url(server_socket)
         if token is None and not ip_address(server_socket.getsockname()[0].split("%")[0]).is_loopback:
             note("everyone who can reach this machine can use this server; --token restricts access")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard import files
-from regard.cli.progress import PLAIN_EVERY, Interruptions
+from regard.cli.progress import LOG_INTERVAL, InterruptHandler
 from regard.cli.tables import print_table
 from regard.config import yaml_source
 from regard.errors import UserError
@@ -68,12 +68,12 @@ def definition_in(folder: Path) -> str | None:
 
 def run_jobs_with_progress(study: Study, jobs: Sequence[TrainingJob], at_once: int, out: Path) -> None:
     """Train and test all that is left; Ctrl-C ends the program."""
-    with Interruptions() as interruptions, watcher(study, at_once, interruptions) as watching:
+    with InterruptHandler() as interrupts, watcher(study, at_once, interrupts) as watching:
         run_jobs(jobs, at_once, watching)
-    if interruptions.signal:
+    if interrupts.signal:
         done = sum(job.state == "done" for job in jobs)
         print(f"{out}: stopped with {done} of {len(jobs)} runs done; the same command goes on", file=sys.stderr)
-        sys.exit(interruptions.exit_code)
+        sys.exit(interrupts.exit_code)
 
 
 def report_study(study: Study, jobs: Sequence[TrainingJob], out: Path, as_json: bool) -> None:
@@ -117,8 +117,8 @@ def clock(seconds: float) -> str:
 class PlainWatcher:
     """A line when a run begins or ends, and one now and then in between."""
 
-    def __init__(self, study: Study, at_once: int, interruptions: Interruptions) -> None:
-        self.study, self.at_once, self.interruptions = study, at_once, interruptions
+    def __init__(self, study: Study, at_once: int, interrupts: InterruptHandler) -> None:
+        self.study, self.at_once, self.interrupts = study, at_once, interrupts
         self.told_at = time.monotonic()
 
     def changed(self, job: TrainingJob) -> None:
@@ -126,14 +126,14 @@ class PlainWatcher:
         tell_failure(job)
 
     def looked(self, jobs: Sequence[TrainingJob]) -> None:
-        if time.monotonic() - self.told_at >= PLAIN_EVERY:
+        if time.monotonic() - self.told_at >= LOG_INTERVAL:
             for job in jobs:
                 if job.state == "running":
                     self.tell(f"{name_of(job)}: {'  '.join(progress_of(job))}")
             self.tell(self.summary(jobs))
 
-    def wants_to_stop(self) -> bool:
-        return bool(self.interruptions.signal)
+    def should_stop(self) -> bool:
+        return bool(self.interrupts.signal)
 
     def summary(self, jobs: Sequence[TrainingJob]) -> str:
         counts = {state: sum(job.state == state for job in jobs) for state in ("done", "running", "waiting", "failed")}
@@ -157,8 +157,8 @@ def progress_of(job: TrainingJob) -> list[str]:
 class LiveWatcher(PlainWatcher):
     """A table of the runs under way, drawn anew a few times a second."""
 
-    def __init__(self, study: Study, at_once: int, interruptions: Interruptions) -> None:
-        super().__init__(study, at_once, interruptions)
+    def __init__(self, study: Study, at_once: int, interrupts: InterruptHandler) -> None:
+        super().__init__(study, at_once, interrupts)
         from rich.console import Console
         from rich.live import Live
 
@@ -191,10 +191,10 @@ class LiveWatcher(PlainWatcher):
 
 
 @contextmanager
-def watcher(study: Study, at_once: int, interruptions: Interruptions) -> Iterator[StudyObserver]:
+def watcher(study: Study, at_once: int, interrupts: InterruptHandler) -> Iterator[StudyObserver]:
     if not sys.stderr.isatty():
-        yield PlainWatcher(study, at_once, interruptions)
+        yield PlainWatcher(study, at_once, interrupts)
         return
-    watching = LiveWatcher(study, at_once, interruptions)
+    watching = LiveWatcher(study, at_once, interrupts)
     with watching.live:
         yield watching

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from regard.cli.input_lines import AT_ONCE, check_input, chunks, note, read_input, told_at
 from regard.cli.loading import load_translator
-from regard.cli.progress import Counter
+from regard.cli.progress import ProgressMeter
 from regard.errors import UserError
 from regard.inference.translation import Translation, rounded
 from regard.search import SearchOptions
@@ -25,10 +25,10 @@ def print_translations(runs: list[Path], texts: list[str], search: SearchOptions
     translator = load_translator(*runs)
     translator.rules(search)  # refuses what this model cannot do before it reads anything
     number = 0
-    with Counter(len(texts) or None, shown=not sys.stdout.isatty()) as counter:
+    with ProgressMeter(len(texts) or None, shown=not sys.stdout.isatty()) as meter:
         for chunk in chunks(texts):
             check_input(chunk, translator)
-            translations = translator.translate([line.text for line in chunk], search, counter.advance)
+            translations = translator.translate([line.text for line in chunk], search, meter.advance)
             if aligned and any(each.tokens and not each.attention.any() for each in translations):
                 raise UserError("--alignments: this model looks nowhere, it has no attention")
             for line, translation in zip(chunk, translations, strict=True):
@@ -78,10 +78,10 @@ def print_scores(runs: list[Path], source: Path, target: Path, json_lines: bool)
     for line, other in pairs:
         with told_at(other.origin):
             translator.check_pair(line.text, other.text)
-    with Counter(len(pairs), shown=not sys.stdout.isatty()) as counter:
+    with ProgressMeter(len(pairs), shown=not sys.stdout.isatty()) as meter:
         for begin in range(0, len(pairs), AT_ONCE):
             some = [(line.text, other.text) for line, other in pairs[begin : begin + AT_ONCE]]
-            for score in translator.score(some, counter.advance):
+            for score in translator.score(some, meter.advance):
                 if json_lines:
                     values = {"log_probability": score.log_probability, "perplexity": score.perplexity}
                     print(json.dumps(values | {"log_probabilities": rounded(list(score.log_probabilities))}))

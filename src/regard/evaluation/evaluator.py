@@ -66,7 +66,7 @@ class Evaluator:
         self.pairs = list(task_for(data).dataset.pairs(split))
         self.references = [(pair.target, *pair.other_targets) for pair in self.pairs]
         examples = translator.codec.examples(self.pairs)
-        known = translator.runs[0].texts.get(split) if data == own else None
+        known = translator.runs[0].data_digests.get(split) if data == own else None
         self.changed = known is not None and known != digest_examples(examples)  # since the run was created
         batches = Batches(examples, batch_tokens=training.batch_tokens, seed=training.seed)
         self.losses = compute_losses(translator.model, batches.once(), teacher=True)

@@ -34,7 +34,7 @@ def needs_final_evaluation(run: Run) -> bool:
     Args:
         run: A run directory.
     """
-    return not run.has(SCORES) and run.experiment.task.has_real_test
+    return not run.has_file(SCORES) and run.experiment.task.has_real_test
 
 
 def score_test_set(run: Run, advance: ProgressCallback = no_progress) -> FinalEvaluation:

@@ -1,4 +1,4 @@
-"""The run directory: everything about one experiment."""
+"""Run directories: the files of one experiment."""
 
 from regard.runs.directory import EXAMPLES, MODEL, SCORES, STATE, Run, copy_weights, named_weights
 

@@ -1,15 +1,15 @@
-"""The run directory: everything about one experiment, readable without Regard, none of it pickle.
+"""The run directory: all files of one experiment, readable without Regard and without pickle.
 
-- `run.json`: what wrote it, format and version, and digests of the texts it was begun with
-- `config.yaml`: all settings, as used
-- `vocabulary.json`: the tokens of both sides, in the order of their numbers, and the length of the longest source
-- `subwords.model`, or `source.model` and `target.model`: how SentencePiece splits words, where it does
+- `run.json`: format, versions of Regard and PyTorch, digests of the data that the run was started with
+- `config.yaml`: all settings
+- `vocabulary.json`: the tokens of both sides in the order of their ids, and the length of the longest source
+- `subwords.model`, or `source.model` and `target.model`: the SentencePiece models, if subwords are used
 - `model.safetensors`: the best weights so far
-- `state.safetensors`: weights, optimizer and progress, to go on from
-- `metrics.jsonl`: a line for each validation
-- `scores.json`: how it did on the test set, after training on real text
+- `state.safetensors`: weights, optimizer and progress, to continue from
+- `metrics.jsonl`: one line for each validation
+- `scores.json`: the scores of the test set, after training on real text
 - `examples/`: attention maps of test sentences, after training on real text
-- `exams/`: what it said on a test set, and the scores of that, for each way in which a study tested it
+- `exams/`: outputs and scores on a test set, for each way in which a study evaluated the run
 """
 
 from __future__ import annotations
@@ -42,11 +42,22 @@ Value = TypeVar("Value")
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
-    """All weights by name; one that serves in two places stands once."""
+    """The parameters of a model by name; a shared parameter is listed once.
+
+    Args:
+        model: The model.
+    """
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 def copy_weights(weights: Mapping[str, Tensor], model: nn.Module, origin: Path) -> None:
+    """Copy weights into a model; a `UserError` if names or shapes differ.
+
+    Args:
+        weights: The weights by name.
+        model: The model whose parameters are overwritten.
+        origin: The file that the weights come from, for the error message.
+    """
     own = named_weights(model)
     if {name: weight.shape for name, weight in own.items()} != {name: w.shape for name, w in weights.items()}:
         raise UserError(f"{origin}: these are not the weights of the model that config.yaml describes")
@@ -55,19 +66,22 @@ def copy_weights(weights: Mapping[str, Tensor], model: nn.Module, origin: Path) 
 
 
 class Run:
-    """A run directory. What is in it is read when asked for, and refused if it is damaged."""
+    """An open run directory: its metadata and settings. Other files are read on demand; a damaged one is a `UserError`.
+
+    Args:
+        path: A directory that `create` has made.
+    """
 
     def __init__(self, path: Path) -> None:
-        """Open what `create` has made."""
         self.path = path
         if not path.is_dir():
             problem = "this is a file, not a run directory" if path.exists() else "there is no such run directory"
-            raise UserError(f"{path}: {problem}; 'regard train' makes one")
+            raise UserError(f"{path}: {problem}; 'regard train' creates one")
         if not (path / "run.json").is_file():
             raise UserError(f"{path}: this is not a run directory: it has no run.json, which 'regard train' writes")
-        self.about: dict[str, Any] = self._read("run.json", json.loads)
-        if not isinstance(self.about, dict) or self.about.get("format") != FORMAT:
-            found = self.about.get("format") if isinstance(self.about, dict) else self.about
+        self.metadata: dict[str, Any] = self._read("run.json", json.loads)
+        if not isinstance(self.metadata, dict) or self.metadata.get("format") != FORMAT:
+            found = self.metadata.get("format") if isinstance(self.metadata, dict) else self.metadata
             raise UserError(
                 f"{path / 'run.json'}: this run has format {found!r}; Regard {__version__} reads format {FORMAT}"
             )
@@ -76,14 +90,23 @@ class Run:
         )
 
     @classmethod
-    def create(cls, path: Path, experiment: Experiment, codec: Codec, texts: Mapping[Split, str] | None = None) -> Run:
-        """A new run directory, there as a whole or not at all. `texts` are digests of what is in the splits."""
+    def create(
+        cls, path: Path, experiment: Experiment, codec: Codec, digests: Mapping[Split, str] | None = None
+    ) -> Run:
+        """Create a run directory, completely or not at all.
+
+        Args:
+            path: The directory, which must not exist or be empty.
+            experiment: The settings.
+            codec: The tokenizers and vocabularies.
+            digests: A digest of each split.
+        """
         vocabulary = {
             "source": codec.source_vocabulary.tokens,
             "target": codec.target_vocabulary.tokens,
             "longest_source": codec.longest_source,
         }
-        about = {"format": FORMAT, "regard": __version__, "torch": torch.__version__, "texts": dict(texts or {})}
+        metadata = {"format": FORMAT, "regard": __version__, "torch": torch.__version__, "texts": dict(digests or {})}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
@@ -93,75 +116,103 @@ class Run:
                 files.write_atomic(draft / "vocabulary.json", json.dumps(vocabulary, ensure_ascii=False).encode())
                 for name, content in codec.tokenization.files().items():
                     files.write_atomic(draft / name, content)
-                files.write_atomic(draft / "run.json", json.dumps(about).encode())
+                files.write_atomic(draft / "run.json", json.dumps(metadata).encode())
                 files.rename_folder(draft, path)
         except OSError as error:
-            raise UserError(f"{path}: cannot be made: {error.strerror}") from None
+            raise UserError(f"{path}: cannot be created: {error.strerror}") from None
         return cls(path)
 
     @property
-    def texts(self) -> dict[str, Any]:
-        """A digest of what was in each split when the run was begun; nothing is known of those of older versions."""
-        known = self.about.get("texts")
+    def data_digests(self) -> dict[str, Any]:
+        """A digest of each split when the run was started; empty for runs of versions that did not record it."""
+        known = self.metadata.get("texts")
         return known if isinstance(known, dict) else {}
 
     def codec(self) -> Codec:
+        """The tokenizers and vocabularies of the run."""
+
         def parse(text: str) -> Codec:
             known = json.loads(text)
             source, target = Vocabulary(known["source"]), Vocabulary(known["target"])
             if not tokenization.matches(source, target):
-                raise ValueError("these are not the tokens of the .model files beside it")
+                raise ValueError("the tokens differ from those of the .model files in the same directory")
             return Codec(tokenization, source, target, int(known["longest_source"]))
 
         tokenization = self.experiment.task.load_tokenization(self._read_bytes)
         return self._read("vocabulary.json", parse)
 
-    def write_tensors(self, name: str, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-        """One file, all at once; `about` goes into its header, so that the two cannot part."""
-        metadata = {"regard": json.dumps(about)}
+    def write_tensors(self, name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
+        """Write a safetensors file atomically.
+
+        Args:
+            name: The name of the file.
+            tensors: Its content.
+            metadata: JSON values for the header of the same file.
+        """
+        header = {"regard": json.dumps(metadata)}
         files.write_atomic(
-            self.path / name, save({key: tensor.contiguous() for key, tensor in tensors.items()}, metadata)
+            self.path / name, save({key: tensor.contiguous() for key, tensor in tensors.items()}, header)
         )
 
     def read_tensors(self, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The tensors of a safetensors file and the metadata in its header.
+
+        Args:
+            name: The name of the file.
+        """
         path = self.path / name
         if not path.is_file():
             raise UserError(
-                f"{path}: not there yet; 'regard train' writes it at the first validation, and goes on when run again"
+                f"{path}: does not exist yet; 'regard train' writes it at the first validation, and continues "
+                "when run again"
             )
         try:
             with safe_open(path, framework="pt") as file:
-                about = json.loads(file.metadata()["regard"])
-                if not isinstance(about, dict):
-                    raise ValueError("its header is not Regard's")
-                return {key: file.get_tensor(key) for key in file.keys()}, about  # noqa: SIM118
+                metadata = json.loads(file.metadata()["regard"])
+                if not isinstance(metadata, dict):
+                    raise ValueError("its header was not written by Regard")
+                return {key: file.get_tensor(key) for key in file.keys()}, metadata  # noqa: SIM118
         except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path}: this file is damaged or not Regard's: {error}") from None
+            raise UserError(f"{path}: this file is damaged or was not written by Regard: {error}") from None
 
     def load_weights(self, model: nn.Module) -> None:
-        """Put the best weights into a model."""
+        """Copy the best weights into a model.
+
+        Args:
+            model: The model that the run's settings describe.
+        """
         weights, _ = self.read_tensors(MODEL)
         copy_weights(weights, model, self.path / MODEL)
 
-    def has(self, name: str) -> bool:
+    def has_file(self, name: str) -> bool:
+        """True if the run directory has this file or folder.
+
+        Args:
+            name: Its name.
+        """
         return (self.path / name).exists()
 
-    def sweep(self) -> None:
-        """Remove what a killed process has left half-written."""
+    def remove_temporary_files(self) -> None:
+        """Remove the temporary files that a killed process has left."""
         for name in (MODEL, STATE, METRICS, SCORES, EXAMPLES):
             for leftover in self.path.glob(f".{name}.*"):
                 shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
+        """Append the results of a validation.
+
+        Args:
+            row: JSON values, `step` among them.
+        """
         with (self.path / METRICS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
             file.flush()
-            os.fsync(file.fileno())  # on the disk before the state that knows of it
+            os.fsync(file.fileno())  # on the disk before the checkpoint that refers to it
 
     def metrics(self) -> list[dict[str, Any]]:
-        """All validations; a last line that a crash has cut short does not count."""
+        """The results of all validations. An incomplete last line, which a crash leaves, is ignored."""
         path = self.path / METRICS
-        *lines, _cut_short = path.read_bytes().split(b"\n") if path.is_file() else [b""]
+        *lines, _incomplete = path.read_bytes().split(b"\n") if path.is_file() else [b""]
         return [self._parse_metrics(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
 
     @staticmethod
@@ -174,8 +225,12 @@ class Run:
             raise UserError(f"{origin}: this file is damaged: a line should be a JSON object with a step")
         return row
 
-    def forget_metrics_after(self, step: int) -> None:
-        """What lies behind the state that training goes on from will be measured anew."""
+    def truncate_metrics(self, step: int) -> None:
+        """Remove the validations after a step, because training continues from there.
+
+        Args:
+            step: The step of the last checkpoint.
+        """
         rows = [row for row in self.metrics() if row["step"] <= step]
         files.write_atomic(self.path / METRICS, "".join(json.dumps(row) + "\n" for row in rows).encode())
 

@@ -227,7 +227,7 @@ def collect_results(study: Study, jobs: Sequence[TrainingJob]) -> StudyResults:
             if exam.file(job.path).is_file():
                 try:
                     run = Run(job.path)
-                    results[job.path, exam], texts[job.path] = Result.read(run, job.seed, exam), run.texts
+                    results[job.path, exam], texts[job.path] = Result.read(run, job.seed, exam), run.data_digests
                 except UserError as error:
                     job.state, job.error = "failed", str(error)
     cells = []

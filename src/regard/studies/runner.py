@@ -90,7 +90,7 @@ class StudyObserver(Protocol):
     def looked(self, jobs: Sequence[TrainingJob]) -> None:
         """A moment has passed."""
 
-    def wants_to_stop(self) -> bool: ...
+    def should_stop(self) -> bool: ...
 
 
 def training_jobs(study: Study, runs: Path) -> list[TrainingJob]:
@@ -119,7 +119,7 @@ def run_jobs(jobs: Sequence[TrainingJob], at_once: int, watcher: StudyObserver) 
     waiting = [job for job in jobs if job.state == "waiting"]
     try:
         while waiting or running:
-            if watcher.wants_to_stop():
+            if watcher.should_stop():
                 waiting.clear()
                 for job in running:
                     _ask_to_stop(job)

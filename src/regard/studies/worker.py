@@ -78,23 +78,23 @@ class Reporter:
             except BrokenPipeError:
                 self.stop()
 
-    def learning(self) -> None:
+    def on_tokenizer_training(self) -> None:
         self.tell("reading", 0, None, urgent=True)
 
-    def reading(self, split: str, pairs: int) -> None:
+    def on_examples_read(self, split: str, pairs: int) -> None:
         self.tell("reading", pairs, None)
 
-    def began(self, progress: Any, steps: int, parameters: int) -> None:
+    def on_train_begin(self, progress: Any, steps: int, parameters: int) -> None:
         self.steps = steps
         self.tell("training", progress.step, steps, urgent=True)
 
-    def stepped(self, progress: Any, loss: float) -> None:
+    def on_step_end(self, progress: Any, loss: float) -> None:
         self.tell("training", progress.step, self.steps)
 
-    def validated(self, row: dict[str, Any], best: bool) -> None:
+    def on_validation_end(self, row: dict[str, Any], best: bool) -> None:
         self.tell("training", row["step"], self.steps)
 
-    def wants_to_stop(self) -> bool:
+    def should_stop(self) -> bool:
         return self.stopping
 
 
@@ -113,7 +113,7 @@ def own_turn(path: Path, reporter: Reporter) -> Iterator[None]:
     """Another study may be at work on the same run: then this one waits."""
     from regard.training import TrainingStopped
 
-    while not reporter.wants_to_stop():
+    while not reporter.should_stop():
         with files.lock_file(path.with_name(f".{path.name}.lock")) as alone:
             if alone:
                 yield
@@ -157,7 +157,7 @@ def run_evaluation(translator: Translator, exam: EvaluationSpec, reporter: Repor
         nonlocal done
         done += count
         reporter.tell("testing", done, (before + 1 + after) * sentences)
-        if reporter.wants_to_stop():
+        if reporter.should_stop():
             raise TrainingStopped
 
     search = SearchOptions(beam=manner.beam, length_penalty=manner.length_penalty)

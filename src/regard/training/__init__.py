@@ -1,4 +1,4 @@
-"""Training: the loop, its schedules, and the state to go on from."""
+"""Training: the loop, learning-rate and teacher-forcing schedules, checkpoints."""
 
 from regard.training.checkpoints import TrainingProgress
 from regard.training.encoded_splits import TrainingStopped

@@ -1,4 +1,4 @@
-"""What a training works on: all splits in numbers, read, encoded and checked before anything is written."""
+"""The data of a training: all splits as token ids, read, encoded and checked before anything is written."""
 
 from __future__ import annotations
 
@@ -16,82 +16,104 @@ from regard.errors import UserError
 from regard.nn.build import build_model
 from regard.tasks import Pair, Split
 
-TELL_EVERY = 1_000  # pairs
+REPORT_EVERY = 1_000  # pairs
 
 
 class ReadObserver(Protocol):
-    """Whoever wants to know how reading goes."""
+    """Is informed while the data is read, and can stop it."""
 
-    def reading(self, split: Split, pairs: int) -> None: ...
+    def on_examples_read(self, split: Split, pairs: int) -> None: ...
 
-    def wants_to_stop(self) -> bool: ...
+    def should_stop(self) -> bool: ...
 
 
 class TrainingStopped(Exception):  # noqa: N818 (nothing went wrong)
-    """The observer wanted to stop before training had begun."""
+    """The observer stopped the training before its first step."""
 
 
 class ProgressIterator:
-    """Pairs that are counted aloud each time they are gone through."""
+    """Iterates over pairs and reports progress to an observer, each time anew.
 
-    def __init__(self, pairs: Iterable[Pair], split: Split, reader: ReadObserver) -> None:
-        self.pairs, self.split, self.reader = pairs, split, reader
+    Args:
+        pairs: The pairs of one split.
+        split: Its name.
+        observer: Is informed every `REPORT_EVERY` pairs and at the end.
+    """
+
+    def __init__(self, pairs: Iterable[Pair], split: Split, observer: ReadObserver) -> None:
+        self.pairs, self.split, self.observer = pairs, split, observer
 
     def __iter__(self) -> Iterator[Pair]:
-        number = 0
-        for number, pair in enumerate(self.pairs, start=1):
-            if number % TELL_EVERY == 0:
-                self.reader.reading(self.split, number)
-                if self.reader.wants_to_stop():
+        count = 0
+        for count, pair in enumerate(self.pairs, start=1):
+            if count % REPORT_EVERY == 0:
+                self.observer.on_examples_read(self.split, count)
+                if self.observer.should_stop():
                     raise TrainingStopped
             yield pair
-        self.reader.reading(self.split, number)
+        self.observer.on_examples_read(self.split, count)
 
 
 @dataclass(frozen=True)
 class EncodedSplits:
+    """The splits of an experiment as token ids.
+
+    Args:
+        codec: The codec that encoded them.
+        splits: The examples of each split.
+    """
+
     codec: Codec
     splits: Mapping[Split, OnDiskExamples]
 
     @property
     def digests(self) -> dict[Split, str]:
-        """They tell whether a run goes on with the texts that it was begun with."""
-        return {split: corpus.digest for split, corpus in self.splits.items()}
+        """A digest of each split, to check that a run continues with the data that it started with."""
+        return {split: examples.digest for split, examples in self.splits.items()}
 
 
 @contextmanager
 def encode_splits(codec: Codec, pairs: Mapping[Split, Iterable[Pair]], path: Path) -> Iterator[EncodedSplits]:
-    """All splits in numbers, in files on the disk where `path` is to be.
+    """All splits as token ids, in temporary files. The test split is encoded too, so that its errors appear early.
 
-    The test split, too, although it is not trained on: what is wrong with it is better told now than in an hour.
+    Args:
+        codec: The codec that encodes the pairs.
+        pairs: The pairs of each split.
+        path: The run directory, which need not exist. The files are on the same disk.
     """
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     with ExitStack() as stack:
         splits: dict[Split, OnDiskExamples] = {}
         for split in pairs:
             try:
-                splits[split] = OnDiskExamples(_examples(codec, split, pairs[split]), folder)
+                splits[split] = OnDiskExamples(_encode_examples(codec, split, pairs[split]), folder)
             except OSError as error:
                 raise UserError(f"{folder}: cannot be written to: {error.strerror}") from None
             stack.callback(splits[split].close)
         yield EncodedSplits(codec, splits)
 
 
-def _examples(codec: Codec, split: Split, pairs: Iterable[Pair]) -> Iterator[Example]:
+def _encode_examples(codec: Codec, split: Split, pairs: Iterable[Pair]) -> Iterator[Example]:
     for pair in pairs:
         try:
             yield codec.example(pair)
         except UserError as error:
             raise UserError(
-                f"data.train: too few pairs to know all that the {split} split is made of: {pair.source!r}: {error}"
+                f"data.train: the training split is too small: it lacks tokens of the {split} split: "
+                f"{pair.source!r}: {error}"
             ) from None
 
 
-def check_lengths(experiment: Experiment, material: EncodedSplits) -> None:
-    """Has the model as many positions as the data needs?"""
-    with torch.device("meta"):  # only its limits are of interest, not its weights
-        model = build_model(experiment.model, *material.codec.sizes)
-    longest = [corpus.lengths.max(0).tolist() for corpus in material.splits.values()]
+def check_sequence_lengths(experiment: Experiment, encoded: EncodedSplits) -> None:
+    """Raise a `UserError` if the model has fewer positions than the longest sequence needs.
+
+    Args:
+        experiment: The experiment, for the settings of the model.
+        encoded: The data.
+    """
+    with torch.device("meta"):  # for its limits only: no parameters are allocated
+        model = build_model(experiment.model, *encoded.codec.sizes)
+    longest = [examples.lengths.max(0).tolist() for examples in encoded.splits.values()]
     sources, targets = (max(both) for both in zip(*longest, strict=True))
     for side, limit, needed in (
         ("encoder", model.encoder.max_length, sources),
@@ -100,5 +122,5 @@ def check_lengths(experiment: Experiment, material: EncodedSplits) -> None:
         if limit is not None and needed > limit:
             raise UserError(
                 f"model.{side}.positions.longest: {limit} positions are too few; the data has sequences of {needed} "
-                "tokens, their end included"
+                "tokens, including the end token"
             )

@@ -1,4 +1,7 @@
-"""The training loop: from an experiment to a finished run directory, however often it is interrupted."""
+"""The training loop: from an experiment to a finished run directory, with any number of interrupts.
+
+A step depends on the seed and the step number alone, so a run that was stopped continues to bit-identical results.
+"""
 
 from __future__ import annotations
 
@@ -25,100 +28,137 @@ from regard.runs import MODEL, Run, named_weights
 from regard.seeding import seed_for
 from regard.tasks import Split
 from regard.training.checkpoints import TrainingProgress, load_state, read_state, save_state
-from regard.training.encoded_splits import EncodedSplits, ProgressIterator, check_lengths, encode_splits
+from regard.training.encoded_splits import EncodedSplits, ProgressIterator, check_sequence_lengths, encode_splits
 from regard.training.schedules import learning_rate, teacher_forcing
 
 
 class TrainingObserver(Protocol):
-    """Whoever wants to know how training goes, and may ask it to stop."""
+    """Is informed about the progress of a training, and can stop it."""
 
-    def began(self, progress: TrainingProgress, steps: int, parameters: int) -> None: ...
+    def on_tokenizer_training(self) -> None:
+        """Before a tokenizer is trained on the training split."""
 
-    def learning(self) -> None: ...
+    def on_examples_read(self, split: Split, pairs: int) -> None:
+        """Every 1,000 pairs while a split is read, and at its end."""
 
-    def reading(self, split: Split, pairs: int) -> None: ...
+    def on_train_begin(self, progress: TrainingProgress, steps: int, parameters: int) -> None:
+        """Before the first step, with the number of steps in all and the number of parameters of the model."""
 
-    def stepped(self, progress: TrainingProgress, loss: float) -> None: ...
+    def on_step_end(self, progress: TrainingProgress, loss: float) -> None:
+        """After each step, with the loss of its batch."""
 
-    def validated(self, row: dict[str, Any], best: bool) -> None: ...
+    def on_validation_end(self, row: dict[str, Any], best: bool) -> None:
+        """After each validation, with its line of `metrics.jsonl`; `best`: its loss is the lowest so far."""
 
-    def wants_to_stop(self) -> bool: ...
+    def should_stop(self) -> bool:
+        """True to stop after the current step."""
 
 
 def train(experiment: Experiment, path: Path, observer: TrainingObserver) -> TrainingProgress:
-    """Train, or go on with training, in the run directory `path`, until the end or until asked to stop.
+    """Train, or continue a training, in a run directory, to the end or until the observer stops it.
 
-    A new run directory is made once all is known to be in order.
+    Args:
+        experiment: The settings; to continue a run, those that it was started with.
+        path: The run directory. A new one is created after the data has been read and checked.
+        observer: Is informed about the progress.
+
+    Returns:
+        How far training has come. `finished` is empty if it was stopped.
+
+    Raises:
+        UserError: The settings, the data or the run directory are not valid, or another process is training there.
+        TrainingStopped: The observer stopped the training while the data was read.
     """
-    is_new = not path.exists() or (path.is_dir() and not any(path.iterdir()))
-    if not is_new:
-        _same_experiment(Run(path), experiment)
-        _, progress = read_state(Run(path))
+    return train_run(experiment, path, observer)[1]
+
+
+def train_run(experiment: Experiment, path: Path, observer: TrainingObserver) -> tuple[Run, TrainingProgress]:
+    """The same as `train`; returns the open run directory as well.
+
+    Args:
+        experiment: The settings; to continue a run, those that it was started with.
+        path: The run directory.
+        observer: Is informed about the progress.
+    """
+    run = None if _is_absent_or_empty(path) else Run(path)
+    if run is not None:
+        _check_same_experiment(run, experiment)
+        _, progress = read_state(run)
         if progress.finished:
-            return progress
+            return run, progress
     splits = experiment.task.dataset.splits()
-    if is_new and experiment.task.learns_tokenization:
-        observer.learning()
+    if run is None and experiment.task.learns_tokenization:
+        observer.on_tokenizer_training()
     pairs = {split: ProgressIterator(those, split, observer) for split, those in splits.items()}
-    if is_new:
+    if run is None:
         codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
     else:
-        codec = Run(path).codec()
-    with encode_splits(codec, pairs, path) as material:
-        check_lengths(experiment, material)
-        if is_new:
-            Run.create(path, experiment, codec, material.digests)
-        _same_texts(Run(path), material)
-        with lock_folder(path) as alone:
-            if not alone:
+        codec = run.codec()
+    with encode_splits(codec, pairs, path) as encoded:
+        check_sequence_lengths(experiment, encoded)
+        if run is None:
+            run = Run.create(path, experiment, codec, encoded.digests)
+        _check_same_data(run, encoded)
+        with lock_folder(path) as acquired:
+            if not acquired:
                 raise UserError(f"{path}: another process is training here")
-            return Trainer(Run(path), material, observer).run()
+            return run, Trainer(run, encoded, observer).run()
 
 
-def _same_experiment(run: Run, experiment: Experiment) -> None:
-    old, new = _flat(run.experiment.model_dump()), _flat(experiment.model_dump())
+def _is_absent_or_empty(path: Path) -> bool:
+    return not path.exists() or (path.is_dir() and not any(path.iterdir()))
+
+
+def _check_same_experiment(run: Run, experiment: Experiment) -> None:
+    old, new = _flatten_settings(run.experiment.model_dump()), _flatten_settings(experiment.model_dump())
     changed = [key for key in {**old, **new} if key != "description" and old.get(key) != new.get(key)]
     if changed:
         key = changed[0]
         more = f", and {len(changed) - 1} more settings differ" if len(changed) > 1 else ""
         raise UserError(
-            f"{run.path}: this run was begun with {key} = {old.get(key)!r}, not {new.get(key)!r}{more}; "
-            "choose another --out, or the settings that it was begun with"
+            f"{run.path}: this run was started with {key} = {old.get(key)!r}, not {new.get(key)!r}{more}; "
+            "choose another --out, or the settings that it was started with"
         )
 
 
-def _same_texts(run: Run, material: EncodedSplits) -> None:
-    """Going on with other texts would be another experiment under the same name."""
-    begun_with = run.texts
-    if not begun_with:
+def _check_same_data(run: Run, encoded: EncodedSplits) -> None:
+    """Continuing with other data would be another experiment under the same name."""
+    started_with = run.data_digests
+    if not started_with:
         raise UserError(
-            f"{run.path}: this run was begun by an older Regard, which did not note on what texts; "
-            "begin anew with another --out"
+            f"{run.path}: this run was started by an older version of Regard, which did not record its data; "
+            "start again with another --out"
         )
-    if any(begun_with.get(split) != material.digests[split] for split in ("train", "validation")):
+    if any(started_with.get(split) != encoded.digests[split] for split in ("train", "validation")):
         raise UserError(
-            f"{run.path}: the training text is not what it was when this run was begun; bring it back, "
-            "or choose another --out"
+            f"{run.path}: the training data has changed since this run was started; restore it, or choose another --out"
         )
 
 
-def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flatten_settings(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        flat |= _flatten_settings(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
 
 
 class Trainer:
-    """One run's model, optimizer and batches; what happens at a step depends on the seed and the step alone."""
+    """The training loop of one run: model, optimizer and batches.
 
-    def __init__(self, run: Run, material: EncodedSplits, observer: TrainingObserver) -> None:
+    Args:
+        run: The run directory. If it holds a checkpoint, training continues from that.
+        encoded: The data.
+        observer: Is informed about the progress.
+    """
+
+    def __init__(self, run: Run, encoded: EncodedSplits, observer: TrainingObserver) -> None:
+        self.device = torch.device("cpu")  # of the model and of every batch
         self.run_directory = run
         self.observer = observer
         self.settings = settings = run.experiment.training
-        self.codec = codec = material.codec
+        self.codec = codec = encoded.codec
         torch.set_num_threads(settings.threads)
-        self.model = initial_model(run.experiment, *codec.sizes)
+        self.model = initial_model(run.experiment, *codec.sizes).to(self.device)
         options = settings.optimizer
         self.optimizer = OPTIMIZERS[options.kind](
             self.model.parameters(),
@@ -132,50 +172,46 @@ class Trainer:
         def batches(examples: Sequence[Example]) -> Batches:
             return Batches(examples, batch_tokens=settings.batch_tokens, seed=settings.seed)
 
-        self.batches = batches(material.splits["train"])
-        self.validation = batches(material.splits["validation"])
+        self.batches = batches(encoded.splits["train"])
+        self.validation = batches(encoded.splits["validation"])
         self.steps = settings.epochs * self.batches.per_epoch
         self.validate_every = settings.validate_every or self.batches.per_epoch
         self.progress = load_state(run, self.model, self.optimizer)
 
     def run(self) -> TrainingProgress:
-        """Step by step to the end, or until the observer wants to stop; the state is saved in both cases."""
+        """Train to the end or until the observer stops the training, and save a checkpoint in both cases."""
         progress = self.progress
         if progress.finished:
             return progress
-        self.run_directory.sweep()
-        self.run_directory.forget_metrics_after(progress.step)
-        self.observer.began(progress, self.steps, sum(p.numel() for p in self.model.parameters()))
-        saved = time.monotonic()
+        self.run_directory.remove_temporary_files()
+        self.run_directory.truncate_metrics(progress.step)
+        self.observer.on_train_begin(progress, self.steps, sum(p.numel() for p in self.model.parameters()))
+        saved_at = time.monotonic()
         stop = False
         while not (progress.finished or stop):
             self.step()
-            stop = self.observer.wants_to_stop()
+            stop = self.observer.should_stop()
             if progress.step % self.validate_every == 0 or progress.step == self.steps:
                 self.validate()
-            elif not stop and time.monotonic() - saved < self.settings.save_every:
+            elif not stop and time.monotonic() - saved_at < self.settings.save_every:
                 continue
             self.save()
-            saved = time.monotonic()
+            saved_at = time.monotonic()
         return progress
 
-    def save(self) -> None:
-        total = sum(weight.detach().sum().item() for weight in self.model.parameters())
-        self.check_finite(total, "sum of the weights")  # which is not finite if one of them isn't
-        save_state(self.run_directory, self.model, self.optimizer, self.progress)
-
     def step(self) -> None:
-        progress, began = self.progress, time.monotonic()
-        torch.manual_seed(seed_for(self.settings.seed, "step", progress.step))  # for dropout and for the coins
-        batch = collate(self.read_anew(self.batches.rows(progress.step)))
-        given = self.teacher_forcing_mask(batch.inputs)
+        """One batch: forward, backward, update."""
+        progress, started_at = self.progress, time.monotonic()
+        torch.manual_seed(seed_for(self.settings.seed, "step", progress.step))  # for dropout and scheduled sampling
+        batch = collate(self.resample_tokens(self.batches.rows(progress.step)))
+        teacher_forced = self.teacher_forcing_mask(batch.inputs)
         rate = learning_rate(self.settings.rate, progress.step, self.steps, progress.validation_losses)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.train()
-        truth = batch.outputs[batch.valid]
-        logits = self.model(batch.source, batch.source_valid, batch.inputs, batch.valid, given)
-        loss = cross_entropy(logits, truth, label_smoothing=self.settings.label_smoothing)
+        references = batch.outputs[batch.valid]
+        logits = self.model(batch.source, batch.source_valid, batch.inputs, batch.valid, teacher_forced)
+        loss = cross_entropy(logits, references, label_smoothing=self.settings.label_smoothing)
         self.optimizer.zero_grad()
         loss.backward()
         norm = clip_grad_norm_(self.model.parameters(), self.settings.clip)
@@ -183,53 +219,67 @@ class Trainer:
         self.check_finite(norm.item(), "norm of the gradient")
         self.optimizer.step()
         progress.step += 1
-        progress.loss_sum += loss.item() * len(truth)
-        progress.tokens += len(truth)
-        progress.seconds += time.monotonic() - began
-        self.observer.stepped(progress, loss.item())
+        progress.loss_sum += loss.item() * len(references)
+        progress.tokens += len(references)
+        progress.seconds += time.monotonic() - started_at
+        self.observer.on_step_end(progress, loss.item())
 
-    def read_anew(self, examples: list[Example]) -> list[Example]:
-        """The same texts in other tokens, where their notation has several ways to write them."""
+    def resample_tokens(self, examples: list[Example]) -> list[Example]:
+        """The same texts with newly sampled subwords, if subword regularization is on."""
         if not self.codec.tokenization.can_resample:
             return examples
         random = Random(seed_for(self.settings.seed, "tokens", self.progress.step))
-        varied = [self.codec.resample(example, random) for example in examples]
-        return [new if self.has_room_for(new) else old for new, old in zip(varied, examples, strict=True)]
+        resampled = [self.codec.resample(example, random) for example in examples]
+        return [new if self.has_positions_for(new) else old for new, old in zip(resampled, examples, strict=True)]
 
-    def has_room_for(self, example: Example) -> bool:
-        """Has the model as many positions? More tokens may be needed for a text than were counted."""
-        longest_source, longest_target = self.model.encoder.max_length, self.model.decoder.max_length
-        return (longest_source is None or len(example.source) <= longest_source) and (
-            longest_target is None or len(example.target) - 1 <= longest_target
+    def has_positions_for(self, example: Example) -> bool:
+        """True if the model has enough positions: a resampled text may have more tokens than the original."""
+        source_limit, target_limit = self.model.encoder.max_length, self.model.decoder.max_length
+        return (source_limit is None or len(example.source) <= source_limit) and (
+            target_limit is None or len(example.target) - 1 <= target_limit
         )
 
     def teacher_forcing_mask(self, inputs: Tensor) -> Tensor | None:
-        """For each token, does the decoder read the true one? None: always."""
+        """For each input token: True if the decoder reads the reference, False if it reads its own output.
+
+        Args:
+            inputs: [batch, steps].
+
+        Returns:
+            [batch, steps]; None: the reference everywhere.
+        """
         ratio = teacher_forcing(self.settings.teacher_forcing, self.progress.step // self.batches.per_epoch)
-        return None if ratio == 1 else torch.rand(inputs.shape) < ratio
+        return None if ratio == 1 else torch.rand(inputs.shape, device=inputs.device) < ratio
 
     def check_finite(self, value: float, name: str) -> None:
+        """Raise a `UserError` if a value that should be finite is not."""
         if not math.isfinite(value):
             raise UserError(
-                f"{self.run_directory.path}: training broke down after step {self.progress.step}: the {name} is "
-                f"{value}. What was saved before is intact. Try a lower training.rate.peak (now "
+                f"{self.run_directory.path}: training diverged after step {self.progress.step}: the {name} is "
+                f"{value}. The last checkpoint is intact. Try a lower training.rate.peak (now "
                 f"{self.settings.rate.peak:g}), a lower training.clip or a longer training.rate.warmup, with another "
                 "--out"
             )
 
-    def validate(self) -> None:
-        """Measure, keep the weights if they are the best so far, and see whether this is the end.
+    def save(self) -> None:
+        """Write a checkpoint."""
+        total = sum(weight.detach().sum().item() for weight in self.model.parameters())
+        self.check_finite(total, "sum of the parameters")  # which is not finite if one of them is not
+        save_state(self.run_directory, self.model, self.optimizer, self.progress)
 
-        What is written here is written before the state that knows of it: after a crash in between, it is computed
-        again, to the same bits.
+    def validate(self) -> None:
+        """Compute the validation metrics, save the weights if they are the best so far, decide whether to stop.
+
+        All files are written before the checkpoint that refers to them. After a crash in between, the same values are
+        computed again.
         """
-        progress, began = self.progress, time.monotonic()
+        progress, started_at = self.progress, time.monotonic()
         forced = compute_losses(self.model, self.validation.once(), teacher=True)
         free = compute_losses(self.model, self.validation.once(), teacher=False)
         self.check_finite(forced.loss + free.loss, "validation loss")
         best = forced.loss < progress.best_loss
         progress.validation_losses.append(forced.loss)
-        progress.seconds += time.monotonic() - began
+        progress.seconds += time.monotonic() - started_at
         settings = self.settings
         row = {
             "step": progress.step,
@@ -246,12 +296,13 @@ class Trainer:
             progress.best_step = progress.step
             self.run_directory.write_tensors(MODEL, named_weights(self.model), {"step": progress.step})
         self.run_directory.append_metrics(row)
-        progress.finished = self.reason_to_end()
-        self.observer.validated(row, best)
+        progress.finished = self.stop_reason()
+        self.observer.on_validation_end(row, best)
 
-    def reason_to_end(self) -> str:
+    def stop_reason(self) -> str:
+        """Why training is over; empty if it is not."""
         patience = self.settings.patience
-        if patience is not None and self.progress.since_best >= patience:
+        if patience is not None and self.progress.validations_since_best >= patience:
             return f"no better loss in {patience} validations"
         return "all epochs done" if self.progress.step >= self.steps else ""
 
