@@ -73,7 +73,7 @@ def test_own_text_is_learned_scored_and_translated(regard: Regard, place: Path, 
     answer = done(regard("train", "my.yaml"))
     assert answer.out.startswith("runs/my: done (all epochs done)")
     assert "BLEU" in answer.out
-    assert "runs/my/examples/index.html: where it looked" in answer.out
+    assert "runs/my/examples/index.html: attention maps of example sentences" in answer.out
     assert {"scores.json", "examples", "subwords.model"} <= {path.name for path in Path("runs/my").iterdir()}
 
     again = done(regard("train", "my.yaml"))

@@ -58,7 +58,8 @@ def test_the_loss_is_that_of_each_real_token_and_padding_never_counts(brief: Mak
 
 def test_training_loss_is_the_mean_over_tokens_since_the_last_validation(brief: Make, train_in: TrainIn):
     watching = train_in(brief("data.train=40", "training.batch_tokens=70", "training.validate_every=3"))
-    codec = Codec.build(brief().task.learn_tokenization(brief().data.splits()["train"]), brief().data.splits()["train"])
+    training = brief().task.dataset.splits()["train"]
+    codec = Codec.build(brief().task.learn_tokenization(training), training)
     experiment = brief("data.train=40")
     batches = Batches(codec.examples(experiment.task.dataset.splits()["train"]), batch_tokens=70, seed=1)
     sizes = [int(batches.at(step).valid.sum()) for step in range(3, 6)]
