@@ -37,7 +37,7 @@ words   running  different  once only
 source        6          4          2
 target        6          4          3
 
-1  source again, with another target: line 3 (as 1)
+1  duplicate source with another target: line 3 (as 1)
 
 Ready for training.
 """
@@ -65,20 +65,20 @@ words   running  different  once only
 source        1          1          1
 target        1          1          1
 
-1  source and target the same: line 1
+1  source equals target: line 1
 
-test: 2 pairs; training knows 50.0% of source words and 50.0% of target words
+test: 2 pairs; 50.0% of source words and 50.0% of target words are in the training text
 1  pair is in training: line 2 (as 1)
 1  source is in training: line 2 (as 1)
 
-handled while reading: Windows line end (2)
+corrected while reading: Windows line end (2)
 
 refused: empty text (1)
   t, line 2: the target text is empty
 refused: line counts differ (1)
-  s, line 3: t ends after line 2, this file only after line 3; each pair needs a line in both
+  s, line 3: t ends after line 2, this file after line 3; each pair needs a line in both
 
-Not ready, training would refuse it: empty text (1), line counts differ (1). To do: put this right.
+Not ready, training would refuse it: empty text (1), line counts differ (1). To do: correct this.
 """
 
 
@@ -99,7 +99,7 @@ def test_pairs_that_can_be_left_out_are_said_to_be(in_folder: Path, capsys: pyte
     *_, last_place, more, _, verdict = capsys.readouterr().out.splitlines()
     assert last_place == "  s.tsv, line 6: the target text is empty"
     assert more == "  …"
-    assert verdict.endswith("put this right, or leave these pairs out of training with data.skip: true.")
+    assert verdict.endswith("correct this, or skip these pairs in training with data.skip: true.")
 
 
 def test_problems_of_the_test_are_told_apart(in_folder: Path, capsys: pytest.CaptureFixture[str]):
@@ -111,15 +111,15 @@ def test_problems_of_the_test_are_told_apart(in_folder: Path, capsys: pytest.Cap
 
 def test_files_without_a_pair(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     empty = write(in_folder / "s", [])
-    with pytest.raises(UserError, match=r"^s, s: not ready for training: no pair of texts is in there$"):
+    with pytest.raises(UserError, match=r"^s, s: not ready for training: there is no pair of texts$"):
         print_check(empty, empty, None, as_json=False)
-    verdict = "Not ready, training would refuse it: no pair of texts is in there. To do: put this right."
+    verdict = "Not ready, training would refuse it: there is no pair of texts. To do: correct this."
     assert capsys.readouterr().out == f"s, s: 0 pairs\n\n{verdict}\n"
 
 
 def test_a_test_without_a_pair_is_not_mistaken_for_the_training_text(in_folder: Path):
     sound, empty = write(in_folder / "s", ["a"]), write(in_folder / "t", [])
-    with pytest.raises(UserError, match=r"^s, s: not ready for training: in the test: no pair of texts is in there$"):
+    with pytest.raises(UserError, match=r"^s, s: not ready for training: in the test: there is no pair of texts$"):
         print_check(sound, sound, (empty, empty), as_json=False)
 
 
@@ -157,7 +157,7 @@ def test_what_was_handled_in_the_test_is_told(in_folder: Path, capsys: pytest.Ca
     path = write(in_folder / "s", ["a"])
     (in_folder / "windows").write_bytes(b"b\r\n")
     print_check(path, path, (in_folder / "windows", path), as_json=False)
-    assert "handled while reading the test: Windows line end (1)" in capsys.readouterr().out
+    assert "corrected while reading the test: Windows line end (1)" in capsys.readouterr().out
 
 
 def test_long_work_is_told_of_on_standard_error(

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from regard.cli import data_get
-from regard.corpora.datasets import DATASETS, DataFile, DataSet
+from regard.corpora.datasets import DATASETS, DataFile, DatasetSpec
 from regard.errors import UserError
 
 TEXTS = {"a.de": b"eins\nzwei\n", "long.en": b"one\n"}
 CHECKSUMS = {name: sha256(text).hexdigest()[:12] for name, text in TEXTS.items()}
-SMALL = DataSet(
+SMALL = DatasetSpec(
     "small",
     "Some lines",
     "for everyone",
@@ -45,26 +45,26 @@ def test_it_tells_what_came_from_where_and_then_what_was_here(mine: Path, capsys
         "terms of use: for everyone",
         f"a.de           2 lines  sha256 {CHECKSUMS['a.de']}…  from {mine / 'a.de'}",
         f"long.en        1 lines  sha256 {CHECKSUMS['long.en']}…  from {mine / 'long.en'}",
-        f"all files are in {folder}",
+        f"data set folder: {folder}",
     ]
     data_get.print_get("small", None)
     assert capsys.readouterr().out.splitlines()[2:] == [
-        f"a.de           2 lines  sha256 {CHECKSUMS['a.de']}…  was here already",
-        f"long.en        1 lines  sha256 {CHECKSUMS['long.en']}…  was here already",
-        f"all files are in {folder}",
+        f"a.de           2 lines  sha256 {CHECKSUMS['a.de']}…  already downloaded",
+        f"long.en        1 lines  sha256 {CHECKSUMS['long.en']}…  already downloaded",
+        f"data set folder: {folder}",
     ]
 
 
 def test_what_fails_is_told_once(mine: Path, capsys: pytest.CaptureFixture[str]):
     (mine / "a.de").write_bytes(b"")
-    reason = f"{mine / 'a.de'}: a.de is not the right one: 0 of 10 bytes"
-    with pytest.raises(UserError, match=re.escape(f"small: could not get a.de\n  {reason}\n")):
+    reason = f"{mine / 'a.de'}: a.de has the wrong content: 0 of 10 bytes"
+    with pytest.raises(UserError, match=re.escape(f"small: could not download a.de\n  {reason}\n")):
         data_get.print_get("small", str(mine))
     assert capsys.readouterr().err == ""
 
     (mine / "a.de.gz").write_bytes(gzip.compress(TEXTS["a.de"]))
     data_get.print_get("small", str(mine))
-    assert capsys.readouterr().err == f"tried before: {reason}\n"
+    assert capsys.readouterr().err == f"failed attempt: {reason}\n"
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones(capsys: pytest.CaptureFixture[str]):
@@ -84,7 +84,7 @@ def test_a_long_download_is_told_of_now_and_then(monkeypatch: pytest.MonkeyPatch
         "http://a/b  5,000/20,000 bytes  200 bytes/s  1:15 left",
         "http://a/b  9,000/20,000 bytes  200 bytes/s  0:55 left",
     ]
-    assert data_get.amount(7_000, None, 3.5) == "7,000 bytes  4 bytes/s"
+    assert data_get.format_amount(7_000, None, 3.5) == "7,000 bytes  4 bytes/s"
 
 
 def test_on_a_terminal_a_bar_shows_the_download(

@@ -52,14 +52,14 @@ def test_what_is_written_is_read(sure: frozenset, unsure: frozenset, sign: str) 
 )
 def test_what_is_no_link_is_told_with_its_place(entry: str) -> None:
     with pytest.raises(
-        UserError, match=r"gold, line 3: .* is no link; write SOURCE-TARGET, both counted from 0"
+        UserError, match=r"gold, line 3: .* is not a link; write SOURCE-TARGET, both counted from 0"
     ) as told:
         parsed(f"0-0 {entry}")
     assert repr(entry) in str(told.value)
 
 
 def test_a_long_entry_is_cut() -> None:
-    with pytest.raises(UserError, match=r"line 3: '0{20}' is no link"):
+    with pytest.raises(UserError, match=r"line 3: '0{20}' is not a link"):
         parsed("0" * 5000)
 
 
@@ -108,7 +108,7 @@ class TestFiles:
             read_gold_alignments(write(tmp_path / "few", "0-0\n" * 5), [(1, 1)] * 7, more=True)
 
     def test_the_line_of_a_mistake_is_told(self, tmp_path: Path) -> None:
-        with pytest.raises(UserError, match=r"gold, line 2: '0=0' is no link"):
+        with pytest.raises(UserError, match=r"gold, line 2: '0=0' is not a link"):
             read_gold_alignments(write(tmp_path / "gold", "0-0\n0=0\n"), [(1, 1)] * 2)
         with pytest.raises(UserError, match=r"gold, line 2: 1-0 names word 1 of the source, which has 1 "):
             read_gold_alignments(write(tmp_path / "gold", "1-0\n1-0\n"), [(2, 1), (1, 1)])

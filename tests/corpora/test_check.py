@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.corpora import check
-from regard.corpora.check import CorpusReport, Lines, ProblemLines, check_parallel_text
+from regard.corpora.check import CorpusReport, LineSummary, ProblemLines, check_parallel_text
 
 
 def write(path: Path, lines: list[str]) -> Path:
@@ -62,7 +62,7 @@ def test_the_most_frequent_words_cover_their_share(tmp_path: Path, monkeypatch: 
 
 
 def test_no_more_words_are_admitted_than_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(check, "MOST_WORDS", 3)
+    monkeypatch.setattr(check, "MAX_WORDS", 3)
     report = check_texts(tmp_path, ["a b", "c a", "b d", "a e"], ["x", "x", "y", "z"])
     assert not report.source.all_words_counted
     assert (report.source.different_words, report.source.running_words) == (3, 8)
@@ -108,7 +108,7 @@ def test_what_was_put_right_is_told_and_refused_by_nobody(tmp_path: Path):
     report = check_parallel_text(source, write(tmp_path / "t", ["a", "B", "C"]))
     assert report.ready
     assert {found.kind: found.count for found in report.handled} == {"Windows line end": 2, "byte-order mark": 1}
-    assert report.copies == Lines(1, (1,))  # the mark is not part of the text
+    assert report.copies == LineSummary(1, (1,))  # the mark is not part of the text
 
 
 def test_an_unusual_ratio_is_measured_by_the_corpus_itself(tmp_path: Path):
@@ -117,22 +117,22 @@ def test_an_unusual_ratio_is_measured_by_the_corpus_itself(tmp_path: Path):
     targets[3], targets[6] = "x" * 120, "x" * 2
     report = check_texts(tmp_path, sources, targets)
     assert report.usual_ratio == pytest.approx(3.0)
-    assert report.unusual_ratio == Lines(2, (4, 7))
+    assert report.unusual_ratio == LineSummary(2, (4, 7))
 
 
 def test_what_stands_again_is_found(tmp_path: Path):
     sources = ["a", "b", "a", "a", "", "a", "a", "B"]
     targets = ["A", "B", "A", "X", "B", "X", "A", "b"]
     report = check_texts(tmp_path, sources, targets)
-    assert report.same_pairs == Lines(3, (3, 6, 7), (1, 4, 1))
-    assert report.same_sources == Lines(1, (4,), (1,))  # line 6 stood in line 4 already
-    assert report.copies == Lines(0, ())
+    assert report.same_pairs == LineSummary(3, (3, 6, 7), (1, 4, 1))
+    assert report.same_sources == LineSummary(1, (4,), (1,))  # line 6 stood in line 4 already
+    assert report.copies == LineSummary(0, ())
 
 
 def test_only_the_first_places_are_named(tmp_path: Path):
     report = check_texts(tmp_path, ["a"] * 100, ["a"] * 100)
-    assert report.same_pairs == Lines(99, (2, 3, 4, 5, 6), (1,) * 5)
-    assert report.copies == Lines(100, (1, 2, 3, 4, 5))
+    assert report.same_pairs == LineSummary(99, (2, 3, 4, 5, 6), (1,) * 5)
+    assert report.copies == LineSummary(100, (1, 2, 3, 4, 5))
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1))
@@ -151,8 +151,8 @@ def test_a_test_text_is_compared_with_the_training_text(tmp_path: Path):
     assert (found.pairs, found.sound_pairs) == (3, 3)
     assert found.known_source_words == pytest.approx(5 / 6)
     assert found.known_target_words == pytest.approx(3 / 4)
-    assert found.same_pairs == Lines(1, (1,), (3,))
-    assert found.same_sources == Lines(2, (1, 2), (3, 2))
+    assert found.same_pairs == LineSummary(1, (1,), (3,))
+    assert found.same_sources == LineSummary(2, (1, 2), (3, 2))
 
 
 def test_two_columns_are_two_sides(tmp_path: Path):
@@ -187,24 +187,24 @@ def test_advance_hears_of_every_row(tmp_path: Path, rows: int):
     source = write(tmp_path / "s", ["a"] * rows)
     check_parallel_text(source, source, advance=heard.append)
     assert sum(heard) == rows
-    assert max(heard) <= check.AT_ONCE
+    assert max(heard) <= check.REPORT_EVERY
 
 
 def test_keys_of_a_pair_know_which_side_is_which(tmp_path: Path):
-    assert check_texts(tmp_path, ["a", "b"], ["b", "a"]).same_pairs == Lines(0, ())
+    assert check_texts(tmp_path, ["a", "b"], ["b", "a"]).same_pairs == LineSummary(0, ())
 
 
 PEAK = """
 import sys
 from pathlib import Path
-from regard.corpora.check import check
+from regard.corpora.check import check_parallel_text
 
 def peak():
     status = Path("/proc/self/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) * 1024
 
 before = peak()
-check(Path(sys.argv[1]), Path(sys.argv[1]))
+check_parallel_text(Path(sys.argv[1]), Path(sys.argv[1]))
 print(peak() - before)
 """
 

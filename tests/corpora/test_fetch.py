@@ -18,7 +18,7 @@ import pytest
 
 from regard import files
 from regard.corpora import archives, download, fetch
-from regard.corpora.datasets import DataFile, DataSet, Source
+from regard.corpora.datasets import DataFile, DatasetSpec, Mirror
 from regard.errors import UserError
 
 TEXTS = {
@@ -26,13 +26,13 @@ TEXTS = {
     "one.en": "".join(f"Line {number} of an exercise\n" for number in range(9_000)).encode(),
     "two.de": b"kurz\n",
 }
-ALSO_CALLED = {"two.de": ("zwei.de",)}
-SMALL = DataSet(
+OTHER_NAMES = {"two.de": ("zwei.de",)}
+SMALL = DatasetSpec(
     "small",
     "Some lines",
     "none",
     tuple(
-        DataFile(name, text.count(b"\n"), len(text), sha256(text).hexdigest(), ALSO_CALLED.get(name, ()))
+        DataFile(name, text.count(b"\n"), len(text), sha256(text).hexdigest(), OTHER_NAMES.get(name, ()))
         for name, text in TEXTS.items()
     ),
     (),
@@ -86,8 +86,8 @@ class Server:
         else:
             request.send_error(404)
 
-    def source(self, *names: str) -> Source:
-        return Source(tuple(f"{self.address}/{name}" for name in names))
+    def source(self, *names: str) -> Mirror:
+        return Mirror(tuple(f"{self.address}/{name}" for name in names))
 
 
 def send(request: BaseHTTPRequestHandler, content: bytes, stop_after: int | None = None, ranges: bool = True) -> None:
@@ -196,7 +196,7 @@ PACKINGS = {
 @pytest.mark.parametrize("packing", PACKINGS)
 def test_a_source_may_pack_its_files_in_any_way(server: Server, folder: Path, packing: str):
     server.files = PACKINGS[packing]
-    dataset = replace(SMALL, sources=(server.source(*server.files),))
+    dataset = replace(SMALL, mirrors=(server.source(*server.files),))
     watcher = Watcher()
     assert fetch.download_dataset(dataset, None, watcher) == folder
     assert content_of(folder) == TEXTS
@@ -267,8 +267,8 @@ def test_a_file_with_the_wrong_checksum_is_not_kept(server: Server, folder: Path
     server.files = TEXTS | {"one.de": TEXTS["one.de"].replace(b"7", b"8")}
     with pytest.raises(UserError) as caught:
         fetch.download_dataset(SMALL, server.address, Watcher())
-    assert "small: could not get one.de\n" in str(caught.value)
-    assert f"{server.address}/one.de: one.de is not the right one: SHA-256 " in str(caught.value)
+    assert "small: could not download one.de\n" in str(caught.value)
+    assert f"{server.address}/one.de: one.de has the wrong content: SHA-256 " in str(caught.value)
     assert "'regard data get small --from FOLDER'" in str(caught.value)
     assert content_of(folder) == {name: TEXTS[name] for name in ("one.en", "two.de")}
 
@@ -286,7 +286,7 @@ def test_a_file_of_the_wrong_size_is_not_kept_nor_read_to_its_end(
     }[packing]
     for name, content in package.items():
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=r"two\.de is not the right one: (4 of 5|more than 5) bytes"):
+    with pytest.raises(UserError, match=r"two\.de has the wrong content: (4 of 5|more than 5) bytes"):
         fetch.download_dataset(ONLY_TWO, str(tmp_path), Watcher())
     assert content_of(folder) == {}
 
@@ -299,14 +299,14 @@ def test_a_bomb_is_read_to_one_byte_beyond_the_expected_size():
 
 
 def test_an_archive_that_unpacks_to_too_much_is_given_up(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(archives, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(archives, "MAX_BYTES", 10_000)
     (tmp_path / "all.tar.gz").write_bytes(tarred({"zeros": bytes(20_000)} | TEXTS))
     with pytest.raises(UserError, match=r"all\.tar\.gz: damaged \(more than 10,000 bytes\)"):
         fetch.download_dataset(SMALL, str(tmp_path), Watcher())
 
 
 def test_a_download_without_end_is_given_up(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(download, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(download, "MAX_BYTES", 10_000)
     server.files = dict(TEXTS)
     with pytest.raises(UserError, match="more than 10,000 bytes"):
         fetch.download_dataset(ONLY_ONE, server.address, Watcher())
@@ -345,7 +345,7 @@ def test_an_archive_writes_nothing_but_the_wanted_files(folder: Path, tmp_path: 
     mine.mkdir()
     (mine / f"all.{form}").write_bytes(archive)
     before = set(tmp_path.rglob("*"))
-    with pytest.raises(UserError, match=r"could not get two\.de\n"):
+    with pytest.raises(UserError, match=r"could not download two\.de\n"):
         fetch.download_dataset(SMALL, str(mine), Watcher())
     assert content_of(folder) == good
     assert set(tmp_path.rglob("*")) - before == {folder.parent, folder, *(folder / name for name in (*good, ".lock"))}
@@ -402,7 +402,7 @@ def test_a_damaged_member_does_not_spoil_those_behind_it(folder: Path, tmp_path:
         for name, text in TEXTS.items():
             archive.writestr(name, text)
     (tmp_path / "all.zip").write_bytes(packed.getvalue().replace(b"Zeile 1 ", b"Zeile 2 "))
-    with pytest.raises(UserError, match=r"could not get one\.de\n.*all\.zip: one\.de: damaged \(Bad CRC"):
+    with pytest.raises(UserError, match=r"could not download one\.de\n.*all\.zip: one\.de: damaged \(Bad CRC"):
         fetch.download_dataset(SMALL, str(tmp_path), Watcher())
     assert content_of(folder) == {name: text for name, text in TEXTS.items() if name != "one.de"}
 
@@ -498,8 +498,8 @@ def test_a_file_that_is_not_there_is_named_and_the_others_are_kept(server: Serve
     server.files = {name: text for name, text in TEXTS.items() if name != "two.de"}
     with pytest.raises(UserError) as caught:
         fetch.download_dataset(SMALL, server.address, Watcher())
-    assert str(caught.value).startswith("small: could not get two.de\n")
-    assert f"{server.address}/two.de: not there, neither plain nor as .gz" in str(caught.value)
+    assert str(caught.value).startswith("small: could not download two.de\n")
+    assert f"{server.address}/two.de: not found, neither plain nor as .gz" in str(caught.value)
     assert content_of(folder) == server.files
 
 
@@ -523,7 +523,7 @@ def test_the_next_source_gives_what_the_first_could_not(server: Server, folder: 
     server.files = {"one.de": TEXTS["one.de"], "one.en": b"wrong", "all.zip": zipped(TEXTS)}
     first, second = server.source("one.de", "one.en", "two.de"), server.source("all.zip", "never.zip")
     watcher = Watcher()
-    fetch.download_dataset(replace(SMALL, sources=(first, second)), None, watcher)
+    fetch.download_dataset(replace(SMALL, mirrors=(first, second)), None, watcher)
     assert content_of(folder) == TEXTS
     assert watcher.kept_from["one.de"].endswith("/one.de")
     assert watcher.kept_from["one.en"].endswith("/all.zip")
@@ -532,11 +532,11 @@ def test_the_next_source_gives_what_the_first_could_not(server: Server, folder: 
 
 
 def test_when_all_sources_fail_each_reason_is_told(server: Server, folder: Path):
-    gone = Source(("http://127.0.0.1:1/one.de", "http://127.0.0.1:1/one.en"))
+    gone = Mirror(("http://127.0.0.1:1/one.de", "http://127.0.0.1:1/one.en"))
     with pytest.raises(UserError) as caught:
-        fetch.download_dataset(replace(SMALL, sources=(gone, server.source("all.zip"))), None, Watcher())
+        fetch.download_dataset(replace(SMALL, mirrors=(gone, server.source("all.zip"))), None, Watcher())
     lines = str(caught.value).splitlines()
-    assert lines[0] == "small: could not get one.de, one.en, two.de"
+    assert lines[0] == "small: could not download one.de, one.en, two.de"
     assert lines[1].startswith("  http://127.0.0.1:1/one.de: ")  # and the same server is not asked for one.en
     assert lines[2] == f"  {server.address}/all.zip: 404 Not Found"
     assert "--from FOLDER" in lines[3]
@@ -564,14 +564,14 @@ def test_the_remains_of_a_killed_process_are_cleared_away(folder: Path, tmp_path
 
 def test_a_second_process_is_kept_out(folder: Path, tmp_path: Path):
     folder.mkdir(parents=True)
-    with files.lock_folder(folder), pytest.raises(UserError, match="another process is getting small; wait"):
+    with files.lock_folder(folder), pytest.raises(UserError, match="another process is downloading small; wait"):
         fetch.download_dataset(SMALL, str(tmp_path), Watcher())
     assert content_of(folder) == {}
 
 
 @pytest.mark.parametrize("origin", ["ftp://example.org/x", "file:///etc", "javascript:alert(1)", "https:", "http:///x"])
 def test_only_addresses_of_the_web_are_taken(folder: Path, origin: str):
-    with pytest.raises(UserError, match="give a folder, an archive, or an address with http:// or https://"):
+    with pytest.raises(UserError, match="must be a folder, an archive, or a URL with http:// or https://"):
         fetch.download_dataset(SMALL, origin, Watcher())
     assert not folder.exists()
 
@@ -587,5 +587,5 @@ def test_a_folder_that_is_not_there_or_has_nothing_is_an_error(folder: Path, tmp
     with pytest.raises(UserError, match="nowhere: no such folder or archive"):
         fetch.download_dataset(SMALL, str(tmp_path / "nowhere"), Watcher())
     assert not folder.exists()
-    with pytest.raises(UserError, match=r"could not get one\.de, one\.en, two\.de\n  nothing there goes by"):
+    with pytest.raises(UserError, match=r"one\.de, one\.en, two\.de\n  no file with one of these names"):
         fetch.download_dataset(SMALL, str(tmp_path), Watcher())

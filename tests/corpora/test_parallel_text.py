@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.corpora import Kind, read_lines, read_pairs, scan
-from regard.corpora.parallel_text import LONGEST, MOST_BYTES
+from regard.corpora import ProblemKind, read_lines, read_pairs, scan_pairs
+from regard.corpora.parallel_text import MAX_BYTES, MAX_CHARACTERS
 from regard.errors import UserError
 
 # Any text that may stand in a line: all that Unicode calls a line break is in it, but not the line feed.
@@ -55,16 +55,16 @@ def test_two_columns_come_back(pairs: list[tuple[str, str]], end: str, suffix: s
 def test_no_bytes_are_too_strange_to_scan(content: bytes, suffix: str, in_columns: bool):
     with tempfile.TemporaryDirectory() as folder:
         source = write(Path(folder, f"s{suffix}"), content)
-        rows = list(scan(source, None if in_columns else source))
+        rows = list(scan_pairs(source, None if in_columns else source))
     lines = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
     assert [row.number for row in rows] == list(range(1, lines + 1))
     try:
         content.decode()
     except UnicodeDecodeError as error:
         bad = content[: error.start].count(b"\n")
-        assert Kind.NOT_UTF8 in {problem.kind for problem in rows[bad].problems}
+        assert ProblemKind.NOT_UTF8 in {problem.kind for problem in rows[bad].problems}
     else:
-        assert Kind.NOT_UTF8 not in {problem.kind for row in rows for problem in row.problems}
+        assert ProblemKind.NOT_UTF8 not in {problem.kind for row in rows for problem in row.problems}
 
 
 def test_a_line_ends_at_a_line_feed_only(tmp_path: Path):
@@ -83,27 +83,27 @@ def test_a_mark_and_windows_ends_are_handled_and_told(tmp_path: Path):
     assert [line.text for line in lines] == ["a", "b", "\ufeffc"]
     assert not any(line.problems for line in lines)
     handled = [(problem.kind, problem.line) for line in lines for problem in line.handled]
-    assert handled == [(Kind.WINDOWS, 1), (Kind.BYTE_ORDER_MARK, 1), (Kind.WINDOWS, 3)]
+    assert handled == [(ProblemKind.WINDOWS, 1), (ProblemKind.BYTE_ORDER_MARK, 1), (ProblemKind.WINDOWS, 3)]
 
 
-LONG = "x" * (LONGEST + 1)
+LONG = "x" * (MAX_CHARACTERS + 1)
 WRONG_LINES = [
-    (b"ab\xe4c", Kind.NOT_UTF8, "byte 3 (0xE4) is not UTF-8; save the file as UTF-8"),
-    (b"\xed\xa0\x80", Kind.NOT_UTF8, "byte 1 (0xED) is not UTF-8; save the file as UTF-8"),  # a lone surrogate
-    ("ä".encode()[:1], Kind.NOT_UTF8, "byte 1 (0xC3) is not UTF-8; save the file as UTF-8"),
-    (b"a\0b\0", Kind.NUL, "character 2 is NUL, which no text contains; remove it"),
-    (b"", Kind.EMPTY, "the source text is empty"),
-    (b" \t\r", Kind.EMPTY, "the source text is empty"),
-    (LONG.encode(), Kind.TOO_LONG, "more than 10,000 characters; split the line or leave it out"),
+    (b"ab\xe4c", ProblemKind.NOT_UTF8, "byte 3 (0xE4) is not UTF-8; save the file as UTF-8"),
+    (b"\xed\xa0\x80", ProblemKind.NOT_UTF8, "byte 1 (0xED) is not UTF-8; save the file as UTF-8"),  # a lone surrogate
+    ("ä".encode()[:1], ProblemKind.NOT_UTF8, "byte 1 (0xC3) is not UTF-8; save the file as UTF-8"),
+    (b"a\0b\0", ProblemKind.NUL, "character 2 is NUL, which no text contains; remove it"),
+    (b"", ProblemKind.EMPTY, "the source text is empty"),
+    (b" \t\r", ProblemKind.EMPTY, "the source text is empty"),
+    (LONG.encode(), ProblemKind.TOO_LONG, "more than 10,000 characters; split the line or leave it out"),
 ]
 
 
 @pytest.mark.parametrize(("line", "kind", "message"), WRONG_LINES, ids=range(len(WRONG_LINES)))
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_wrong_line_is_told_with_its_place(tmp_path: Path, line: bytes, kind: Kind, message: str, suffix: str):
+def test_a_wrong_line_is_told_with_its_place(tmp_path: Path, line: bytes, kind: ProblemKind, message: str, suffix: str):
     source = write(tmp_path / f"s{suffix}", b"a\nb\n" + line + b"\nd\n")
     target = write(tmp_path / "t", "A\nB\nC\nD\n")
-    rows = list(scan(source, target))
+    rows = list(scan_pairs(source, target))
     assert [[problem.kind for problem in row.problems] for row in rows] == [[], [], [kind], []]
     assert str(rows[2].problems[0]) == f"{source}, line 3: {message}"
     with pytest.raises(UserError) as caught:
@@ -112,11 +112,11 @@ def test_a_wrong_line_is_told_with_its_place(tmp_path: Path, line: bytes, kind: 
 
 
 @pytest.mark.parametrize(("line", "kind", "_"), WRONG_LINES, ids=range(len(WRONG_LINES)))
-def test_what_can_be_left_out_and_what_cannot(tmp_path: Path, line: bytes, kind: Kind, _: str):
+def test_what_can_be_left_out_and_what_cannot(tmp_path: Path, line: bytes, kind: ProblemKind, _: str):
     source = write(tmp_path / "s", b"a\n" + line + b"\nc\n")
     pairs = read_pairs(source, write(tmp_path / "t", "A\nB\nC\n"), skip=True)
     assert next(pairs) == ("a", "A")
-    if kind in (Kind.EMPTY, Kind.TOO_LONG):
+    if kind in (ProblemKind.EMPTY, ProblemKind.TOO_LONG):
         assert list(pairs) == [("c", "C")]
     else:
         with pytest.raises(UserError, match="line 2"):
@@ -125,7 +125,7 @@ def test_what_can_be_left_out_and_what_cannot(tmp_path: Path, line: bytes, kind:
 
 def test_empty_texts_name_their_file_and_a_pair_counts_once(tmp_path: Path):
     source, target = write(tmp_path / "s", "\na\n \n"), write(tmp_path / "t", "\n\nb\n")
-    assert [str(problem) for row in scan(source, target) for problem in row.problems] == [
+    assert [str(problem) for row in scan_pairs(source, target) for problem in row.problems] == [
         f"{source}, line 1: the source and the target text are empty",
         f"{target}, line 2: the target text is empty",
         f"{source}, line 3: the source text is empty",
@@ -150,13 +150,13 @@ def test_a_line_has_two_columns(tmp_path: Path, columns: str):
     tabs = {0: "is no tab", 2: "are 2 tabs"}[columns.count("\t")]
     with pytest.raises(UserError) as caught:
         list(read_pairs(source, None, skip=True))
-    assert str(caught.value) == f"{source}, line 2: a text, a tab and a text make a line, but here {tabs}"
+    assert str(caught.value) == f"{source}, line 2: a line has two texts with a tab between them, but here {tabs}"
 
 
 def test_empty_columns_are_empty_texts(tmp_path: Path):
     source = write(tmp_path / "s.tsv", f"a\t\n\tb\n\t\n\na\tb\n{LONG}\n")
-    kinds = [[problem.kind for problem in row.problems] for row in scan(source, None)]
-    assert kinds == [[Kind.EMPTY]] * 4 + [[], [Kind.TOO_LONG]]
+    kinds = [[problem.kind for problem in row.problems] for row in scan_pairs(source, None)]
+    assert kinds == [[ProblemKind.EMPTY]] * 4 + [[], [ProblemKind.TOO_LONG]]
     assert list(read_pairs(source, None, skip=True)) == [("a", "b")]
 
 
@@ -164,10 +164,10 @@ def test_empty_columns_are_empty_texts(tmp_path: Path):
 def test_one_file_ends_before_the_other(tmp_path: Path, turned: bool):
     long, short = write(tmp_path / "long", "a\nb\nc\nd\n"), write(tmp_path / "short", "A\nB\n")
     files = (short, long) if turned else (long, short)
-    rows = list(scan(*files))
+    rows = list(scan_pairs(*files))
     assert len(rows) == 3
     assert str(rows[2].problems[0]) == (
-        f"{long}, line 3: {short} ends after line 2, this file only after line 4; each pair needs a line in both"
+        f"{long}, line 3: {short} ends after line 2, this file after line 4; each pair needs a line in both"
     )
     with pytest.raises(UserError, match="line 3"):
         list(read_pairs(*files, skip=True))
@@ -175,37 +175,37 @@ def test_one_file_ends_before_the_other(tmp_path: Path, turned: bool):
 
 def test_an_empty_file_beside_a_full_one(tmp_path: Path):
     full, empty = write(tmp_path / "full", "a\n"), write(tmp_path / "empty.gz", "")
-    with pytest.raises(UserError, match=r"full, line 1: .*empty\.gz has no lines, this file only after line 1"):
+    with pytest.raises(UserError, match=r"full, line 1: .*empty\.gz has no lines, this file after line 1"):
         list(read_pairs(full, empty))
 
 
 @pytest.mark.parametrize(("content", "skip"), [("", False), ("", True), ("\n\n", True)])
 def test_no_pairs_at_all_are_refused(tmp_path: Path, content: str, skip: bool):
     source = write(tmp_path / "s", content)
-    with pytest.raises(UserError, match="s: no pair of texts"):
+    with pytest.raises(UserError, match="s: has no pair of texts"):
         list(read_pairs(source, source, skip=skip))
 
 
-@pytest.mark.parametrize("limit", [LONGEST, LONGEST + 1])
+@pytest.mark.parametrize("limit", [MAX_CHARACTERS, MAX_CHARACTERS + 1])
 @pytest.mark.parametrize("character", ["x", "ä", "語", "😀"])
 @pytest.mark.parametrize("end", ["", "\n", "\r\n"])
 def test_the_longest_line_counts_characters(tmp_path: Path, limit: int, character: str, end: str):
     (line,) = read_lines(write(tmp_path / "s", "\ufeff" + character * limit + end))
-    assert [problem.kind for problem in line.problems] == [Kind.TOO_LONG] * (limit > LONGEST)
-    assert line.text == character * LONGEST
+    assert [problem.kind for problem in line.problems] == [ProblemKind.TOO_LONG] * (limit > MAX_CHARACTERS)
+    assert line.text == character * MAX_CHARACTERS
 
 
 @pytest.mark.parametrize("extra", range(-2, 3))
 def test_nothing_of_an_over_long_line_is_taken_for_the_next(tmp_path: Path, extra: int):
     for parts in (1, 2):
-        source = write(tmp_path / "s", "x" * (parts * MOST_BYTES + extra) + "\nb\n")
-        assert [line.text for line in read_lines(source)] == ["x" * LONGEST, "b"]
+        source = write(tmp_path / "s", "x" * (parts * MAX_BYTES + extra) + "\nb\n")
+        assert [line.text for line in read_lines(source)] == ["x" * MAX_CHARACTERS, "b"]
 
 
 def test_a_character_cut_in_two_by_the_limit_is_not_a_bad_one(tmp_path: Path):
     for shift in range(4):
-        (line,) = read_lines(write(tmp_path / "s", "x" * shift + "😀" * 2 * LONGEST))
-        assert [problem.kind for problem in line.problems] == [Kind.TOO_LONG]
+        (line,) = read_lines(write(tmp_path / "s", "x" * shift + "😀" * 2 * MAX_CHARACTERS))
+        assert [problem.kind for problem in line.problems] == [ProblemKind.TOO_LONG]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -217,7 +217,7 @@ def test_an_endless_line_is_never_in_memory(tmp_path: Path, suffix: str):
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()
-    assert [problem.kind for problem in line.problems] == [Kind.TOO_LONG]
+    assert [problem.kind for problem in line.problems] == [ProblemKind.TOO_LONG]
 
 
 GOOD = gzip.compress(b"some text\n" * 1000, mtime=0)
@@ -234,7 +234,7 @@ DAMAGED = {
 def test_a_damaged_archive_is_told(tmp_path: Path, content: bytes):
     path = tmp_path / "s.gz"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"s\.gz: is damaged or cut off, or not a gzip file"):
+    with pytest.raises(UserError, match=r"s\.gz: is damaged, truncated or not a gzip file"):
         list(read_lines(path))
 
 

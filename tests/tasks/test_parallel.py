@@ -216,7 +216,7 @@ def test_without_its_data_both_ways_to_get_it_are_told(data_folder: Path):
     for ask in (task.dataset.splits, lambda: task.has_real_test):
         with pytest.raises(UserError) as error:
             ask()
-        assert f"multi30k is not here yet (looked in {data_folder / 'multi30k'})" in str(error.value)
+        assert f"multi30k has not been downloaded to {data_folder / 'multi30k'}" in str(error.value)
         assert "'regard data get multi30k'" in str(error.value)
         assert "'regard data get multi30k --from FOLDER'" in str(error.value)
         assert "REGARD_DATA" in str(error.value)
@@ -227,7 +227,7 @@ def test_without_its_data_both_ways_to_get_it_are_told(data_folder: Path):
 def test_a_file_of_another_size_is_not_the_data(multi30k: Path, name: str, change: int):
     path = multi30k / name
     path.write_bytes(b"x" * (path.stat().st_size + change))
-    with pytest.raises(UserError, match="multi30k is not here yet"):
+    with pytest.raises(UserError, match="multi30k has not been downloaded"):
         Multi30kDataset(Multi30kSection()).splits()
 
 

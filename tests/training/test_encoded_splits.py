@@ -85,7 +85,7 @@ def no_file(texts: Path, split: str) -> None:
     ("spoil", "message"),
     [
         (empty_line, r"{split}\.en, line \d+: the target text is empty"),
-        (lone_line, r"{split}\.en ends after line \d+, this file only after line \d+"),
+        (lone_line, r"{split}\.en ends after line \d+, this file after line \d+"),
         (no_file, r"data\.{split}: there is no .*{split}\.en"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The report of `regard data check`, for people and for programs."""
+"""The output of `regard data check`, as text or JSON."""
 
 from __future__ import annotations
 
@@ -14,11 +14,18 @@ from regard.corpora.parallel_text import TSV_SUFFIXES
 from regard.errors import UserError
 
 if TYPE_CHECKING:
-    from regard.corpora.check_report import CorpusReport, Lengths, Lines, Overlap, ProblemLines, SideReport
+    from regard.corpora.check_report import CorpusReport, LengthStats, LineSummary, Overlap, ProblemLines, SideReport
 
 
 def print_check(source: Path, target: Path | None, test: tuple[Path, Path | None] | None, as_json: bool) -> None:
-    """Print what is in the files, all of it; then say that it will not do, if training would refuse it."""
+    """Print the report; raise a `UserError` if training would refuse the files.
+
+    Args:
+        source: the file of the sources, or one with two columns.
+        target: the file of the targets, if `source` has only one column.
+        test: the files of a test set.
+        as_json: whether to print JSON.
+    """
     from regard.corpora.check import check_parallel_text
 
     for option, path, partner in (("target", source, target), ("test-target", *(test or (source, source)))):
@@ -26,46 +33,46 @@ def print_check(source: Path, target: Path | None, test: tuple[Path, Path | None
             raise UserError(f"{path}: give its translations with --{option}, or a .tsv file with both")
     with ProgressMeter(total=None) as meter:
         report = check_parallel_text(source, target, test, meter.advance)
-    names = _names(source, target)
+    names = _file_names(source, target)
     print(json.dumps(asdict(report), ensure_ascii=False) if as_json else _as_text(report, names))
     if not report.ready:
         raise UserError(f"{names}: not ready for training: {_refused(report)}")
 
 
-def _names(source: Path, target: Path | None) -> str:
+def _file_names(source: Path, target: Path | None) -> str:
     return f"{source}, {target}" if target else str(source)
 
 
 def _as_text(report: CorpusReport, names: str) -> str:
-    """Only what there is something to say about: a section without content is left out."""
+    """All sections that have content."""
     sections = [
-        f"{names}: {_many(report.pairs, 'pair')}",
-        _lengths(report) if report.sound_pairs else "",
-        _words(report) if report.sound_pairs else "",
+        f"{names}: {_with_unit(report.pairs, 'pair')}",
+        _length_table(report) if report.sound_pairs else "",
+        _word_table(report) if report.sound_pairs else "",
         _findings(report),
-        _test(report, report.test) if report.test else "",
-        _handled("", report.handled),
-        _handled(" the test", report.test.handled) if report.test else "",
+        _test_section(report, report.test) if report.test else "",
+        _corrected("", report.handled),
+        _corrected(" the test", report.test.handled) if report.test else "",
         "\n".join(_problems(report)),
         _verdict(report),
     ]
     return "\n\n".join(section for section in sections if section)
 
 
-def _lengths(report: CorpusReport) -> str:
+def _length_table(report: CorpusReport) -> str:
     table = [["length", "mean", "median", "95 %", "99 %", "longest", "in line"]]
     for name, side in (("source", report.source), ("target", report.target)):
         table += [_length_row(f"{name}, words", side.words), _length_row(f"{name}, characters", side.characters)]
     return format_table(table[0], table[1:])
 
 
-def _length_row(name: str, lengths: Lengths) -> list[str]:
+def _length_row(name: str, lengths: LengthStats) -> list[str]:
     numbers = (lengths.median, lengths.percent_95, lengths.percent_99, lengths.longest)
     return [name, f"{lengths.mean:,.1f}", *(f"{number:,}" for number in numbers), str(lengths.longest_line)]
 
 
-def _words(report: CorpusReport) -> str:
-    """The two vocabularies side by side; how much the most frequent words cover helps to choose a size."""
+def _word_table(report: CorpusReport) -> str:
+    """Word counts of both sides; the coverage of frequent words helps to choose a vocabulary size."""
     sides = (report.source, report.target)
     sizes = sorted(set(report.source.coverage) | set(report.target.coverage))
     table = [["words", "running", "different", "once only", *(f"top {size:,}" for size in sizes)]]
@@ -82,31 +89,33 @@ def _share(side: SideReport, size: int) -> str:
 
 def _findings(report: CorpusReport) -> str:
     ratio = f"target unusually long or short (usual: {report.usual_ratio:.2f} × source)"
-    return _listed(
+    return _finding_lines(
         {
             ratio: report.unusual_ratio,
-            "source and target the same": report.copies,
-            "pair again": report.same_pairs,
-            "source again, with another target": report.same_sources,
+            "source equals target": report.copies,
+            "duplicate pair": report.same_pairs,
+            "duplicate source with another target": report.same_sources,
         }
     )
 
 
-def _test(report: CorpusReport, test: Overlap) -> str:
+def _test_section(report: CorpusReport, test: Overlap) -> str:
     more = "" if report.source.all_words_counted and report.target.all_words_counted else "at least "
     known = f"{test.known_source_words:.1%} of source words and {test.known_target_words:.1%} of target words"
-    shared = _listed({"pair is in training": test.same_pairs, "source is in training": test.same_sources})
-    return "\n".join(filter(None, [f"test: {_many(test.pairs, 'pair')}; training knows {more}{known}", shared]))
+    shared = _finding_lines({"pair is in training": test.same_pairs, "source is in training": test.same_sources})
+    return "\n".join(
+        filter(None, [f"test: {_with_unit(test.pairs, 'pair')}; {more}{known} are in the training text", shared])
+    )
 
 
-def _listed(findings: dict[str, Lines]) -> str:
-    """A line for each that was found at all: how many, what, and where first."""
+def _finding_lines(findings: dict[str, LineSummary]) -> str:
+    """A line for each finding that occurs: how often, what, and the first line numbers."""
     found = {name: lines for name, lines in findings.items() if lines.count}
     width = max((len(f"{lines.count:,}") for lines in found.values()), default=0)
-    return "\n".join(f"{lines.count:{width},}  {name}: {_places(lines)}" for name, lines in found.items())
+    return "\n".join(f"{lines.count:{width},}  {name}: {_line_numbers(lines)}" for name, lines in found.items())
 
 
-def _places(lines: Lines) -> str:
+def _line_numbers(lines: LineSummary) -> str:
     places = [str(line) for line in lines.first]
     if lines.same_as:
         places = [f"{line} (as {same})" for line, same in zip(places, lines.same_as, strict=True)]
@@ -116,38 +125,38 @@ def _places(lines: Lines) -> str:
 
 def _problems(report: CorpusReport) -> Iterator[str]:
     for found in report.problems + (report.test.problems if report.test else ()):
-        yield f"refused: {_counted((found,))}"
+        yield f"refused: {_problem_counts((found,))}"
         yield from (f"  {place}" for place in found.first)
         if found.count > len(found.first):
             yield "  …"
 
 
-def _handled(what: str, found: tuple[ProblemLines, ...]) -> str:
-    return f"handled while reading{what}: {_counted(found)}" if found else ""
+def _corrected(what: str, found: tuple[ProblemLines, ...]) -> str:
+    return f"corrected while reading{what}: {_problem_counts(found)}" if found else ""
 
 
 def _verdict(report: CorpusReport) -> str:
     if report.ready:
         return "Ready for training."
-    advice = "put this right"
+    advice = "correct this"
     if report.ready_with_skip:
-        advice += ", or leave these pairs out of training with data.skip: true"
+        advice += ", or skip these pairs in training with data.skip: true"
     return f"Not ready, training would refuse it: {_refused(report)}. To do: {advice}."
 
 
 def _refused(report: CorpusReport) -> str:
-    """In a few words, however much it is."""
+    """A short summary of the problems."""
     in_test = _refusal(report.test) if report.test else ""
     return "; ".join(filter(None, [_refusal(report), f"in the test: {in_test}" if in_test else ""]))
 
 
 def _refusal(checked: CorpusReport | Overlap) -> str:
-    return _counted(checked.problems) or ("" if checked.sound_pairs else "no pair of texts is in there")
+    return _problem_counts(checked.problems) or ("" if checked.sound_pairs else "there is no pair of texts")
 
 
-def _counted(found: tuple[ProblemLines, ...]) -> str:
+def _problem_counts(found: tuple[ProblemLines, ...]) -> str:
     return ", ".join(f"{one.kind} ({one.count:,})" for one in found)
 
 
-def _many(count: int, name: str) -> str:
+def _with_unit(count: int, name: str) -> str:
     return f"{count:,} {name}{'s' * (count != 1)}"

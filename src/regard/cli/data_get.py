@@ -1,4 +1,4 @@
-"""`regard data get`: a data set is brought here, and what came from where is told."""
+"""`regard data get`: download a data set and print where each file came from."""
 
 from __future__ import annotations
 
@@ -17,25 +17,31 @@ CHECKSUM_SHOWN = 12  # characters: enough to compare by eye
 
 
 def print_get(name: str, origin: str | None) -> None:
+    """Download a data set and print its files.
+
+    Args:
+        name: the name of the data set.
+        origin: a folder, an archive or a URL to take the files from instead of its mirrors.
+    """
     dataset = datasets.find_dataset(name)
     print(f"{dataset.name}: {dataset.description}")
     print(f"terms of use: {dataset.terms}", flush=True)  # before the first byte arrives
     width = max(len(file.name) for file in dataset.files)
     with GetObserver(width) as observer:
         folder = fetch.download_dataset(dataset, origin, observer)
-    for reason in observer.failures:  # if it had not worked out, the error would have told them
-        print(f"tried before: {reason}", file=sys.stderr)
-    print(f"all files are in {folder}")
+    for reason in observer.failures:  # after a failure, they are part of the error
+        print(f"failed attempt: {reason}", file=sys.stderr)
+    print(f"data set folder: {folder}")
 
 
 class GetObserver:
-    """A line for each file that is here; on the way, a bar on a terminal and plain lines elsewhere."""
+    """Prints a line for each file; during a download, a progress bar on a terminal and plain lines elsewhere."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self.address = ""
         self.failures: list[str] = []
-        self.bar = bytes_bar() if sys.stderr.isatty() else None
+        self.bar = download_bar() if sys.stderr.isatty() else None
         self.task = self.bar.add_task("") if self.bar else None  # replaced by one for each download
 
     def __enter__(self) -> Self:
@@ -46,10 +52,10 @@ class GetObserver:
             self.bar.stop()
 
     def present(self, file: DataFile) -> None:
-        self.tell(f"{self.row(file)}  was here already")
+        self.print_line(f"{self.row(file)}  already downloaded")
 
     def kept(self, file: DataFile, origin: str) -> None:
-        self.tell(f"{self.row(file)}  from {origin}")
+        self.print_line(f"{self.row(file)}  from {origin}")
 
     def failed(self, reason: str) -> None:
         self.failures.append(reason)
@@ -58,34 +64,34 @@ class GetObserver:
         now = time.monotonic()
         if address != self.address:
             self.address, self.first_byte = address, done
-            self.began_at = self.told_at = now
+            self.began_at = self.reported_at = now
             if self.bar and self.task is not None:
                 self.bar.remove_task(self.task)
                 self.task = self.bar.add_task(address.rpartition("/")[2], total=total)
                 self.bar.start()
         if self.bar and self.task is not None:
             self.bar.update(self.task, completed=done)
-        elif now - self.told_at >= LOG_INTERVAL:
-            self.told_at = now
+        elif now - self.reported_at >= LOG_INTERVAL:
+            self.reported_at = now
             rate = (done - self.first_byte) / (now - self.began_at)
-            print(f"{address}  {amount(done, total, rate)}", file=sys.stderr, flush=True)
+            print(f"{address}  {format_amount(done, total, rate)}", file=sys.stderr, flush=True)
 
     def row(self, file: DataFile) -> str:
         return f"{file.name:{self.width}}  {file.lines:>7,} lines  sha256 {file.sha256[:CHECKSUM_SHOWN]}…"
 
-    def tell(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         if self.bar:
-            self.bar.stop()  # or else the line would end up within the bar; the next download starts it again
+            self.bar.stop()  # the next download starts it again
         print(line, flush=True)
 
 
-def amount(done: int, total: int | None, rate: float) -> str:
+def format_amount(done: int, total: int | None, rate: float) -> str:
     of_total = f"/{total:,}" if total is not None else ""
     left = time_left(total - done, rate) if total is not None else ""
     return f"{done:,}{of_total} bytes  {rate:,.0f} bytes/s{left}"
 
 
-def bytes_bar() -> Bar:
+def download_bar() -> Bar:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
@@ -95,6 +101,6 @@ def bytes_bar() -> Bar:
         DownloadColumn(),
         TransferSpeedColumn(),
         console=Console(stderr=True),
-        redirect_stdout=False,  # what came from where goes where the user has sent it
+        redirect_stdout=False,  # so that standard output can be redirected
         transient=True,
     )

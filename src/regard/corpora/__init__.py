@@ -1,5 +1,5 @@
-"""Corpora: pairs of texts in files, from the net or a user's own."""
+"""Parallel corpora in files: reading, checking and downloading them."""
 
-from regard.corpora.parallel_text import Kind, Problem, Row, read_lines, read_pairs, scan
+from regard.corpora.parallel_text import Problem, ProblemKind, ScannedPair, read_lines, read_pairs, scan_pairs
 
-__all__ = ["Kind", "Problem", "Row", "read_lines", "read_pairs", "scan"]
+__all__ = ["Problem", "ProblemKind", "ScannedPair", "read_lines", "read_pairs", "scan_pairs"]

@@ -1,7 +1,7 @@
-"""True alignments from a file: a line for each pair of texts, in the format of Moses, such as `0-0 1-2 2p1`.
+"""Gold alignments from a file: a line for each pair of texts, in the format of Moses, such as `0-0 1-2 2p1`.
 
-A link is SOURCE-TARGET, in words between white space, counted from 0. `1-2` is a sure one, `1p2` or `1?2` only a
-possible one: right to find, and no mistake to miss.
+A link is SOURCE-TARGET, in words between white space, counted from 0. `1-2` is a sure link, `1p2` or `1?2` a possible
+one: correct if found, and no error if missed.
 """
 
 from __future__ import annotations
@@ -22,26 +22,36 @@ Link = tuple[int, int]  # (source, target), counted from 0, as in Moses
 
 @dataclass(frozen=True)
 class GoldAlignment:
-    """What belongs together in a pair of texts."""
+    """The gold alignment of a pair of texts.
+
+    Args:
+        sure: links that have to be found.
+        unsure: further links that may be found.
+    """
 
     sure: frozenset[Link]
     unsure: frozenset[Link] = frozenset()
 
     @property
     def possible(self) -> frozenset[Link]:
-        """All that is right to find; sure links are possible, too."""
+        """All correct links, sure or not."""
         return self.sure | self.unsure
 
 
 def read_gold_alignments(
     path: Path, words: Sequence[tuple[int, int]], *, more: bool = False
 ) -> tuple[list[GoldAlignment], int]:
-    """A truth for each pair of texts, and how many lines the file has.
+    """The gold alignment of each pair of texts, and the number of lines in the file.
 
-    `words` has the number of words in source and target. With `more`, these are the first pairs of several, and the
-    file may go on.
+    Args:
+        path: the file.
+        words: the number of source and target words of each pair.
+        more: whether the file may have more lines than there are pairs.
+
+    Raises:
+        UserError: if a line cannot be parsed or names a missing word, or if the number of lines is wrong.
     """
-    truths: list[GoldAlignment] = []
+    alignments: list[GoldAlignment] = []
     count = 0
     with closing(read_lines(path)) as lines:
         for line in lines:
@@ -49,30 +59,37 @@ def read_gold_alignments(
             if count <= len(words):
                 for problem in line.problems:
                     raise UserError(str(problem))
-                truths.append(parse_alignment(line.text, *words[count - 1], origin=f"{path}, line {count}"))
+                alignments.append(parse_alignment(line.text, *words[count - 1], origin=f"{path}, line {count}"))
     if count < len(words) or (count > len(words) and not more):
         raise UserError(
             f"{path}: has {count:,} lines, and there are {len(words):,} pairs of texts; each needs a line, which may "
-            "be empty (for the first pairs only, say how many with --limit)"
+            "be empty (use --limit for the first pairs only)"
         )
-    return truths, count
+    return alignments, count
 
 
 def parse_alignment(text: str, source_words: int, target_words: int, origin: str) -> GoldAlignment:
-    """The links of one line; `origin` is where it stands."""
+    """The gold alignment in one line.
+
+    Args:
+        text: the line.
+        source_words: the number of words in the source.
+        target_words: the number of words in the target.
+        origin: file and line, for messages.
+    """
     links: dict[str, set[Link]] = {"-": set(), "p": set(), "?": set()}
     for entry in text.split():
         match = LINK.fullmatch(entry)
         if match is None:
             raise UserError(
-                f"{origin}: {entry[:20]!r} is no link; write SOURCE-TARGET, both counted from 0, such as 1-2, or 1p2 "
-                "for a link that is only possible"
+                f"{origin}: {entry[:20]!r} is not a link; write SOURCE-TARGET, both counted from 0, such as 1-2, or "
+                "1p2 for a link that is only possible"
             )
         source, target = int(match[1]), int(match[3])
-        for name, place, count in (("source", source, source_words), ("target", target, target_words)):
-            if place >= count:
+        for name, index, count in (("source", source, source_words), ("target", target, target_words)):
+            if index >= count:
                 raise UserError(
-                    f"{origin}: {entry} names word {place} of the {name}, which has {count} between white space, "
+                    f"{origin}: {entry} names word {index} of the {name}, which has {count} between white space, "
                     f"0 to {count - 1}; a link is SOURCE-TARGET"
                 )
         links[match[2]].add((source, target))

@@ -1,4 +1,4 @@
-"""Reading wanted files out of whatever they come in. Nothing is unpacked to the disk, so no archive can write there."""
+"""Reading files out of archives. Nothing is unpacked to disk, so no archive can write there."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Self
 
 Content = IO[bytes] | gzip.GzipFile
-Members = Generator[tuple[str, Content], None, None]  # name and content, open until the next one is asked for
+Members = Generator[tuple[str, Content], None, None]  # name and content, open until the next one is requested
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
-MOST_BYTES = 1 << 30  # of an unpacked tar archive, wanted or not: a bomb of zeros ends here
-MOST_OF_A_NOTE = 1 << 20  # bytes of what tells of a member, such as a long name: tarfile holds it in memory
+MAX_BYTES = 1 << 30  # of an unpacked tar archive: the limit for decompression bombs
+MAX_METADATA_BYTES = 1 << 20  # of a metadata member, such as a long name, which tarfile holds in memory
 
-# What reading a damaged or hostile package raises. A RuntimeError is an encrypted member of a zip archive, a ValueError
-# a name in it that is not Unicode, a LookupError or an OverflowError nonsense in the header of a tar archive.
+# What reading a damaged or malicious package raises. A RuntimeError is an encrypted member of a zip archive, a
+# ValueError a name in it that is not Unicode, a LookupError or an OverflowError nonsense in a tar archive's header.
 DAMAGES = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -40,14 +40,20 @@ def is_archive(name: str) -> bool:
 
 
 def plain_name(name: str) -> str:
-    """What a file is called when it is unpacked."""
+    """The name of a file without .gz."""
     return name.removesuffix(".gz")
 
 
-def unpacked(package: Path, name: str, wanted: Collection[str]) -> Members:
-    """Each of the wanted files in a package called `name`: its own name, and its content to read from."""
+def read_members(package: Path, name: str, wanted: Collection[str]) -> Members:
+    """Iterate over the wanted files of a package: name and open content.
+
+    Args:
+        package: a plain file, a .gz file or an archive.
+        name: its original name, which determines its format.
+        wanted: names of files.
+    """
     if not is_archive(name):
-        members = _only(package, name, wanted)
+        members = _single_member(package, name, wanted)
     elif name.lower().endswith(".zip"):
         members = _zip_members(package, wanted)
     else:
@@ -60,32 +66,36 @@ def unpacked(package: Path, name: str, wanted: Collection[str]) -> Members:
             yield member, content
 
 
-def _only(package: Path, name: str, wanted: Collection[str]) -> Members:
+def _single_member(package: Path, name: str, wanted: Collection[str]) -> Members:
     if plain_name(name) in wanted:
         with package.open("rb") as content:
             yield name, content
 
 
-class _Header(tarfile.TarInfo):
-    """The header of a member, refused before tarfile does what it says: skip backwards for ever, fill the memory."""
+class _CheckedHeader(tarfile.TarInfo):
+    """A member's header, checked before tarfile acts on it: it could loop for ever or fill the memory."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         header = super().frombuf(buf, encoding, errors)
-        is_note = header.type not in tarfile.REGULAR_TYPES
-        if header.size < 0 or (is_note and header.size > MOST_OF_A_NOTE) or header.type == tarfile.GNUTYPE_SPARSE:
+        is_metadata = header.type not in tarfile.REGULAR_TYPES
+        if (
+            header.size < 0
+            or (is_metadata and header.size > MAX_METADATA_BYTES)
+            or header.type == tarfile.GNUTYPE_SPARSE
+        ):
             raise tarfile.ReadError(f"a header with type {header.type!r} and size {header.size}")
         return header
 
 
 def _tar_members(package: Path, wanted: Collection[str]) -> Members:
-    with tarfile.open(package, "r:*", tarinfo=_Header) as archive:
+    with tarfile.open(package, "r:*", tarinfo=_CheckedHeader) as archive:
         while member := archive.next():
-            archive.members.clear()  # type: ignore[attr-defined]  # there may be millions; none is asked for again
-            # Looked at again, because notes may have changed the size.
-            if member.size < 0 or member.offset_data + member.size > MOST_BYTES:
-                raise tarfile.ReadError(f"more than {MOST_BYTES:,} bytes")
-            # A regular file only: a link could lead anywhere, a device is no text.
+            archive.members.clear()  # type: ignore[attr-defined]  # there may be millions
+            # Checked again, because metadata may have changed the size.
+            if member.size < 0 or member.offset_data + member.size > MAX_BYTES:
+                raise tarfile.ReadError(f"more than {MAX_BYTES:,} bytes")
+            # Regular files only: a link could point anywhere.
             if member.isreg() and not member.issparse() and (name := _base_name(member.name, wanted)):
                 content = archive.extractfile(member)
                 assert content is not None
@@ -99,14 +109,14 @@ def _zip_members(package: Path, wanted: Collection[str]) -> Members:
             kind = stat.S_IFMT(member.external_attr >> 16)  # 0 if the archive comes from a system without kinds
             if kind in (0, stat.S_IFREG) and (name := _base_name(member.filename, wanted)):
                 if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    # Others unpack as much as they like at once, however little is asked for.
+                    # Other methods may unpack any amount at once.
                     raise zipfile.BadZipFile(f"{member.filename} is compressed in an unusual way")
                 with archive.open(member) as content:
                     yield name, content
 
 
 def _base_name(path: str, wanted: Collection[str]) -> str | None:
-    """The last part of a member's path if it is wanted; an archive in whose paths something is fishy is not."""
+    """The last part of a member's path if it is wanted; None for absolute paths and those with `..`."""
     parts = PurePosixPath(path)
-    honest = not parts.is_absolute() and ".." not in parts.parts
-    return parts.name if honest and plain_name(parts.name) in wanted else None
+    is_safe = not parts.is_absolute() and ".." not in parts.parts
+    return parts.name if is_safe and plain_name(parts.name) in wanted else None

@@ -1,8 +1,8 @@
-"""What to know about a corpus before training on it, from one pass over its files.
+"""Checking a corpus before training on it, in one pass over its files.
 
-Of each text only its lengths and its hash are kept, 28 bytes a pair, and of each different word its hash and its count.
-Texts with the same hash are taken for the same: hashes have 64 bits, so that among a million texts two different ones
-have the same hash in one check out of 40 million.
+Only the lengths and the hash of each text are stored, 28 bytes per pair, and the hash and count of each different word.
+Texts with the same hash are considered equal. Hashes have 64 bits: a million texts have a collision with a probability
+of one in 40 million.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.corpora.check_report import CorpusReport, Lengths, Lines, Overlap, ProblemLines, SideReport
-from regard.corpora.parallel_text import CAN_BE_LEFT_OUT, Kind, Problem, scan
+from regard.corpora.check_report import CorpusReport, LengthStats, LineSummary, Overlap, ProblemLines, SideReport
+from regard.corpora.parallel_text import SKIPPABLE, Problem, ProblemKind, scan_pairs
 
-FIRST = 5  # places that are named of whatever is counted
-MOST_WORDS = 1_000_000  # different words that are counted on a side; without an end, they could fill the memory
+FIRST = 5  # line numbers listed of each finding
+MAX_WORDS = 1_000_000  # different words counted on a side: a limit on memory
 COVERING = (1_000, 3_000, 10_000, 30_000, 100_000)
-UNUSUAL = 3.0  # times as long, or as short, as is usual beside such a source
-FEW_CHARACTERS = 10  # added to both lengths: nothing is unusual about 'Ja.' and 'Yes, I do.'
-AT_ONCE = 1_000  # rows between two calls of `advance`
+UNUSUAL = 3.0  # factor by which a length ratio differs from the median
+FEW_CHARACTERS = 10  # added to both lengths: 'Ja.' and 'Yes, I do.' are not unusual
+REPORT_EVERY = 1_000  # pairs between two calls of `advance`
 
 Keys = NDArray[np.uint64]  # hashes of texts
 Numbers = NDArray[np.uint32]  # of lines
@@ -36,37 +36,48 @@ def check_parallel_text(
     test: tuple[Path, Path | None] | None = None,
     advance: Callable[[int], None] = lambda rows: None,
 ) -> CorpusReport:
-    """Look through the files. Without `target`, `source` has two columns. `advance` is told how many rows are done."""
-    train = _Tally(source, target, advance)
+    """Check parallel text.
+
+    Args:
+        source: the file of the sources, or one with two columns.
+        target: the file of the targets; None if `source` has both.
+        test: the files of a test set to compare with.
+        advance: is called with the number of pairs read since the last call.
+    """
+    train = _CorpusStatistics(source, target, advance)
     lines, sources, pairs = train.lines, train.source.keys, train.pair_keys
     ratio, unusual = _unusual_ratio(train.source.characters, train.target.characters)
-    pair_again = _again(pairs)
-    other_target = _again(sources) & ~pair_again
-    tested = _test(_Tally(*test, advance), train) if test else None
+    pair_again = _is_repeated(pairs)
+    other_target = _is_repeated(sources) & ~pair_again
+    tested = _compare_with_test(_CorpusStatistics(*test, advance), train) if test else None
     test_is_fine = tested is None or (tested.sound_pairs > 0 and not tested.problems)
     return CorpusReport(
         ready=len(lines) > 0 and not train.problems and test_is_fine,
-        ready_with_skip=len(lines) > 0 and set(train.problems) <= set(CAN_BE_LEFT_OUT) and test_is_fine,
+        ready_with_skip=len(lines) > 0 and set(train.problems) <= set(SKIPPABLE) and test_is_fine,
         pairs=train.pairs,
         sound_pairs=len(lines),
-        problems=_found(train.problems),
-        handled=_found(train.handled),
+        problems=_problem_lines(train.problems),
+        handled=_problem_lines(train.handled),
         source=train.source.summary(source, lines),
         target=train.target.summary(target or source, lines),
         usual_ratio=ratio,
-        unusual_ratio=_lines(lines[unusual]),
-        copies=_lines(lines[sources == train.target.keys]),
-        same_pairs=_matches(pairs[pair_again], lines[pair_again], pairs, lines),
-        same_sources=_matches(sources[other_target], lines[other_target], sources, lines),
+        unusual_ratio=_line_summary(lines[unusual]),
+        copies=_line_summary(lines[sources == train.target.keys]),
+        same_pairs=_duplicates(pairs[pair_again], lines[pair_again], pairs, lines),
+        same_sources=_duplicates(sources[other_target], lines[other_target], sources, lines),
         test=tested,
     )
 
 
-class _Texts:
-    """What is kept of one side's texts."""
+class _SideStatistics:
+    """Hashes, lengths and word counts of one side's texts."""
 
     def __init__(self) -> None:
-        self._keys, self._words, self._characters = array("q"), array("H"), array("H")  # LONGEST fits into 16 bits
+        self._keys, self._words, self._characters = (
+            array("q"),
+            array("H"),
+            array("H"),
+        )  # 16 bits for MAX_CHARACTERS
         self.counts: Counter[int] = Counter()  # by hash: a word may be as long as a line
         self.all_words_counted = True
 
@@ -76,7 +87,7 @@ class _Texts:
         self._words.append(len(words))
         self._characters.append(len(text))
         keys = map(hash, words)
-        if len(self.counts) < MOST_WORDS:
+        if len(self.counts) < MAX_WORDS:
             self.counts.update(keys)
         else:
             known = [key for key in keys if key in self.counts]
@@ -91,7 +102,7 @@ class _Texts:
     def characters(self) -> NDArray[np.uint16]:
         return np.frombuffer(self._characters, np.uint16)
 
-    def known_to(self, other: _Texts) -> float:
+    def known_to(self, other: _SideStatistics) -> float:
         """The share of the running words that `other` has as well."""
         known = sum(count for word, count in self.counts.items() if word in other.counts)
         return known / max(self.counts.total(), 1)
@@ -103,8 +114,8 @@ class _Texts:
         covered = counts.cumsum() / max(running, 1)
         return SideReport(
             file=str(path),
-            words=_lengths(words, lines),
-            characters=_lengths(self.characters, lines),
+            words=_length_stats(words, lines),
+            characters=_length_stats(self.characters, lines),
             running_words=running,
             different_words=len(counts),
             words_occurring_once=int((counts == 1).sum()),
@@ -113,89 +124,89 @@ class _Texts:
         )
 
 
-class _Tally:
-    """What is kept of a pass over two files, or over one with two columns."""
+class _CorpusStatistics:
+    """Statistics from a pass over two files, or over one with two columns."""
 
     def __init__(self, source: Path, target: Path | None, advance: Callable[[int], None]) -> None:
         self.pairs = 0
-        self.problems: dict[Kind, tuple[int, list[Problem]]] = {}
-        self.handled: dict[Kind, tuple[int, list[Problem]]] = {}
-        self.source, self.target = _Texts(), _Texts()
+        self.problems: dict[ProblemKind, tuple[int, list[Problem]]] = {}
+        self.handled: dict[ProblemKind, tuple[int, list[Problem]]] = {}
+        self.source, self.target = _SideStatistics(), _SideStatistics()
         numbers = array("I")
-        with closing(scan(source, target)) as rows:
+        with closing(scan_pairs(source, target)) as rows:
             for row in rows:
-                _note(self.problems, row.problems)
-                _note(self.handled, row.handled)
+                _count_problems(self.problems, row.problems)
+                _count_problems(self.handled, row.handled)
                 if not row.problems:
                     self.source.add(row.source)
                     self.target.add(row.target)
                     numbers.append(row.number)
-                self.pairs += all(problem.kind is not Kind.LINES_DIFFER for problem in row.problems)
-                if row.number % AT_ONCE == 0:
-                    advance(AT_ONCE)
-        advance(self.pairs % AT_ONCE)
+                self.pairs += all(problem.kind is not ProblemKind.LINES_DIFFER for problem in row.problems)
+                if row.number % REPORT_EVERY == 0:
+                    advance(REPORT_EVERY)
+        advance(self.pairs % REPORT_EVERY)
         self.lines: Numbers = np.frombuffer(numbers, np.uint32)
 
     @property
     def pair_keys(self) -> Keys:
-        """A hash of both texts; an odd factor, so that a pair and the same pair turned round differ."""
+        """A hash of both texts; the factor makes a pair and its reverse differ."""
         return self.source.keys * np.uint64(0x9E3779B97F4A7C15) + self.target.keys
 
 
-def _note(found: dict[Kind, tuple[int, list[Problem]]], problems: Sequence[Problem]) -> None:
+def _count_problems(found: dict[ProblemKind, tuple[int, list[Problem]]], problems: Sequence[Problem]) -> None:
     for problem in problems:
         count, first = found.get(problem.kind, (0, []))
         found[problem.kind] = (count + 1, [*first, problem] if count < FIRST else first)
 
 
-def _found(found: dict[Kind, tuple[int, list[Problem]]]) -> tuple[ProblemLines, ...]:
+def _problem_lines(found: dict[ProblemKind, tuple[int, list[Problem]]]) -> tuple[ProblemLines, ...]:
     return tuple(ProblemLines(kind.value, count, tuple(map(str, first))) for kind, (count, first) in found.items())
 
 
-def _test(test: _Tally, train: _Tally) -> Overlap:
+def _compare_with_test(test: _CorpusStatistics, train: _CorpusStatistics) -> Overlap:
     pairs, sources = test.pair_keys, test.source.keys
     same_pair, same_source = np.isin(pairs, train.pair_keys), np.isin(sources, train.source.keys)
     return Overlap(
         pairs=test.pairs,
         sound_pairs=len(test.lines),
-        problems=_found(test.problems),
-        handled=_found(test.handled),
+        problems=_problem_lines(test.problems),
+        handled=_problem_lines(test.handled),
         known_source_words=test.source.known_to(train.source),
         known_target_words=test.target.known_to(train.target),
-        same_pairs=_matches(pairs[same_pair], test.lines[same_pair], train.pair_keys, train.lines),
-        same_sources=_matches(sources[same_source], test.lines[same_source], train.source.keys, train.lines),
+        same_pairs=_duplicates(pairs[same_pair], test.lines[same_pair], train.pair_keys, train.lines),
+        same_sources=_duplicates(sources[same_source], test.lines[same_source], train.source.keys, train.lines),
     )
 
 
-def _again(keys: Keys) -> NDArray[np.bool_]:
-    """Which of these texts have stood before."""
+def _is_repeated(keys: Keys) -> NDArray[np.bool_]:
+    """True where a text has occurred before."""
     again = np.ones(len(keys), bool)
     again[np.unique(keys, return_index=True)[1]] = False
     return again
 
 
-def _matches(keys: Keys, lines: Numbers, known_keys: Keys, known_lines: Numbers) -> Lines:
-    """Texts that are all among the known ones, and the lines where the first of them stood first."""
+def _duplicates(keys: Keys, lines: Numbers, known_keys: Keys, known_lines: Numbers) -> LineSummary:
+    """Texts that are all among the known ones, with the lines where these occur first."""
     same_as = [int(known_lines[np.argmax(known_keys == key)]) for key in keys[:FIRST]]
-    return Lines(len(lines), tuple(lines[:FIRST].tolist()), tuple(same_as))
+    return LineSummary(len(lines), tuple(lines[:FIRST].tolist()), tuple(same_as))
 
 
-def _lines(lines: Numbers) -> Lines:
-    return Lines(len(lines), tuple(lines[:FIRST].tolist()))
+def _line_summary(lines: Numbers) -> LineSummary:
+    return LineSummary(len(lines), tuple(lines[:FIRST].tolist()))
 
 
-def _lengths(lengths: NDArray[np.uint16], lines: Numbers) -> Lengths:
+def _length_stats(lengths: NDArray[np.uint16], lines: Numbers) -> LengthStats:
     if not len(lengths):
-        return Lengths(0.0, 0, 0, 0, 0, 0)
+        return LengthStats(0.0, 0, 0, 0, 0, 0)
     longest = int(lengths.argmax())
     median, most, nearly_all = np.quantile(lengths, (0.5, 0.95, 0.99), method="inverted_cdf").tolist()
-    return Lengths(float(lengths.mean()), median, most, nearly_all, int(lengths[longest]), int(lines[longest]))
+    return LengthStats(float(lengths.mean()), median, most, nearly_all, int(lengths[longest]), int(lines[longest]))
 
 
 def _unusual_ratio(sources: NDArray[np.uint16], targets: NDArray[np.uint16]) -> tuple[float, NDArray[np.bool_]]:
-    """How much longer than its source a target usually is, and where it is quite different.
+    """The median length ratio of target to source, and a mask of pairs that differ much from it.
 
-    The usual ratio is the corpus's own, the median: Chinese needs a third of the characters that English needs.
+    The median is the corpus's own, because it depends on the languages: Chinese has a third of English's characters.
     """
     if not len(sources):
         return 0.0, np.zeros(0, bool)

@@ -1,4 +1,4 @@
-"""What a check of a corpus tells, as plain values: `dataclasses.asdict` makes JSON of it."""
+"""The result of checking a corpus, as plain values: `dataclasses.asdict` converts it to JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ProblemLines:
-    """How often something was wrong or had to be put right, and the first cases, each with its file and line."""
+    """The number of problems of one kind, and the first of them with file and line."""
 
     kind: str
     count: int
@@ -15,8 +15,8 @@ class ProblemLines:
 
 
 @dataclass(frozen=True)
-class Lengths:
-    """Of one side's texts: half of them have at most `median` words or characters, 95 % at most `percent_95`."""
+class LengthStats:
+    """Statistics of the lengths of one side's texts, in words or characters; `longest_line` is where the longest is."""
 
     mean: float
     median: int
@@ -28,23 +28,23 @@ class Lengths:
 
 @dataclass(frozen=True)
 class SideReport:
-    """The source's texts or the target's. A word is what stands between white space."""
+    """Statistics of the sources or the targets. Words are the parts between white space."""
 
     file: str
-    words: Lengths
-    characters: Lengths
+    words: LengthStats
+    characters: LengthStats
     running_words: int
     different_words: int
     words_occurring_once: int
-    coverage: dict[int, float]  # so many most frequent words are such a share of the running words
-    all_words_counted: bool  # if not, words that appeared when MOST_WORDS were known are running words only
+    coverage: dict[int, float]  # share of the running words that the n most frequent words cover
+    all_words_counted: bool  # False: more than MAX_WORDS; later ones count as running words only
 
 
 @dataclass(frozen=True)
-class Lines:
-    """How many pairs have something in common, and the first lines of them.
+class LineSummary:
+    """The number of pairs with some property, and the line numbers of the first of them.
 
-    Of pairs that are in the training text already, `same_as` says in which line of it they stood first.
+    For duplicates, `same_as` has the lines of the training text where they occur first.
     """
 
     count: int
@@ -54,7 +54,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Overlap:
-    """A test text beside the training text. What stands in both measures memory, not skill."""
+    """A test set compared with the training set: pairs in both measure memorization, not generalization."""
 
     pairs: int
     sound_pairs: int
@@ -62,16 +62,16 @@ class Overlap:
     handled: tuple[ProblemLines, ...]
     known_source_words: float  # a share of the running words
     known_target_words: float
-    same_pairs: Lines
-    same_sources: Lines
+    same_pairs: LineSummary
+    same_sources: LineSummary
 
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """All that was found. Lengths, words and so on are those of the sound pairs, which have no problem."""
+    """Everything that was found. Statistics are those of the sound pairs, which have no problem."""
 
     ready: bool
-    ready_with_skip: bool  # when training leaves out pairs with an empty text or an over-long line
+    ready_with_skip: bool  # with `data.skip`, which leaves out pairs with an empty text or an over-long line
     pairs: int
     sound_pairs: int
     problems: tuple[ProblemLines, ...]
@@ -79,8 +79,8 @@ class CorpusReport:
     source: SideReport
     target: SideReport
     usual_ratio: float  # characters of the target for each of the source, the median
-    unusual_ratio: Lines
-    copies: Lines  # source and target are the same
-    same_pairs: Lines
-    same_sources: Lines  # with another target
+    unusual_ratio: LineSummary
+    copies: LineSummary  # source and target are the same
+    same_pairs: LineSummary
+    same_sources: LineSummary  # with another target
     test: Overlap | None

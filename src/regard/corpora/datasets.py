@@ -1,84 +1,127 @@
-"""The data sets that Regard can get, and where on this computer they lie. Regard itself contains none of them."""
+"""The data sets that Regard can download, and the folder where they are kept. Regard itself contains none of them."""
 
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+import platformdirs
 
 from regard.errors import UserError, suggest
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A plain text, as it has to be when it is here; how a source packs it does not matter."""
+    """A plain text file of a data set.
+
+    Args:
+        name: its file name.
+        lines: its number of lines.
+        size: its size in bytes; nothing beyond is ever read, whatever a mirror sends.
+        sha256: its checksum.
+        other_names: its names in older copies.
+    """
 
     name: str
     lines: int
-    size: int  # in bytes: nothing beyond is ever read, whatever a source sends
+    size: int
     sha256: str
-    also_called: tuple[str, ...] = ()  # in older copies
+    other_names: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (self.name, *self.also_called)
+        """All names that the file may have."""
+        return (self.name, *self.other_names)
 
 
 @dataclass(frozen=True)
-class Source:
-    """Addresses that together have the files: plain, as .gz, or in archives."""
+class Mirror:
+    """A place to download a data set from.
+
+    Args:
+        addresses: URLs that together have all files: plain, as .gz, or in archives.
+    """
 
     addresses: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class DataSet:
+class DatasetSpec:
+    """A data set that can be downloaded.
+
+    Args:
+        name: its name in commands and settings.
+        description: one line on its content.
+        terms: its terms of use.
+        files: its files, unpacked.
+        mirrors: where to download it from, in the order in which they are tried.
+    """
+
     name: str
     description: str
     terms: str
     files: tuple[DataFile, ...]
-    sources: tuple[Source, ...]  # in the order in which they are tried
+    mirrors: tuple[Mirror, ...]
 
 
-def find_dataset(name: str) -> DataSet:
+def find_dataset(name: str) -> DatasetSpec:
+    """The data set of this name.
+
+    Args:
+        name: a key of `DATASETS`.
+
+    Raises:
+        UserError: if there is none.
+    """
     if name not in DATASETS:
-        raise UserError(f"no data set is called '{name}'; {suggest(name, DATASETS)}")
+        raise UserError(f"there is no data set '{name}'; {suggest(name, DATASETS)}")
     return DATASETS[name]
 
 
 def dataset_folder(name: str) -> Path:
-    """Where the files of a data set are; only names and sizes are looked at, since `get` has checked the content."""
+    """The folder of a data set that has been downloaded. Checks names and sizes; `data get` checked the content.
+
+    Args:
+        name: the name of the data set.
+
+    Raises:
+        UserError: if a file is missing.
+    """
     dataset = find_dataset(name)
-    path = place(name)
+    path = dataset_path(name)
     if not all(_has_size(path / file.name, file.size) for file in dataset.files):
         raise UserError(
-            f"{name} is not here yet (looked in {path}); get it with 'regard data get {name}', or, if you have it, "
-            f"'regard data get {name} --from FOLDER'; REGARD_DATA says where data lies"
+            f"{name} has not been downloaded to {path}; run 'regard data get {name}' or, if you have the files, "
+            f"'regard data get {name} --from FOLDER'; REGARD_DATA sets the folder for data sets"
         )
     return path
 
 
-def place(name: str) -> Path:
-    """The folder of a data set, which need not be there."""
-    return data_folder() / name
+def dataset_path(name: str) -> Path:
+    """The folder for a data set, which may not exist yet.
+
+    Args:
+        name: the name of the data set.
+    """
+    paths = [folder / name for folder in (data_folder(), *_older_data_folders())]
+    return next((path for path in paths if path.is_dir()), paths[0])
 
 
 def data_folder() -> Path:
-    """Where all data sets lie: REGARD_DATA if it is set, otherwise in the folder for what can be had again."""
+    """The folder for all data sets: REGARD_DATA if it is set, else the user's cache folder."""
     if chosen := os.environ.get("REGARD_DATA"):
-        return Path(os.path.expanduser(chosen))  # Path's own raises if there is no such user
-    return cache_folder() / "regard"
+        return Path(os.path.expanduser(chosen))  # Path.expanduser raises if there is no such user
+    return platformdirs.user_cache_path("regard", appauthor=False, opinion=False)
 
 
-def cache_folder() -> Path:
-    """The user's folder for files that programs can get again, by the custom of the operating system."""
+def _older_data_folders() -> tuple[Path, ...]:
+    """Where 0.5 kept data sets on macOS and Windows, if no environment variable says otherwise."""
+    if os.environ.get("REGARD_DATA"):
+        return ()
     home = Path(os.path.expanduser("~"))
-    if sys.platform == "darwin":
-        return home / "Library" / "Caches"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    local = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    return (home / "Library" / "Caches" / "regard", local / "regard")
 
 
 def _has_size(path: Path, size: int) -> bool:
@@ -88,10 +131,10 @@ def _has_size(path: Path, size: int) -> bool:
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 MULTI30K_COPY = "https://raw.githubusercontent.com/neychev/small_DL_repo/master/datasets/Multi30k"
 
-DATASETS = {
-    "multi30k": DataSet(
+DATASETS: dict[str, DatasetSpec] = {
+    "multi30k": DatasetSpec(
         name="multi30k",
-        description="Captions of pictures in German and English: Multi30k, task 1, as they were written",
+        description="Captions of photographs in German and English: Multi30k, task 1, raw text",
         terms="those of Flickr30k: for research and education, not for commerce (https://github.com/multi30k/dataset)",
         files=(
             DataFile(
@@ -123,18 +166,18 @@ DATASETS = {
                 lines=1_000,
                 size=70_649,
                 sha256="4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
-                also_called=("test2016.de", "test.de"),
+                other_names=("test2016.de", "test.de"),
             ),
             DataFile(
                 name="test_2016_flickr.en",
                 lines=1_000,
                 size=62_076,
                 sha256="399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
-                also_called=("test2016.en", "test.en"),
+                other_names=("test2016.en", "test.en"),
             ),
         ),
-        sources=(
-            Source(
+        mirrors=(
+            Mirror(
                 (
                     f"{MULTI30K}/train.de.gz",
                     f"{MULTI30K}/train.en.gz",
@@ -144,7 +187,7 @@ DATASETS = {
                     f"{MULTI30K}/test_2016_flickr.en.gz",
                 )
             ),
-            Source(
+            Mirror(
                 (
                     f"{MULTI30K_COPY}/training.tar.gz",
                     f"{MULTI30K_COPY}/validation.tar.gz",

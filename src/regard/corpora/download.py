@@ -1,4 +1,4 @@
-"""One file from the web: in pieces, with patience, and going on where a connection broke."""
+"""Downloading one file: in chunks, with retries, resuming where a connection broke."""
 
 from __future__ import annotations
 
@@ -13,43 +13,52 @@ from ssl import SSLError
 from urllib.error import HTTPError, URLError
 
 TRIES = 3
-PAUSE = 0.5  # seconds before the second try; twice as long before each further one
-TIMEOUT = 30.0  # seconds in which nothing arrives
+PAUSE = 0.5  # seconds before the second attempt; doubled before each further one
+TIMEOUT = 30.0  # seconds without data
 CHUNK = 1 << 16
-MOST_BYTES = 1 << 30  # of one download: no copy of a data set comes near, a runaway server stops here
+MAX_BYTES = 1 << 30  # of one download: far more than any mirror of a data set has
 
 Received = Callable[[str, int, int | None], None]  # address, bytes so far, bytes in all if known
 
 
 class UnavailableError(Exception):
-    """An address does not give what it should; another one may."""
+    """A URL cannot be downloaded; another one may work."""
 
 
 class NotThereError(UnavailableError):
-    """The server answers, and has no such file."""
+    """The server has no such file."""
 
 
-class _BrokenError(Exception):
-    """It may work the next time."""
+class _TransientError(Exception):
+    """A failure that may not occur again."""
 
 
 def download(address: str, path: Path, received: Received) -> None:
-    """Bring what lies at `address` to `path`, a file that is not there yet."""
+    """Download a file.
+
+    Args:
+        address: its URL.
+        path: where to store it; the file must not exist.
+        received: is called with the URL, the bytes so far, and the total if known.
+
+    Raises:
+        UnavailableError: after `TRIES` attempts, or at once where a retry cannot help.
+    """
     for attempt in range(TRIES):
         if attempt:
             time.sleep(PAUSE * 2 ** (attempt - 1))
         try:
             _transfer(address, path, received)
             return
-        except _BrokenError as error:
+        except _TransientError as error:
             reason = error
     raise UnavailableError(f"{address}: {reason} ({TRIES} tries)")
 
 
 def _transfer(address: str, path: Path, received: Received) -> None:
-    """Ask for what is still missing at the end of `path`; a server that cannot do that sends everything again."""
+    """Request the bytes after the end of `path`; a server without ranges sends the whole file again."""
     have = path.stat().st_size if path.exists() else 0
-    # Without compression on the way: lengths and ranges then count the bytes that are written here.
+    # No transfer compression, so that lengths and ranges count the bytes that are written.
     headers = {"User-Agent": "regard", "Accept-Encoding": "identity"}
     if have:
         headers["Range"] = f"bytes={have}-"
@@ -58,21 +67,21 @@ def _transfer(address: str, path: Path, received: Received) -> None:
             continued = response.status == HTTPStatus.PARTIAL_CONTENT
             if continued and not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
                 path.unlink(missing_ok=True)
-                raise _BrokenError("the server went on at another place than asked for")
+                raise _TransientError("the server resumed at the wrong position")
             _receive(response, path, have if continued else 0, lambda done, total: received(address, done, total))
     except HTTPError as error:
-        with error:  # it is a response, too
-            _judge(error, address, path)
+        with error:  # the error is a response
+            _raise_for_status(error, address, path)
     except URLError as error:
         if isinstance(error.reason, ConnectionError | TimeoutError):
-            raise _BrokenError(str(error.reason)) from error
+            raise _TransientError(str(error.reason)) from error
         raise UnavailableError(f"{address}: {error.reason}") from error
     except (ConnectionError, TimeoutError, SSLError) as error:
-        raise _BrokenError(str(error)) from error
+        raise _TransientError(str(error)) from error
     except (InvalidURL, ValueError) as error:
         raise UnavailableError(f"{address}: {error}") from error
-    except HTTPException as error:  # not the language of the web, or broken off in the middle of a word
-        raise _BrokenError(f"{type(error).__name__} {error}".strip()) from error
+    except HTTPException as error:  # not HTTP, or cut off in a header
+        raise _TransientError(f"{type(error).__name__} {error}".strip()) from error
 
 
 def _receive(response: HTTPResponse, path: Path, done: int, received: Callable[[int, int | None], None]) -> None:
@@ -82,11 +91,11 @@ def _receive(response: HTTPResponse, path: Path, done: int, received: Callable[[
         while chunk := response.read(CHUNK):
             file.write(chunk)
             done += len(chunk)
-            if done > MOST_BYTES:
-                raise UnavailableError(f"{response.url}: more than {MOST_BYTES:,} bytes")
+            if done > MAX_BYTES:
+                raise UnavailableError(f"{response.url}: more than {MAX_BYTES:,} bytes")
             received(done, total)
     if total is not None and done != total:
-        raise _BrokenError(f"ended after {done:,} of {total:,} bytes")
+        raise _TransientError(f"ended after {done:,} of {total:,} bytes")
 
 
 def _total(headers: Message, done: int) -> int | None:
@@ -94,21 +103,21 @@ def _total(headers: Message, done: int) -> int | None:
     return done + int(length) if length.isdecimal() else None
 
 
-def _judge(error: HTTPError, address: str, path: Path) -> None:
-    """What an answer other than success means: try again, give this file up, or give this address up."""
+def _raise_for_status(error: HTTPError, address: str, path: Path) -> None:
+    """Raise what an HTTP error means: retry, no such file, or give this URL up."""
     problem = f"{error.code} {error.reason}"
     if error.code == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-        path.unlink(missing_ok=True)  # what we have is not a beginning of what is there
-        raise _BrokenError(problem) from error
+        path.unlink(missing_ok=True)  # the partial file is not a beginning of the remote one
+        raise _TransientError(problem) from error
     if error.code >= 500 or error.code in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS):
-        raise _BrokenError(problem) from error
+        raise _TransientError(problem) from error
     if error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
         raise NotThereError(f"{address}: {problem}") from error
     raise UnavailableError(f"{address}: {problem}") from error
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """Knows http and https and nothing else, so that no redirection can lead to a file of this computer."""
+    """Opens http and https only, so that no redirection can lead to a local file."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler,

@@ -1,4 +1,9 @@
-"""Getting a data set: from the web or from a folder, checked, whole or not at all."""
+"""Downloading a data set from the web, or copying it from a folder or archive: checked, and complete or not at all.
+
+`pooch` is not used: it has one URL per file, restarts an interrupted download from the first byte, stores as much as a
+server sends, and unpacks archives to disk. Here several mirrors are tried, downloads resume, sizes are bounded, and
+only the wanted files are read out of an archive.
+"""
 
 from __future__ import annotations
 
@@ -14,62 +19,70 @@ from urllib.parse import unquote, urlsplit
 
 from regard import files
 from regard.corpora import datasets
-from regard.corpora.archives import DAMAGES, Content, is_archive, plain_name, unpacked
-from regard.corpora.datasets import DataFile, DataSet
+from regard.corpora.archives import DAMAGES, Content, is_archive, plain_name, read_members
+from regard.corpora.datasets import DataFile, DatasetSpec
 from regard.corpora.download import CHUNK, NotThereError, UnavailableError, download
 from regard.errors import UserError
 
 
 class DownloadObserver(Protocol):
-    """Is told how it goes."""
+    """Receives events during a download."""
 
-    def present(self, file: DataFile) -> None: ...  # it was here before
+    def present(self, file: DataFile) -> None: ...  # it had been downloaded before
 
     def received(self, address: str, done: int, total: int | None) -> None: ...  # bytes
 
-    def kept(self, file: DataFile, origin: str) -> None: ...  # it is here now, and right
+    def kept(self, file: DataFile, origin: str) -> None: ...  # it has been stored, with the right checksum
 
-    def failed(self, reason: str) -> None: ...  # going on without it, as long as something is left to try
+    def failed(self, reason: str) -> None: ...  # one of several attempts
 
 
-def download_dataset(dataset: DataSet, origin: str | None, observer: DownloadObserver) -> Path:
-    """Bring the files of a data set to their folder, from `origin` (a folder, an archive, an address) or its sources.
+def download_dataset(dataset: DatasetSpec, origin: str | None, observer: DownloadObserver) -> Path:
+    """Download the files of a data set to its folder and return the folder.
 
-    Files that are here and right stay as they are: a second call gets what the first could not.
+    Files that are complete stay as they are: a second call gets what the first could not.
+
+    Args:
+        dataset: the data set.
+        origin: a folder, an archive or a URL to take the files from instead of its mirrors.
+        observer: receives events.
+
+    Raises:
+        UserError: if files are still missing after all attempts; lists the reasons.
     """
-    folder = datasets.place(dataset.name)
-    missing = [file for file in dataset.files if not _is_right(folder / file.name, file)]
+    folder = datasets.dataset_path(dataset.name)
+    missing = [file for file in dataset.files if not _is_complete(folder / file.name, file)]
     for file in dataset.files:
         if file not in missing:
             observer.present(file)
     if not missing:
         return folder  # without a lock: the folder may be one that can only be read
     if origin is not None:
-        _check(origin)
+        _check_origin(origin)
     folder.mkdir(parents=True, exist_ok=True)
     with files.lock_folder(folder) as alone:
         if not alone:
-            raise UserError(f"{folder}: another process is getting {dataset.name}; wait until it is done")
+            raise UserError(f"{folder}: another process is downloading {dataset.name}; wait until it has finished")
         for file in dataset.files:
             for leftover in folder.glob(f".{file.name}.*"):  # of a process that was killed
                 leftover.unlink()
         with _staging(folder) as staging:
-            search = _Search(missing, folder, staging, observer)
-            _try_all(search, dataset, origin)
-    if search.missing:
-        raise UserError(_explanation(search, dataset))
+            pending = _PendingFiles(missing, folder, staging, observer)
+            _try_origins(pending, dataset, origin)
+    if pending.missing:
+        raise UserError(_failure_message(pending, dataset))
     return folder
 
 
-def _check(origin: str) -> None:
-    """Refuse at once what cannot be an origin."""
+def _check_origin(origin: str) -> None:
+    """Raise a `UserError` for what cannot be an origin."""
     if _is_address(origin):
         try:
             parts = urlsplit(origin)
         except ValueError as error:
-            raise UserError(f"--from {origin}: {error}; an address is like https://example.org/folder") from error
+            raise UserError(f"--from {origin}: {error}; a URL is like https://example.org/folder") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError(f"--from {origin}: give a folder, an archive, or an address with http:// or https://")
+            raise UserError(f"--from {origin}: must be a folder, an archive, or a URL with http:// or https://")
     elif not _path(origin).exists():
         raise UserError(f"--from {origin}: no such folder or archive")
 
@@ -82,20 +95,20 @@ def _path(origin: str) -> Path:
     return Path(os.path.expanduser(origin))  # Path's own raises if there is no such user
 
 
-def _try_all(search: _Search, dataset: DataSet, origin: str | None) -> None:
+def _try_origins(pending: _PendingFiles, dataset: DatasetSpec, origin: str | None) -> None:
     if origin is None:
-        for source in dataset.sources:
-            search.in_addresses(source.addresses)
+        for mirror in dataset.mirrors:
+            pending.in_addresses(mirror.addresses)
     elif not _is_address(origin):
-        search.in_folder(_path(origin))
+        pending.in_folder(_path(origin))
     elif is_archive(urlsplit(origin).path):
-        search.in_addresses([origin])
+        pending.in_addresses([origin])
     else:
-        search.below_address(origin)
+        pending.below_address(origin)
 
 
-class _Search:
-    """What is still missing, and why: it was looked for here and there."""
+class _PendingFiles:
+    """The files that are still missing, and why earlier attempts failed."""
 
     def __init__(self, missing: Iterable[DataFile], folder: Path, staging: Path, observer: DownloadObserver) -> None:
         self.missing = list(missing)
@@ -109,10 +122,10 @@ class _Search:
         packages = [path] if path.is_file() else [entry for entry in path.iterdir() if entry.is_file()]
         for package in sorted(packages, key=lambda entry: (is_archive(entry.name), entry.suffix == ".gz", entry.name)):
             if self._may_hold(package.name):
-                self._take(package, package.name, str(package))
+                self._store_members(package, package.name, str(package))
 
     def in_addresses(self, addresses: Iterable[str]) -> None:
-        """At most one download for each address; a server that does not answer is not asked for the rest."""
+        """Download each URL once; after a server did not answer, the rest of its URLs are skipped."""
         for address in addresses:
             if self._may_hold(_base_name(address)):
                 try:
@@ -124,7 +137,7 @@ class _Search:
                     return
 
     def below_address(self, base: str) -> None:
-        """Files that lie side by side, plain or as .gz, each by any of its names."""
+        """Download single files below a URL, plain or as .gz, under any of their names."""
         for file in list(self.missing):
             failures_before = len(self.failures)
             for name in [name + suffix for name in file.names for suffix in ("", ".gz")]:
@@ -138,10 +151,10 @@ class _Search:
                 if file not in self.missing:
                     break
             if file in self.missing and len(self.failures) == failures_before:
-                self._fail(f"{_below(base, file.name)}: not there, neither plain nor as .gz")
+                self._fail(f"{_below(base, file.name)}: not found, neither plain nor as .gz")
 
     def _may_hold(self, name: str) -> bool:
-        """Whether a look into a package of this name can help."""
+        """True if a package of this name may have a missing file."""
         return bool(self.missing) and (is_archive(name) or plain_name(name) in self._wanted())
 
     def _wanted(self) -> dict[str, DataFile]:
@@ -151,27 +164,27 @@ class _Search:
         package = self.staging / "download"
         try:
             download(address, package, self.observer.received)
-            self._take(package, _base_name(address), address)
+            self._store_members(package, _base_name(address), address)
         finally:
             package.unlink(missing_ok=True)
 
-    def _take(self, package: Path, name: str, origin: str) -> None:
-        """Keep what a package holds of the missing files; one that is not right does not spoil the others."""
+    def _store_members(self, package: Path, name: str, origin: str) -> None:
+        """Store the missing files of a package; a wrong one does not affect the others."""
         try:
-            with closing(unpacked(package, name, self._wanted())) as members:
+            with closing(read_members(package, name, self._wanted())) as members:
                 for member, content in members:
                     if file := self._wanted().get(member):
-                        self._keep(file, content, origin)
+                        self._store(file, content, origin)
         except (*DAMAGES, OSError) as error:
             self._fail(f"{origin}: {_damage(error)}")
 
-    def _keep(self, file: DataFile, content: Content, origin: str) -> None:
+    def _store(self, file: DataFile, content: Content, origin: str) -> None:
         try:
             with files.atomic_writer(self.folder / file.name) as target:
                 _copy(content, target, file)
         except _WrongContentError as error:
-            self._fail(f"{origin}: {file.name} is not the right one: {error}")
-        except (*DAMAGES, OSError) as error:  # what comes behind it may be sound
+            self._fail(f"{origin}: {file.name} has the wrong content: {error}")
+        except (*DAMAGES, OSError) as error:  # later members may be intact
             self._fail(f"{origin}: {file.name}: {_damage(error)}")
         else:
             self.missing.remove(file)
@@ -183,18 +196,18 @@ class _Search:
 
 
 def _damage(error: Exception) -> str:
-    """What is wrong with a package; if it is not the package, but a full disk, say, that is no reason to go on."""
+    """Describe the damage of a package; errors of the system, such as a full disk, are raised again."""
     if isinstance(error, OSError) and error.errno is not None:
         raise error
     return f"damaged ({next(iter(str(error).splitlines()), type(error).__name__)})"
 
 
 class _WrongContentError(Exception):
-    """Something has the name of a file, and is another."""
+    """A file has the right name and the wrong content."""
 
 
 def _copy(content: Content, target: IO[bytes], file: DataFile) -> None:
-    """Copy a file, but not more than a byte beyond its size; what is not exactly that file is an error."""
+    """Copy a file, at most one byte beyond its size; a wrong size or checksum is an error."""
     checksum = hashlib.sha256()
     size = 0
     while chunk := content.read(min(CHUNK, file.size + 1 - size)):
@@ -208,7 +221,7 @@ def _copy(content: Content, target: IO[bytes], file: DataFile) -> None:
         raise _WrongContentError(f"SHA-256 {checksum.hexdigest()[:12]}… instead of {file.sha256[:12]}…")
 
 
-def _is_right(path: Path, file: DataFile) -> bool:
+def _is_complete(path: Path, file: DataFile) -> bool:
     if not path.is_file() or path.stat().st_size != file.size:
         return False
     with path.open("rb") as content:
@@ -217,7 +230,7 @@ def _is_right(path: Path, file: DataFile) -> bool:
 
 @contextmanager
 def _staging(folder: Path) -> Iterator[Path]:
-    """A place for downloads that does not outlive its use; if a process was killed here, its remains go first."""
+    """A folder for downloads that is removed after use; what a killed process left in it is removed first."""
     path = folder / ".downloads"
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
@@ -236,14 +249,14 @@ def _below(base: str, name: str) -> str:
     return parts._replace(path=f"{parts.path.rstrip('/')}/{name}").geturl()
 
 
-def _explanation(search: _Search, dataset: DataSet) -> str:
-    names = ", ".join(file.name for file in search.missing)
-    reasons = search.failures or ["nothing there goes by one of these names"]
+def _failure_message(pending: _PendingFiles, dataset: DatasetSpec) -> str:
+    names = ", ".join(file.name for file in pending.missing)
+    reasons = pending.failures or ["no file with one of these names was found"]
     return "\n".join(
         [
-            f"{dataset.name}: could not get {names}",
+            f"{dataset.name}: could not download {names}",
             *(f"  {reason}" for reason in reasons),
             f"if you have the files, plain, as .gz or in an archive: 'regard data get {dataset.name} --from FOLDER'; "
-            "an address of a copy will do, too",
+            "a URL works as well",
         ]
     )

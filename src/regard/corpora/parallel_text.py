@@ -1,7 +1,7 @@
-"""Pairs of texts from files: two files with a line each, or one with two columns; plain or gzip, a line at a time.
+"""Reading pairs of texts from files: two files line by line, or one with two columns; plain or gzip.
 
-`scan` goes on past whatever is wrong and says what it was; `read_pairs` stops there. A check of the files and training
-read them by the same code, so they cannot disagree about what is in them.
+`scan_pairs` continues after a problem and reports it; `read_pairs` stops there. `regard data check` and training read
+files with the same code, so that they agree about the content.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import BinaryIO, NamedTuple, cast
 
 from regard.errors import UserError
 
-TSV_SUFFIXES = (".tsv", ".tsv.gz")  # how files with two columns are called
-LONGEST = 10_000  # characters of a line; beyond, it is more likely a damaged file than a sentence
-# A character has at most 4 bytes; some more for a byte-order mark, the line's end and a character that is cut in two.
-MOST_BYTES = 4 * (LONGEST + 4)
+TSV_SUFFIXES = (".tsv", ".tsv.gz")  # of files with two columns
+MAX_CHARACTERS = 10_000  # of a line; a longer one is more likely a damaged file than a sentence
+# A character has at most 4 bytes; the rest is for a byte-order mark, the line end and a split character.
+MAX_BYTES = 4 * (MAX_CHARACTERS + 4)
 
 
-class Kind(StrEnum):
-    """What can be wrong with a line."""
+class ProblemKind(StrEnum):
+    """Kinds of problems of a line."""
 
     NOT_UTF8 = "not UTF-8"
     NUL = "NUL character"
@@ -34,19 +34,26 @@ class Kind(StrEnum):
     LINES_DIFFER = "line counts differ"
     EMPTY = "empty text"
     TOO_LONG = "over-long line"
-    # These two are put right while reading.
+    # These two are corrected while reading.
     WINDOWS = "Windows line end"
     BYTE_ORDER_MARK = "byte-order mark"
 
 
-CAN_BE_LEFT_OUT = (Kind.EMPTY, Kind.TOO_LONG)  # the pair is of no use, but its neighbours are not in doubt
+SKIPPABLE = (ProblemKind.EMPTY, ProblemKind.TOO_LONG)  # the pair is useless, but the pairs around it are reliable
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong in a line, or that had to be put right."""
+    """A problem of a line, refused or corrected.
 
-    kind: Kind
+    Args:
+        kind: the kind of problem.
+        path: the file.
+        line: the line, counted from 1.
+        text: a description.
+    """
+
+    kind: ProblemKind
     path: Path
     line: int
     text: str
@@ -56,7 +63,7 @@ class Problem:
 
 
 class TextLine(NamedTuple):
-    """A line of one file, without its end."""
+    """A line of one file without its end, with the problems that it has and those that were corrected."""
 
     number: int
     text: str
@@ -65,8 +72,8 @@ class TextLine(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
-    """A pair of texts, its line number, what is wrong with it, and what was put right."""
+class ScannedPair:
+    """A pair of texts with its line number, the problems that it has and those that were corrected."""
 
     number: int
     source: str
@@ -76,30 +83,41 @@ class Row:
 
 
 def read_pairs(source: Path, target: Path | None, *, skip: bool = False) -> Generator[tuple[str, str]]:
-    """The pairs of texts; the first problem is a `UserError`.
+    """Iterate over the pairs of texts in files.
 
-    With `skip`, pairs with an empty text or an over-long line are left out. Everything else that can be wrong puts
-    the whole file in doubt and is refused all the same.
+    Args:
+        source: the file of the sources, or one with two columns.
+        target: the file of the targets; None if `source` has both.
+        skip: whether to leave out pairs with an empty text or an over-long line. Other problems make the whole file
+            unreliable and are always an error.
+
+    Raises:
+        UserError: at the first problem, or if there is no pair.
     """
     found_any = False
-    with closing(scan(source, target)) as rows:
+    with closing(scan_pairs(source, target)) as rows:
         for row in rows:
             for problem in row.problems:
-                if not (skip and problem.kind in CAN_BE_LEFT_OUT):
+                if not (skip and problem.kind in SKIPPABLE):
                     raise UserError(str(problem))
             if not row.problems:
                 found_any = True
                 yield row.source, row.target
     if not found_any:
-        raise UserError(f"{source}: no pair of texts is in here; there has to be one at least")
+        raise UserError(f"{source}: has no pair of texts; at least one is needed")
 
 
-def scan(source: Path, target: Path | None) -> Generator[Row]:
-    """Every pair of texts, good or not. Without `target`, `source` has two columns with a tab between them."""
+def scan_pairs(source: Path, target: Path | None) -> Generator[ScannedPair]:
+    """Iterate over all pairs of texts in files, with their problems.
+
+    Args:
+        source: the file of the sources, or one with two columns and a tab between them.
+        target: the file of the targets; None if `source` has both.
+    """
     return _columns(source) if target is None else _side_by_side(source, target)
 
 
-def _side_by_side(source: Path, target: Path) -> Generator[Row]:
+def _side_by_side(source: Path, target: Path) -> Generator[ScannedPair]:
     with closing(read_lines(source)) as sources, closing(read_lines(target)) as targets:
         for one, other in zip_longest(sources, targets):
             if one is None:
@@ -109,18 +127,18 @@ def _side_by_side(source: Path, target: Path) -> Generator[Row]:
             else:
                 texts = (one.text.strip(), other.text.strip())
                 problems = one.problems + other.problems + _empty(texts, one.number, (source, target))
-                yield Row(one.number, *texts, problems, one.handled + other.handled)
+                yield ScannedPair(one.number, *texts, problems, one.handled + other.handled)
 
 
-def _without_partner(line: TextLine, path: Path, rest: Generator[TextLine], shorter: Path) -> Row:
-    """The end of what can be paired: the rest is counted, because its number is a hint at what went wrong."""
+def _without_partner(line: TextLine, path: Path, rest: Generator[TextLine], shorter: Path) -> ScannedPair:
+    """The first line without a partner; the others are only counted, because their number helps to find the cause."""
     last = line.number + sum(1 for _ in rest)
     end = f"ends after line {line.number - 1}" if line.number > 1 else "has no lines"
-    text = f"{shorter} {end}, this file only after line {last}; each pair needs a line in both"
-    return Row(line.number, "", "", (Problem(Kind.LINES_DIFFER, path, line.number, text),))
+    text = f"{shorter} {end}, this file after line {last}; each pair needs a line in both"
+    return ScannedPair(line.number, "", "", (Problem(ProblemKind.LINES_DIFFER, path, line.number, text),))
 
 
-def _columns(path: Path) -> Generator[Row]:
+def _columns(path: Path) -> Generator[ScannedPair]:
     with closing(read_lines(path)) as lines:
         for line in lines:
             columns = line.text.split("\t") if line.text.strip(" ") else ["", ""]  # a blank line is an empty pair
@@ -129,11 +147,11 @@ def _columns(path: Path) -> Generator[Row]:
                 problems = _empty(texts, line.number, (path, path))
             else:
                 texts = (line.text.strip(), "")
-                text = f"a text, a tab and a text make a line, but here {_tabs(len(columns) - 1)}"
-                problems = (Problem(Kind.COLUMNS, path, line.number, text),)
-            if any(problem.kind is Kind.TOO_LONG for problem in line.problems):
-                problems = ()  # what was left of the line says nothing about its columns
-            yield Row(line.number, *texts, line.problems + problems, line.handled)
+                text = f"a line has two texts with a tab between them, but here {_tabs(len(columns) - 1)}"
+                problems = (Problem(ProblemKind.COLUMNS, path, line.number, text),)
+            if any(problem.kind is ProblemKind.TOO_LONG for problem in line.problems):
+                problems = ()  # the rest of the line, with its columns, is unknown
+            yield ScannedPair(line.number, *texts, line.problems + problems, line.handled)
 
 
 def _tabs(count: int) -> str:
@@ -141,65 +159,76 @@ def _tabs(count: int) -> str:
 
 
 def _empty(texts: tuple[str, str], number: int, paths: tuple[Path, Path]) -> tuple[Problem, ...]:
-    """At most one problem: a pair with both texts empty is one pair."""
+    """At most one problem, even if both texts are empty."""
     if all(texts):
         return ()
     if not any(texts):
-        return (Problem(Kind.EMPTY, paths[0], number, "the source and the target text are empty"),)
+        return (Problem(ProblemKind.EMPTY, paths[0], number, "the source and the target text are empty"),)
     name, path = ("target", paths[1]) if texts[0] else ("source", paths[0])
-    return (Problem(Kind.EMPTY, path, number, f"the {name} text is empty"),)
+    return (Problem(ProblemKind.EMPTY, path, number, f"the {name} text is empty"),)
 
 
 def read_lines(path: Path) -> Generator[TextLine]:
-    """The lines of a file, plain or (by its name) gzip, never more than one of them in memory.
+    """Iterate over the lines of a file, plain or, if its name ends in .gz, gzip; one line at a time is in memory.
 
-    A line ends at a line feed and nowhere else: text may contain the other characters that Unicode calls line breaks.
+    A line ends at a line feed only: text may contain the other characters that Unicode considers line breaks.
+
+    Args:
+        path: the file.
+
+    Raises:
+        UserError: if it cannot be read.
     """
     try:
         with _open(path) as file:
             yield from parse_lines(file, path)
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise UserError(f"{path}: is damaged or cut off, or not a gzip file; get it again") from None
+        raise UserError(f"{path}: is damaged, truncated or not a gzip file; get it again") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def parse_lines(file: BinaryIO, path: Path) -> Generator[TextLine]:
-    """The lines of an open file; `path` is what it is called where something is wrong."""
+    """Iterate over the lines of an open file.
+
+    Args:
+        file: a binary file.
+        path: its name in messages.
+    """
     number = 0
-    while content := file.readline(MOST_BYTES):
+    while content := file.readline(MAX_BYTES):
         number += 1
-        whole = len(content) < MOST_BYTES or content.endswith(b"\n")
-        yield _parse(content.removesuffix(b"\n"), path, number, whole)
+        whole = len(content) < MAX_BYTES or content.endswith(b"\n")
+        yield _parse_line(content.removesuffix(b"\n"), path, number, whole)
         while not whole:  # the rest of an over-long line
-            rest = file.readline(MOST_BYTES)
-            whole = len(rest) < MOST_BYTES or rest.endswith(b"\n")
+            rest = file.readline(MAX_BYTES)
+            whole = len(rest) < MAX_BYTES or rest.endswith(b"\n")
 
 
 def _open(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
 
 
-def _parse(content: bytes, path: Path, number: int, whole: bool) -> TextLine:
-    """A line's text, with what is wrong in it and what had to be put right."""
+def _parse_line(content: bytes, path: Path, number: int, whole: bool) -> TextLine:
+    """The text of a line, with its problems and those that were corrected."""
     problems, handled = [], []
     try:
         text, _ = codecs.utf_8_decode(content, "strict", whole)
     except UnicodeDecodeError as error:
         text = content.decode(errors="replace")
         byte = f"byte {error.start + 1} (0x{content[error.start]:02X})"
-        problems.append(Problem(Kind.NOT_UTF8, path, number, f"{byte} is not UTF-8; save the file as UTF-8"))
+        problems.append(Problem(ProblemKind.NOT_UTF8, path, number, f"{byte} is not UTF-8; save the file as UTF-8"))
     if text.endswith("\r"):
         text = text[:-1]
-        handled.append(Problem(Kind.WINDOWS, path, number, "the line ends as on Windows"))
+        handled.append(Problem(ProblemKind.WINDOWS, path, number, "the line ends as on Windows"))
     if number == 1 and text.startswith("\ufeff"):
         text = text[1:]
-        handled.append(Problem(Kind.BYTE_ORDER_MARK, path, number, "the file begins with a byte-order mark"))
+        handled.append(Problem(ProblemKind.BYTE_ORDER_MARK, path, number, "the file begins with a byte-order mark"))
     if "\0" in text:
-        place = f"character {text.index(chr(0)) + 1}"
-        problems.append(Problem(Kind.NUL, path, number, f"{place} is NUL, which no text contains; remove it"))
-    if len(text) > LONGEST:
-        text = text[:LONGEST]
-        long = f"more than {LONGEST:,} characters; split the line or leave it out"
-        problems.append(Problem(Kind.TOO_LONG, path, number, long))
+        position = f"character {text.index(chr(0)) + 1}"
+        problems.append(Problem(ProblemKind.NUL, path, number, f"{position} is NUL, which no text contains; remove it"))
+    if len(text) > MAX_CHARACTERS:
+        text = text[:MAX_CHARACTERS]
+        long = f"more than {MAX_CHARACTERS:,} characters; split the line or leave it out"
+        problems.append(Problem(ProblemKind.TOO_LONG, path, number, long))
     return TextLine(number, text, tuple(problems), tuple(handled))
