@@ -12,8 +12,10 @@ from regard.plotting.attention_map import LONGEST_LABEL
 from regard.plotting.beam_tree import (
     ABOVE_PRUNED,
     FATES,
-    LARGEST_SIDE,
-    WAY_TO_BEST,
+    MAX_BEAM_ROWS,
+    MAX_PRUNED_ROWS,
+    MAX_WIDTH,
+    PATH_TO_BEST,
     arrange,
     best_ranks,
     draw_beam_tree,
@@ -24,7 +26,7 @@ from regard.plotting.beam_tree import (
 class Hypothesis:
     length: int
     parent: int | None
-    token: str
+    label: str
     score: float
     fate: str
     rank: int | None = None
@@ -43,10 +45,10 @@ TREE = [
 ]
 
 
-def chain(steps: int, token: str = "w", beam: int = 1) -> list[Hypothesis]:
+def chain(steps: int, label: str = "w", beam: int = 1) -> list[Hypothesis]:
     """Hypotheses side by side, each of which goes straight on."""
     return [
-        Hypothesis(step, beam * (step - 2) + place if step > 1 else None, token, -step, "kept")
+        Hypothesis(step, beam * (step - 2) + place if step > 1 else None, label, -step, "kept")
         for step in range(1, steps + 1)
         for place in range(beam)
     ]
@@ -108,7 +110,7 @@ def test_of_two_results_a_node_has_the_better(ranks: tuple[int, int]) -> None:
 def test_tokens_scores_ranks_and_steps_can_be_read() -> None:
     found = svg_texts(draw_beam_tree(TREE, title="case"))
     for node in TREE:
-        assert found.count(node.token) == sum(other.token == node.token for other in TREE)
+        assert found.count(node.label) == sum(other.label == node.label for other in TREE)
         assert found.count(f"{node.score:.2f}") == 1
     assert [text for text in found if text.startswith("#")] == ["#1", "#2"]
     assert {"case", "start", "score", "step", "1", "2", "3"} <= set(found)
@@ -172,15 +174,15 @@ def test_the_legend_explains_the_fates_that_are_there(fate: str) -> None:
 
 def test_the_legend_explains_the_ways_that_are_there() -> None:
     finished = replace(TREE[3], length=1, parent=None)
-    assert legend(draw_beam_tree([finished]))[1:] == [WAY_TO_BEST.meaning]
+    assert legend(draw_beam_tree([finished]))[1:] == [PATH_TO_BEST.meaning]
     assert legend(draw_beam_tree([finished, replace(finished, rank=2)]))[1:] == [
-        WAY_TO_BEST.meaning,
-        "the way to other results",
+        PATH_TO_BEST.meaning,
+        "path to other results",
     ]
     assert legend(draw_beam_tree([replace(finished, rank=None)]))[1:] == []
 
 
-@pytest.mark.parametrize("nodes", [TREE, TREE[:1], LARGE, chain(7, token="Wörterbuch")])
+@pytest.mark.parametrize("nodes", [TREE, TREE[:1], LARGE, chain(7, label="Wörterbuch")])
 def test_nothing_overlaps_and_nothing_is_clipped(nodes: list[Hypothesis]) -> None:
     figure = draw_beam_tree(nodes, title="title")
     figure.draw_without_rendering()
@@ -193,7 +195,7 @@ def test_nothing_overlaps_and_nothing_is_clipped(nodes: list[Hypothesis]) -> Non
     for part in (*frames, *ranks):
         assert figure.bbox.x0 < part.x0 < part.x1 < figure.bbox.x1
     assert axes.get_legend().get_window_extent().y0 > figure.bbox.y0
-    for token in [text for text in axes.texts if text.get_text() in {node.token for node in nodes}]:
+    for token in [text for text in axes.texts if text.get_text() in {node.label for node in nodes}]:
         inside = token.get_window_extent().padded(2)
         assert any(box.x0 < inside.x0 < inside.x1 < box.x1 and box.y0 < inside.y0 for box in frames)
 
@@ -202,24 +204,48 @@ def test_there_are_no_axes_to_see() -> None:
     assert not axes_of(draw_beam_tree(TREE)).axison
 
 
-def test_a_small_tree_is_a_small_sheet_and_a_large_one_is_bounded() -> None:
-    small, large = draw_beam_tree(chain(2)), draw_beam_tree(chain(200, token="word"))
-    assert max(small.get_size_inches()) < 5
-    assert max(large.get_size_inches()) == pytest.approx(LARGEST_SIDE)
-    assert text(small, "step").get_fontsize() > 5 * text(large, "step").get_fontsize(), "all shrinks together"
-    assert edges(small)[0].get_linewidth() > 5 * edges(large)[0].get_linewidth()
-    assert max(draw_beam_tree(chain(1, beam=100)).get_size_inches()) == pytest.approx(LARGEST_SIDE), "also in height"
+@pytest.mark.parametrize(
+    "nodes", [chain(200, label="word"), chain(40, label="a" * 99, beam=3), chain(1, beam=100), LARGE]
+)
+def test_a_large_tree_fits_a_slide_and_can_be_read(nodes: list[Hypothesis]) -> None:
+    figure = draw_beam_tree(nodes, title="title")
+    width, height = figure.get_size_inches()
+    assert width <= MAX_WIDTH + 0.5
+    assert height < 7.5
+    sizes = {text.get_fontsize() for text in (*axes_of(figure).texts, *axes_of(figure).get_legend().get_texts())}
+    assert min(sizes) >= 8
 
 
-def test_a_large_tree_can_be_read() -> None:
-    figure = draw_beam_tree(LARGE)
-    sizes = {text.get_fontsize() for text in axes_of(figure).texts}
-    assert min(sizes) * figures.DOTS_PER_INCH / 72 > 12, "dots high"
+def test_a_small_tree_is_a_small_figure() -> None:
+    assert max(draw_beam_tree(chain(2)).get_size_inches()) < 5
+
+
+def test_steps_that_do_not_fit_are_folded_in_the_middle() -> None:
+    nodes = [*chain(50, label="word"), replace(TREE[3], length=51, parent=49)]
+    found = svg_texts(draw_beam_tree(nodes))
+    steps = [int(text) for text in found if text.isdecimal()]
+    assert steps[0] == 1
+    assert steps[-1] == 51, "the end of the best hypothesis is drawn"
+    assert len(boxes(draw_beam_tree(nodes))) == len(steps) + 1
+    assert f"… {51 - len(steps)} more" in "".join(found)
+    assert "#1" in found
+
+
+def test_hypotheses_that_do_not_fit_are_counted_and_results_are_kept() -> None:
+    worst = replace(TREE[0], label="worst", fate="finished", rank=1)
+    nodes = [*chain(1, beam=MAX_BEAM_ROWS + 4), worst, *[replace(TREE[2], label="p")] * (MAX_PRUNED_ROWS + 2)]
+    figure = draw_beam_tree(nodes)
+    found = svg_texts(figure)
+    assert len(boxes(figure)) == 1 + MAX_BEAM_ROWS + MAX_PRUNED_ROWS
+    assert "worst" in found, "it leads to a result"
+    assert "… 7 more" in found
+    child = Hypothesis(2, MAX_BEAM_ROWS + 3, "child", -9, "kept")
+    assert len(edges(draw_beam_tree([*nodes, child]))) == 2 + MAX_BEAM_ROWS + MAX_PRUNED_ROWS - 1
 
 
 @pytest.mark.parametrize("token", ["$x$", r"\alpha", r"$\frac{", "_", "%", "<b>", "&amp;", "漢字", "שלום", "🙂"])
 def test_tokens_and_title_are_drawn_literally(token: str) -> None:
-    figure = draw_beam_tree([replace(TREE[0], token=token)], title=f"the {token}")
+    figure = draw_beam_tree([replace(TREE[0], label=token)], title=f"the {token}")
     for string in (token, f"the {token}"):
         assert not text(figure, string).get_parse_math()
         assert string in svg_texts(figure)
@@ -231,7 +257,7 @@ def test_tokens_and_title_are_drawn_literally(token: str) -> None:
     [("\n", r"\n"), (" ", "␣"), ("\x00", r"\x00"), ("\ud800", r"\ud800"), ("a" * 99, "a" * (LONGEST_LABEL - 1) + "…")],
 )
 def test_what_cannot_be_seen_is_made_visible_and_what_is_long_is_cut(token: str, shown: str) -> None:
-    assert shown in svg_texts(draw_beam_tree([replace(TREE[0], token=token)]))
+    assert shown in svg_texts(draw_beam_tree([replace(TREE[0], label=token)]))
 
 
 def test_a_title_with_a_line_break_stays_one_line() -> None:
@@ -240,7 +266,7 @@ def test_a_title_with_a_line_break_stays_one_line() -> None:
 
 def test_no_nodes_are_said_to_be_none() -> None:
     figure = draw_beam_tree([], title="$silence$")
-    assert [text.get_text() for text in figure.texts] == ["no hypothesis was looked at", "$silence$"]
+    assert [text.get_text() for text in figure.texts] == ["no hypothesis was considered", "$silence$"]
     assert not figure.axes
 
 

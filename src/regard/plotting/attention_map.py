@@ -84,15 +84,16 @@ def draw_attention_map(
 
 def token_label(token: str) -> str:
     """A token as its label: what cannot be seen is made visible, what is too long is cut."""
-    return _short(visible(token))
+    return shorten_label(visible(token))
 
 
 def piece_labels(tokens: Sequence[str], starts: Sequence[bool] | None) -> list[str]:
     """A label for each token; where words are told, each token is named as a piece of its word."""
-    return [_short(name) for name in token_labels(tokens, starts)]
+    return [shorten_label(name) for name in token_labels(tokens, starts)]
 
 
-def _short(name: str) -> str:
+def shorten_label(name: str) -> str:
+    """The label, cut to `LONGEST_LABEL` characters."""
     return name if len(name) <= LONGEST_LABEL else name[: LONGEST_LABEL - 1] + "…"
 
 

@@ -1,7 +1,8 @@
-"""A beam as a picture: which hypotheses each step kept, which it pruned, and which one won in the end.
+"""A beam search as a tree: the hypotheses that each step kept, those that it pruned, and the one that ranks first.
 
-Every step is a column, and the better stands above the worse. Lengths are in ems, the size of a token's type: a large
-tree is the same picture in smaller type. Widths of lines are in points, at the usual size of type.
+Every step is a column, and better hypotheses are above worse ones. A tree that is too large for a slide is folded:
+steps in the middle and hypotheses at the bottom are replaced by their number. Lengths are in ems, the font size of a
+token; widths of lines are in points.
 """
 
 from __future__ import annotations
@@ -22,200 +23,316 @@ from matplotlib.path import Path
 from regard.errors import printable
 from regard.plotting.attention_map import token_label
 from regard.plotting.figures import ems, literal, message_figure
-from regard.plotting.palette import BLACK, BLUE, GREEN, VERMILION
+from regard.plotting.palette import BLACK, BLUE, GRAY, GREEN, VERMILION
 
-Place = tuple[int, float]  # column and row
+Position = tuple[float, float]  # column and row
 
-START: Place = (0, 0)  # of the empty hypothesis
-USUAL_EM = 12 / 72  # inches
-LARGEST_SIDE = 30.0  # inches; a tree that needs more has smaller type
+START: Position = (0, 0)  # of the empty hypothesis
+EM = 11.5 / 72  # inches; scores are 0.7 em, which is more than 8 points
+MAX_WIDTH = 10.0  # inches; steps that do not fit are folded
+MAX_BEAM_ROWS = 6  # hypotheses of a step that are drawn, besides pruned ones
+MAX_PRUNED_ROWS = 3
 BOX_HEIGHT = 2.4
 ROW_HEIGHT = 3.4
 ABOVE_PRUNED = 0.3  # rows
 
 
 class TreeNode(Protocol):
-    """A hypothesis, named by its latest token."""
+    """A hypothesis, represented by its last token."""
 
     @property
-    def length(self) -> int: ...  # in tokens: the step at which it was looked at, from 1
+    def length(self) -> int: ...  # in tokens: the step at which it was considered, from 1
     @property
-    def parent(self) -> int | None: ...  # which node it extends, by its place in the list; None: the empty hypothesis
+    def parent(self) -> int | None: ...  # index of the node that it extends; None: the empty hypothesis
     @property
-    def token(self) -> str: ...
+    def label(self) -> str: ...  # the token as `token_labels` displays it, as in the attention map
     @property
     def score(self) -> float: ...
     @property
     def fate(self) -> str: ...  # one of `FATES`
     @property
-    def rank(self) -> int | None: ...  # its place among the best hypotheses, from 1; None: not among them
+    def rank(self) -> int | None: ...  # among the results, from 1; None: not a result
 
 
 @dataclass(frozen=True)
 class EdgeStyle:
-    """Of boxes and edges. Line, width and fill tell them apart where colour cannot: in print, to colour-blind eyes."""
+    """The style of boxes and edges. Line, width and fill differ, too, for print and for color vision deficiencies."""
 
     meaning: str
-    colour: str
+    color: str
     line: str
     width: float
     fill: str = "white"
-    type_colour: str = BLACK
+    text_color: str = BLACK
 
-    def outline(self, scale: float) -> dict[str, Any]:
-        return {"edgecolor": self.colour, "linestyle": self.line, "linewidth": scale * self.width}
+    def outline(self) -> dict[str, Any]:
+        return {"edgecolor": self.color, "linestyle": self.line, "linewidth": self.width}
 
 
 FATES = {
     "kept": EdgeStyle("kept", BLACK, "-", 1),
     "finished": EdgeStyle("finished", GREEN, "-", 2, fill="#BFE7DC"),
     "truncated": EdgeStyle("truncated", VERMILION, "-.", 2, fill="#FBE6D8"),
-    "pruned": EdgeStyle("pruned", "0.65", "--", 0.9, type_colour="0.5"),
+    "pruned": EdgeStyle("pruned", "0.65", "--", 0.9, text_color="0.5"),
 }
-WAY_TO_BEST = EdgeStyle("the way to #1", BLUE, "-", 3.5)
-WAY_TO_RESULT = EdgeStyle("the way to other results", BLACK, "-", 2)
+PATH_TO_BEST = EdgeStyle("path to #1", BLUE, "-", 3.5)
+PATH_TO_RESULT = EdgeStyle("path to other results", BLACK, "-", 2)
 
 
 def draw_beam_tree(nodes: Sequence[TreeNode], title: str | None = None) -> Figure:
-    """The tree of a search, as `regard.search.grow` makes it; the way to the best result is bold.
+    """The tree of a search, as `regard.search.build_tree` returns it; the path to the best result is bold.
 
-    Parents come before their children, and the better before the worse.
+    At most `MAX_BEAM_ROWS` hypotheses and `MAX_PRUNED_ROWS` pruned ones are drawn per step, and as many steps as fit
+    into `MAX_WIDTH`: the first ones and the last ones.
+
+    Args:
+        nodes: Parents before their children, and better hypotheses before worse ones.
+        title: Drawn above, literally.
     """
     if not nodes:
-        return message_figure("no hypothesis was looked at", title)
-    places, leads_to = arrange(nodes), best_ranks(nodes)
-    legend = _legend({node.fate for node in nodes}, set(leads_to))
-    sheet = TreeLayout([token_label(node.token) for node in nodes], places, bool(title), len(legend))
-    figure = Figure(figsize=sheet.size)
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(sheet.left, sheet.right), ylim=(sheet.bottom, sheet.top))
+        return message_figure("no hypothesis was considered", title)
+    ranks = best_ranks(nodes)
+    legend = _legend_entries({node.fate for node in nodes}, set(ranks))
+    rows = shown_rows(nodes, ranks)
+    layout = TreeLayout.fit(nodes, rows, bool(title), len(legend))
+    placed = ((index, layout.columns[nodes[index].length], row) for index, row in rows.items())
+    positions: dict[int, Position] = {index: (column, row) for index, column, row in placed if column is not None}
+    figure = Figure(figsize=layout.size)
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(layout.left, layout.right), ylim=(layout.bottom, layout.top))
     axes.set_axis_off()
-    _draw_box(axes, sheet, START, WAY_TO_BEST if 1 in leads_to else FATES["kept"], "start", "score")
-    for node, place, rank in zip(nodes, places, leads_to, strict=True):
-        parent = START if node.parent is None else places[node.parent]
-        _draw_edge(axes, sheet, parent, place, _edge_look(node.fate, rank))
-        _draw_box(axes, sheet, place, _box_look(node.fate, rank), token_label(node.token), f"{node.score:z.2f}")
+    _draw_box(axes, layout, START, PATH_TO_BEST if 1 in ranks else FATES["kept"], "start", "score")
+    for index, position in positions.items():
+        node, rank = nodes[index], ranks[index]
+        _draw_edge(
+            axes, layout, _parent_position(nodes, index, positions, layout), position, _edge_style(node.fate, rank)
+        )
+        _draw_box(axes, layout, position, _box_style(node.fate, rank), token_label(node.label), f"{node.score:z.2f}")
         if node.rank is not None:
-            _draw_rank(axes, sheet, place, node.rank)
-    _add_captions(axes, sheet, title, legend)
+            _draw_rank(axes, layout, position, node.rank)
+    _draw_folds(axes, layout)
+    _add_captions(axes, layout, title, legend)
     return figure
 
 
-def arrange(nodes: Sequence[TreeNode]) -> list[Place]:
-    """Where each node goes: its step is its column; on top is the beam, in its order, and below it what was pruned."""
+def _parent_position(
+    nodes: Sequence[TreeNode], index: int, positions: dict[int, Position], layout: TreeLayout
+) -> Position:
+    """Where the edge to a node begins: at its parent, or at the fold that hides the parent."""
+    parent = nodes[index].parent
+    if parent is None:
+        return START
+    if parent in positions:
+        return positions[parent]
+    column = layout.columns[nodes[parent].length]
+    return (positions[index][0] - 1, positions[index][1]) if column is None else (column, layout.fold_row)
+
+
+def shown_rows(nodes: Sequence[TreeNode], ranks: Sequence[int | None]) -> dict[int, float]:
+    """The row of each node that is drawn: the beam in its order, and below it what was pruned.
+
+    Where a step has too many nodes, those that lead to a result are drawn first, then those with the best scores.
+    """
+    shown: list[int] = []
+    for step in sorted({node.length for node in nodes}):
+        for pruned, most in ((False, MAX_BEAM_ROWS), (True, MAX_PRUNED_ROWS)):
+            group = [i for i, node in enumerate(nodes) if node.length == step and (node.fate == "pruned") == pruned]
+            shown += sorted(sorted(group, key=lambda i: (ranks[i] is None, i))[:most])
+    shown.sort()
+    return dict(zip(shown, (row for _, row in arrange([nodes[index] for index in shown])), strict=True))
+
+
+def arrange(nodes: Sequence[TreeNode]) -> list[Position]:
+    """Step and row of each node: on top the beam, in its order, and below it what was pruned."""
     beam = max(Counter(node.length for node in nodes if node.fate != "pruned").values(), default=0)
     above: Counter[tuple[int, bool]] = Counter()
-    places = []
+    positions: list[Position] = []
     for node in nodes:
         pruned = node.fate == "pruned"
-        places.append((node.length, above[node.length, pruned] + (beam + ABOVE_PRUNED if pruned else 0)))
+        positions.append((node.length, above[node.length, pruned] + (beam + ABOVE_PRUNED if pruned else 0)))
         above[node.length, pruned] += 1
-    return places
+    return positions
 
 
 def best_ranks(nodes: Sequence[TreeNode]) -> list[int | None]:
-    """For each node the best rank that it leads to, its own or a descendant's; None: it leads to no result."""
+    """The best rank that each node leads to, its own or a descendant's; None: it leads to no result."""
     ranks = [node.rank for node in nodes]
-    for place in reversed(range(len(nodes))):  # what a node leads to is known before its parent asks
-        parent, rank = nodes[place].parent, ranks[place]
+    for index in reversed(range(len(nodes))):  # children come after their parents
+        parent, rank = nodes[index].parent, ranks[index]
         if parent is not None and rank is not None:
             ranks[parent] = min(rank, ranks[parent] or rank)
     return ranks
 
 
+@dataclass(frozen=True)
 class TreeLayout:
-    """Where everything goes: from the top the title, the numbers of the steps, the tree, and the legend."""
+    """Positions of all parts: from the top the title, the numbers of the steps, the tree, and the legend."""
 
-    def __init__(self, labels: Sequence[str], places: Sequence[Place], titled: bool, entries: int) -> None:
-        rows = 1 + max(row for _, row in places)
-        self.steps = max(column for column, _ in places)
-        self.box_width = max(*map(ems, labels), ems("<end>")) + 1.3
-        self.column_width = self.box_width + 2.4 + 0.2 * rows  # with many rows, edges would be steep
-        self.left = -self.box_width / 2 - 0.2
-        self.right = self.steps * self.column_width + self.box_width / 2 + 1  # room for a rank
-        width = self.right - self.left
-        self.caption = 0.85 + 0.003 * width  # the size of type outside boxes: it grows a little with the sheet
-        self.top = -BOX_HEIGHT / 2 - 2 - 2 * self.caption * titled
-        self.foot = (rows - 1) * ROW_HEIGHT + BOX_HEIGHT / 2 + 1.2 * self.caption  # here the legend begins
-        self.entries_in_line = max(1, int(width / (15 * self.caption)))
-        self.bottom = self.foot + 1.6 * self.caption * ceil(entries / self.entries_in_line)
-        height = self.bottom - self.top
-        em = min(USUAL_EM, LARGEST_SIDE / max(width, height))
-        self.size = em * width, em * height  # inches
-        self.scale = em / USUAL_EM
+    columns: dict[int, int | None]  # of each step; None: folded
+    hidden: dict[int, int]  # number of nodes of a step that are not drawn
+    rows: float
+    box_width: float
+    titled: bool
+    entries: int  # of the legend
 
-    def centre(self, place: Place) -> tuple[float, float]:
-        """Of a box; that of the empty hypothesis is at 0, 0."""
-        column, row = place
+    @classmethod
+    def fit(cls, nodes: Sequence[TreeNode], rows: dict[int, float], titled: bool, entries: int) -> TreeLayout:
+        steps = max(node.length for node in nodes)
+        hidden = Counter(node.length for index, node in enumerate(nodes) if index not in rows)
+        labels = [token_label(nodes[index].label) for index in rows]
+        box_width = max(*map(ems, labels), ems("<end>")) + 0.9
+        height = 1 + max(rows.values()) + bool(hidden)
+        layout = cls({step: step for step in range(steps + 1)}, dict(hidden), height, box_width, titled, entries)
+        room = int((MAX_WIDTH / EM - layout.box_width - 1.2) / layout.column_width)  # columns after the first
+        if steps <= room:
+            return layout
+        first = max(1, ceil((room - 1) / 2))
+        last = max(1, room - 1 - first)
+        columns: dict[int, int | None] = {step: step if step <= first else None for step in range(steps + 1)}
+        columns |= {steps - back: first + 1 + last - back for back in range(last)}
+        return cls(
+            columns, {s: n for s, n in hidden.items() if columns[s] is not None}, height, box_width, titled, entries
+        )
+
+    @property
+    def folded_steps(self) -> list[int]:
+        return [step for step, column in self.columns.items() if column is None]
+
+    @property
+    def fold_column(self) -> int:
+        """The column in place of the steps that are not drawn."""
+        return self.folded_steps[0]
+
+    @property
+    def fold_row(self) -> float:
+        """The row in place of the hypotheses that are not drawn."""
+        return self.rows - 1
+
+    @property
+    def last_column(self) -> int:
+        return max(column for column in self.columns.values() if column is not None)
+
+    @property
+    def column_width(self) -> float:
+        return self.box_width + 1.5 + 0.12 * self.rows  # with many rows, edges would be steep
+
+    @property
+    def left(self) -> float:
+        return -self.box_width / 2 - 0.2
+
+    @property
+    def right(self) -> float:
+        return self.last_column * self.column_width + self.box_width / 2 + 1  # room for a rank
+
+    @property
+    def top(self) -> float:
+        return -BOX_HEIGHT / 2 - 2 - 2 * self.titled
+
+    @property
+    def foot(self) -> float:
+        """The upper edge of the legend."""
+        return (self.rows - 1) * ROW_HEIGHT + BOX_HEIGHT / 2 + 1.2
+
+    @property
+    def entries_in_line(self) -> int:
+        return max(1, int((self.right - self.left) / 15))
+
+    @property
+    def bottom(self) -> float:
+        return self.foot + 1.6 * ceil(self.entries / self.entries_in_line)
+
+    @property
+    def size(self) -> tuple[float, float]:
+        return EM * (self.right - self.left), EM * (self.bottom - self.top)  # inches
+
+    def center(self, position: Position) -> tuple[float, float]:
+        """The center of a box; that of the empty hypothesis is (0, 0)."""
+        column, row = position
         return column * self.column_width, row * ROW_HEIGHT
 
     def points(self, ems: float) -> float:
-        return 72 * USUAL_EM * self.scale * ems
+        return 72 * EM * ems
 
 
-def _edge_look(fate: str, rank: int | None) -> EdgeStyle:
+def _draw_folds(axes: Axes, layout: TreeLayout) -> None:
+    """How many steps and hypotheses are not drawn."""
+    style: dict[str, Any] = {"ha": "center", "va": "center", "color": GRAY, "fontsize": layout.points(0.9)}
+    for step, count in layout.hidden.items():
+        column = layout.columns[step]
+        if column is not None:
+            axes.text(*layout.center((column, layout.fold_row)), f"… {count} more", **style)
+    if layout.folded_steps:
+        count = len(layout.folded_steps)
+        text = f"… {count} more\n{'step' if count == 1 else 'steps'}"
+        x, y = layout.center((layout.fold_column, 0))
+        axes.text(x, y - BOX_HEIGHT / 2 - 1, "…", ha="center", color=GRAY, fontsize=layout.points(0.9))
+        axes.text(x, (layout.rows - 1) * ROW_HEIGHT / 2, text, **style)
+
+
+def _edge_style(fate: str, rank: int | None) -> EdgeStyle:
     if rank is not None:
-        return WAY_TO_BEST if rank == 1 else WAY_TO_RESULT
+        return PATH_TO_BEST if rank == 1 else PATH_TO_RESULT
     return FATES["pruned" if fate == "pruned" else "kept"]
 
 
-def _box_look(fate: str, rank: int | None) -> EdgeStyle:
-    return WAY_TO_BEST if rank == 1 and fate == "kept" else FATES[fate]
+def _box_style(fate: str, rank: int | None) -> EdgeStyle:
+    return PATH_TO_BEST if rank == 1 and fate == "kept" else FATES[fate]
 
 
-def _draw_edge(axes: Axes, sheet: TreeLayout, parent: Place, child: Place, look: EdgeStyle) -> None:
-    """From the right of the parent to the left of the child: between columns there is no box to cross."""
-    (x0, y0), (x1, y1) = sheet.centre(parent), sheet.centre(child)
-    x0, x1 = x0 + sheet.box_width / 2, x1 - sheet.box_width / 2
+def _draw_edge(axes: Axes, layout: TreeLayout, parent: Position, child: Position, look: EdgeStyle) -> None:
+    """From the right of the parent to the left of the child: between columns there are no boxes."""
+    (x0, y0), (x1, y1) = layout.center(parent), layout.center(child)
+    x0, x1 = x0 + layout.box_width / 2, x1 - layout.box_width / 2
     middle = (x0 + x1) / 2
     curve = Path([(x0, y0), (middle, y0), (middle, y1), (x1, y1)], [Path.MOVETO, *[Path.CURVE4] * 3])
-    # The stronger lies above the weaker.
-    axes.add_patch(PathPatch(curve, fill=False, zorder=look.width, **look.outline(sheet.scale)))
+    # Stronger edges are above weaker ones.
+    axes.add_patch(PathPatch(curve, fill=False, zorder=look.width, **look.outline()))
 
 
-def _draw_box(axes: Axes, sheet: TreeLayout, place: Place, look: EdgeStyle, token: str, score: str) -> None:
-    x, y = sheet.centre(place)
-    corner = (x - sheet.box_width / 2, y - BOX_HEIGHT / 2)
-    box = FancyBboxPatch(corner, sheet.box_width, BOX_HEIGHT, **look.outline(sheet.scale))
+def _draw_box(axes: Axes, layout: TreeLayout, position: Position, look: EdgeStyle, token: str, score: str) -> None:
+    x, y = layout.center(position)
+    corner = (x - layout.box_width / 2, y - BOX_HEIGHT / 2)
+    box = FancyBboxPatch(corner, layout.box_width, BOX_HEIGHT, **look.outline())
     box.set(facecolor=look.fill, boxstyle="round,pad=0,rounding_size=0.5", zorder=5)
     axes.add_patch(box)
-    style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": look.type_colour, "zorder": 6}
-    axes.text(x, y - 0.4, token, fontsize=sheet.points(1), **style, **literal())
-    axes.text(x, y + 0.65, score, fontsize=sheet.points(0.7), **style)
+    style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": look.text_color, "zorder": 6}
+    axes.text(x, y - 0.4, token, fontsize=layout.points(1), **style, **literal())
+    axes.text(x, y + 0.65, score, fontsize=layout.points(0.7), **style)
 
 
-def _draw_rank(axes: Axes, sheet: TreeLayout, place: Place, rank: int) -> None:
+def _draw_rank(axes: Axes, layout: TreeLayout, position: Position, rank: int) -> None:
     """A badge on the upper right corner of the box."""
-    x, y = sheet.centre(place)
+    x, y = layout.center(position)
     badge = {"boxstyle": "round,pad=0.25", "facecolor": BLUE if rank == 1 else BLACK, "linewidth": 0}
     style: dict[str, Any] = {"ha": "center", "va": "center", "color": "white", "fontweight": "bold", "zorder": 7}
-    x, y = x + sheet.box_width / 2, y - BOX_HEIGHT / 2
-    axes.text(x, y, f"#{rank}", fontsize=sheet.points(0.7), bbox=badge, **style)
+    x, y = x + layout.box_width / 2, y - BOX_HEIGHT / 2
+    axes.text(x, y, f"#{rank}", fontsize=layout.points(0.7), bbox=badge, **style)
 
 
-def _legend(fates: set[str], ranks: set[int | None]) -> list[Artist]:
-    """Only what there is to see is explained."""
+def _legend_entries(fates: set[str], ranks: set[int | None]) -> list[Artist]:
+    """Entries for the fates and paths that the tree contains."""
     boxes = [look for fate, look in FATES.items() if fate in fates]
-    ways = [WAY_TO_BEST] * (1 in ranks) + [WAY_TO_RESULT] * bool(ranks - {1, None})
+    paths = [PATH_TO_BEST] * (1 in ranks) + [PATH_TO_RESULT] * bool(ranks - {1, None})
     return [
-        *(Patch(label=look.meaning, facecolor=look.fill, **look.outline(1)) for look in boxes),
-        *(Line2D([], [], label=look.meaning, color=look.colour, linewidth=look.width) for look in ways),
+        *(Patch(label=look.meaning, facecolor=look.fill, **look.outline()) for look in boxes),
+        *(Line2D([], [], label=look.meaning, color=look.color, linewidth=look.width) for look in paths),
     ]
 
 
-def _add_captions(axes: Axes, sheet: TreeLayout, title: str | None, legend: list[Artist]) -> None:
-    for step in range(sheet.steps + 1):
-        x, y = sheet.centre((step, 0))[0], -BOX_HEIGHT / 2 - 1
-        axes.text(x, y, str(step) if step else "step", ha="center", color="dimgrey", fontsize=sheet.points(0.9))
+def _add_captions(axes: Axes, layout: TreeLayout, title: str | None, legend: list[Artist]) -> None:
+    for step, column in layout.columns.items():
+        if column is not None:
+            x, y = layout.center((column, 0))[0], -BOX_HEIGHT / 2 - 1
+            axes.text(x, y, str(step) if step else "step", ha="center", color=GRAY, fontsize=layout.points(0.9))
     if title:
-        size = sheet.points(1.25 * sheet.caption)
-        axes.text(sheet.left, sheet.top, printable(title), va="top", fontsize=size, **literal())
+        size = layout.points(1.2)
+        axes.text(layout.left, layout.top, printable(title), va="top", fontsize=size, **literal())
     axes.legend(
         handles=legend,
         loc="upper left",
-        bbox_to_anchor=(sheet.left, sheet.foot),
+        bbox_to_anchor=(layout.left, layout.foot),
         bbox_transform=axes.transData,
-        ncols=sheet.entries_in_line,
-        fontsize=sheet.points(sheet.caption),
+        ncols=layout.entries_in_line,
+        fontsize=layout.points(0.9),
         handleheight=1,
         handlelength=2.4,
         frameon=False,
