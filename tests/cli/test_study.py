@@ -133,7 +133,7 @@ def test_an_interrupted_or_killed_study_goes_on_where_it_was(
     wait_for(lambda: not alive(children), 60)  # they have noticed, and saved what they had
     if number == signal.SIGINT:
         assert process.returncode == 128 + signal.SIGINT
-        assert b"stopped with 0 of 2 runs done; the same command goes on" in err
+        assert b"stopped with 0 of 2 runs done; run the same command again to continue" in err
     assert [path.name for path in out.parent.glob("runs/*-2")] == []
     from regard.runs import Run
     from regard.training.checkpoints import read_state
@@ -196,15 +196,15 @@ def test_on_a_terminal_a_table_shows_what_runs(start_regard: Callable[..., Any],
             ("copy", "--vary", "model.attention.kind"),
             "this should be KEY=VALUE, as in --vary model.attention.kind=none,dot",
         ),
-        (("copy", "--measure", "blue"), "'blue' is no measure; did you mean 'bleu'?"),
+        (("copy", "--measure", "blue"), "'blue' is not a metric; did you mean 'bleu'?"),
         (("copy", "--measure", "bleu"), "measures: this task has no bleu; choices: exact_match"),
-        (("copy", "--vary", "training.clip=1,1.0"), "copy: 1 and 1.0 are the same; nothing differs but the name"),
+        (("copy", "--vary", "training.clip=1,1.0"), "copy: 1 and 1.0 have the same settings; only their names differ"),
         (
             ("copy", "--vary", "training.clip=1,2", "--set", "training.clip=3"),
             "--set training.clip=3: training.clip: this is varied already; leave it out",
         ),
         (("copy", "--seeds", "0"), "seeds: 0 is invalid"),
-        (("copy", "--report"), "studies/copy: there is no such study yet; without --report it is conducted"),
+        (("copy", "--report"), "studies/copy: there is no such study yet; run it without --report"),
     ],
 )
 def test_what_is_wrong_is_told(
@@ -223,7 +223,8 @@ def test_a_folder_of_something_else_is_left_alone(regard: Regard, brief_file: Pa
     answer = regard("compare", brief_file, "--out", tmp_path)
     assert (answer.code, answer.out) == (2, "")
     assert (
-        f"{tmp_path}: this is not a study's folder: it has no study.yaml of its own; choose another --out" in answer.err
+        f"{tmp_path}: this is not the folder of a study: it has no study.yaml of ours; choose another --out"
+        in answer.err
     )
     assert [path.name for path in tmp_path.iterdir()] == ["index.html"]
     answer = regard("compare", brief_file, "--out", tmp_path / "index.html")
@@ -245,7 +246,7 @@ def test_the_folder_of_another_study_is_left_alone(regard: Regard, brief_file: P
     (tmp_path / "study.yaml").write_text(MARK + known.format(brief_file))
     answer = regard("compare", brief_file, "--vary", "model.dropout=0,0.5", "--out", tmp_path)
     assert answer.code == 2
-    assert "this folder holds another study, told in its study.yaml; choose another --out" in answer.err
+    assert "this folder has another study, see its study.yaml; choose another --out" in answer.err
     assert (tmp_path / "study.yaml").read_text() == MARK + known.format(brief_file)
 
 
@@ -258,7 +259,7 @@ def test_a_study_of_ones_own_hand_is_read_and_left_as_it_is(
     conducted: list[Any] = []
     monkeypatch.setattr("regard.cli.study.run_jobs", lambda *given: conducted.append(given))
     assert regard("compare", "--config", "study.yaml", "--out", ".").code == 2
-    assert "this is not a study's folder" in regard("compare", "--config", "study.yaml", "--out", ".").err
+    assert "this is not the folder of a study" in regard("compare", "--config", "study.yaml", "--out", ".").err
     assert not conducted
     regard("compare", "--config", "study.yaml")
     assert len(conducted) == 1
@@ -272,7 +273,7 @@ def test_only_one_at_a_time_works_on_a_study(regard: Regard, brief_file: Path, t
     with lock_folder(tmp_path):
         answer = regard("compare", brief_file, "--out", tmp_path)
     assert answer.code == 2
-    assert "another process is at work here" in answer.err
+    assert "another process is running this study" in answer.err
 
 
 def test_the_list_of_studies(regard: Regard):

@@ -25,8 +25,8 @@ def new_study(tiny_file: Path, brief_settings: tuple[str, ...]) -> Callable[...,
 
 
 @pytest.fixture(scope="session")
-def new_findings(new_study: Callable[..., Study]) -> Callable[..., StudyResults]:
-    """What a study would have found if a share of the sentences were right: `new_findings({"none": [0.1, 0.2]}, …)`.
+def new_results(new_study: Callable[..., Study]) -> Callable[..., StudyResults]:
+    """What a study would have found if a share of the sentences were right: `new_results({"none": [0.1, 0.2]}, …)`.
 
     For each condition, by its label, the share of each seed. It is the first sentences that are right.
     """
@@ -61,5 +61,5 @@ def _made_up(seed: int, share: float, sentences: int) -> Result:
         lengths=tuple(map(len, sources)),
         targets=tuple((source,) for source in sources),
         outputs=outputs,
-        metrics=metrics,
+        validations=metrics,
     )

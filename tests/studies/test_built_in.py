@@ -68,7 +68,9 @@ def test_a_study_asks_a_question_of_a_recipe_more_than_once(name: str):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_two_points_of_the_grid_are_the_same(name: str):
     conditions = build(name).conditions
-    assert len({(condition.run_name(1), condition.exam.file(Path())) for condition in conditions}) == len(conditions)
+    assert len({(condition.run_name(1), condition.evaluation.file(Path())) for condition in conditions}) == len(
+        conditions
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -77,13 +79,13 @@ def test_a_study_measures_what_its_task_has(name: str):
     assert study.plan.measures
     assert len(set(study.plan.measures)) == len(study.plan.measures)
     for condition in study.conditions:
-        assert set(study.plan.measures) <= measures_of(condition.exam.data)
+        assert set(study.plan.measures) <= measures_of(condition.evaluation.data)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_expectation_is_about_some_pair(name: str):
     study = build(name)
-    found = [expectation for expectation, _, _ in study.expected()]
+    found = [expectation for expectation, _, _ in study.expected_pairs()]
     assert [expectation for expectation in study.plan.expect if expectation not in found] == []
 
 
@@ -113,7 +115,7 @@ def test_the_bottleneck_has_the_size_that_the_axis_says():
 def test_positions_are_tested_at_twice_the_trained_length():
     for condition in build("positions").conditions:
         longest = condition.experiment.data.model_dump()["max_length"]
-        tested = condition.exam.data.model_dump()
+        tested = condition.evaluation.data.model_dump()
         times = {"trained": 1, "twice": 2}[condition.labels[-1]]
         assert tested["max_length"] == longest * times
         assert (tested["min_length"] == tested["max_length"]) == (times == 2)

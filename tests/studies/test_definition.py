@@ -154,10 +154,10 @@ def test_what_has_no_axes_has_no_baseline():
 
 
 def test_the_task_decides_by_what_to_compare_unless_the_study_does():
-    assert build(experiment="copy").measures == ["exact_match"]
-    assert build(experiment="multi30k").measures == ["bleu_lc"]
-    assert build(experiment="g2p").measures == ["word_error"]
-    assert build(experiment="g2p", measures=["loss", "exact_match"]).measures == ["loss", "exact_match"]
+    assert build(experiment="copy").metrics == ["exact_match"]
+    assert build(experiment="multi30k").metrics == ["bleu_lc"]
+    assert build(experiment="g2p").metrics == ["word_error"]
+    assert build(experiment="g2p", measures=["loss", "exact_match"]).metrics == ["loss", "exact_match"]
 
 
 # --- What is expected ------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_the_task_decides_by_what_to_compare_unless_the_study_does():
 
 def expected(text: str) -> list[tuple[str, str]]:
     study = build(GRID + text)
-    return [(study.label(worse), study.label(better)) for _, worse, better in study.expected()]
+    return [(study.label(worse), study.label(better)) for _, worse, better in study.expected_pairs()]
 
 
 def test_an_order_is_expected_at_all_options_of_the_other_axes():
@@ -186,7 +186,7 @@ def test_an_order_may_be_expected_at_some_options_only():
 
 def test_a_longer_order_is_one_of_neighbours():
     study = build(experiment="copy", vary=["training.epochs=1,2,3"], expect=[{"order": [3, 1, 2]}])
-    assert [(w.labels, b.labels) for _, w, b in study.expected()] == [(("3",), ("1",)), (("1",), ("2",))]
+    assert [(w.labels, b.labels) for _, w, b in study.expected_pairs()] == [(("3",), ("1",)), (("1",), ("2",))]
 
 
 def test_an_order_is_not_about_an_axis_that_is_held():
@@ -195,12 +195,12 @@ def test_an_order_is_not_about_an_axis_that_is_held():
         vary=["model.encoder.layers=1,2", "model.decoder.layers=1,2"],
         expect=[{"order": [1, 2], "where": {"model.encoder.layers": 2}}],
     )
-    assert [(w.labels, b.labels) for _, w, b in study.expected()] == [(("2", "1"), ("2", "2"))]
+    assert [(w.labels, b.labels) for _, w, b in study.expected_pairs()] == [(("2", "1"), ("2", "2"))]
 
 
 def test_each_pair_comes_with_what_it_is_expected_by():
     study = build(GRID + "expect:\n- {order: [1, 2], says: Practice.}\n- {order: [1, 5], says: A beam.}\n")
-    assert [expectation.says for expectation, _, _ in study.expected()] == ["Practice."] * 4 + ["A beam."] * 4
+    assert [expectation.reason for expectation, _, _ in study.expected_pairs()] == ["Practice."] * 4 + ["A beam."] * 4
 
 
 # --- What things are called ------------------------------------------------------------------------------

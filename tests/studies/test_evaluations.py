@@ -16,7 +16,7 @@ from regard.studies.evaluations import DecodeOptions, EvaluationSpec, fingerprin
 from regard.tasks import SPLITS, DataSection
 from regard.tasks.copy import CopySection
 
-manners = st.builds(
+decode_options = st.builds(
     DecodeOptions,
     split=st.sampled_from(SPLITS),
     beam=st.integers(1, 10_000),
@@ -35,27 +35,27 @@ FILES = "data={task: files, train: a, validation: ä, text: {unit: words}}"
     "data", [*map(data_of, recipes.recipe_names()), data_of("copy", FILES)], ids=lambda data: data.task
 )
 def test_an_exam_comes_back_from_json(data: DataSection):
-    exam = EvaluationSpec(data, DecodeOptions(split="validation", beam=5, length_penalty=0.5))
-    again = EvaluationSpec.from_json(json.loads(json.dumps(exam.as_json())))
-    assert again == exam
+    evaluation = EvaluationSpec(data, DecodeOptions(split="validation", beam=5, length_penalty=0.5))
+    again = EvaluationSpec.from_dict(json.loads(json.dumps(evaluation.to_dict())))
+    assert again == evaluation
     assert type(again.data) is type(data)
-    assert again.file(Path("run")) == exam.file(Path("run"))
+    assert again.file(Path("run")) == evaluation.file(Path("run"))
 
 
-@given(manner=manners)
-def test_any_manner_comes_back_from_json(manner: DecodeOptions):
-    exam = EvaluationSpec(CopySection(), manner)
-    assert EvaluationSpec.from_json(json.loads(json.dumps(exam.as_json()))) == exam
+@given(options=decode_options)
+def test_all_options_come_back_from_json(options: DecodeOptions):
+    evaluation = EvaluationSpec(CopySection(), options)
+    assert EvaluationSpec.from_dict(json.loads(json.dumps(evaluation.to_dict()))) == evaluation
 
 
-@given(one=manners, other=manners)
-def test_two_manners_have_one_file_only_if_they_are_the_same(one: DecodeOptions, other: DecodeOptions):
+@given(one=decode_options, other=decode_options)
+def test_two_options_have_one_file_only_if_they_are_the_same(one: DecodeOptions, other: DecodeOptions):
     assert (EvaluationSpec(CopySection(), one).file(Path()) == EvaluationSpec(CopySection(), other).file(Path())) == (
         one == other
     )
 
 
-def test_the_file_depends_on_every_part_of_the_manner():
+def test_the_file_depends_on_every_option():
     others: dict[str, Any] = {"split": "train", "beam": 2, "length_penalty": 0.0}
     assert others.keys() == DecodeOptions.model_fields.keys()
     files = {EvaluationSpec(CopySection(), DecodeOptions(**{key: value})).file(Path()) for key, value in others.items()}
@@ -76,7 +76,7 @@ def test_the_file_depends_on_every_setting_of_the_data():
 
 def test_the_file_lies_with_the_run():
     path = EvaluationSpec(CopySection(), DecodeOptions()).file(Path("studies/runs/copy-1"))
-    assert (path.parent, path.suffix) == (Path("studies/runs/copy-1/exams"), ".json")
+    assert (path.parent, path.suffix) == (Path("studies/runs/copy-1/evaluations"), ".json")
 
 
 def test_a_digest_does_not_depend_on_the_order_of_keys_and_takes_any_text():
@@ -85,6 +85,6 @@ def test_a_digest_does_not_depend_on_the_order_of_keys_and_takes_any_text():
 
 
 @pytest.mark.parametrize("wrong", [{"beam": 0}, {"beam": 1.5}, {"length_penalty": -1.0}, {"split": "all"}, {"bem": 2}])
-def test_a_manner_that_means_nothing_is_refused(wrong: dict[str, Any]):
+def test_invalid_options_are_refused(wrong: dict[str, Any]):
     with pytest.raises(ValidationError):
         DecodeOptions(**wrong)

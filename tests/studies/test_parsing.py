@@ -1,4 +1,4 @@
-"""Reading studies: a grid of experiments, and every mistake with its place and its remedy."""
+"""Reading studies: a grid of experiments, and every mistake with its index and its remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError
 from regard.studies import parsing
-from regard.studies.definition import Study, label_of
+from regard.studies.definition import Study, option_label
 
 COPY = "experiment: copy\n"
 KINDS = COPY + "vary: {model.attention.kind: [none, dot]}\n"
@@ -118,7 +118,7 @@ test:
     names = [(width, search) for width in ("as it is", "narrow", "wide") for search in ("greedy", "beam")]
     assert labels(study) == names
     assert [condition.experiment.model.decoder.size for condition in study.conditions] == [128, 128, 64, 64, 512, 512]
-    assert [condition.exam.manner.beam for condition in study.conditions] == [1, 5] * 3
+    assert [condition.evaluation.options.beam for condition in study.conditions] == [1, 5] * 3
 
 
 def test_a_later_axis_wins_over_an_earlier_one_and_an_axis_over_what_is_common():
@@ -130,7 +130,7 @@ def test_a_later_axis_wins_over_an_earlier_one_and_an_axis_over_what_is_common()
     twice = (
         "{training.epochs: [1, 2], speed: {slow: {model.dropout: 0.1}, fast: {training.epochs: 3, model.dropout: 0.2}}}"
     )
-    assert "1 · fast and 2 · fast are the same" in said(f"{COPY}vary: {twice}\n")
+    assert "1 · fast and 2 · fast have the same settings" in said(f"{COPY}vary: {twice}\n")
 
 
 def test_without_axes_there_is_one_point():
@@ -156,7 +156,7 @@ def test_without_axes_there_is_one_point():
 )
 def test_an_option_is_called_as_its_value_is_written(written: str, label: str):
     (leaf,) = parsing.from_options(vary=[f"x={written}"])
-    assert [label_of(value) for value in leaf.value] == [label]
+    assert [option_label(value) for value in leaf.value] == [label]
 
 
 def test_options_are_found_by_their_labels_whatever_their_type():
@@ -181,23 +181,23 @@ def test_options_are_found_by_their_labels_whatever_their_type():
 def test_an_axis_of_test_gives_other_exams_of_the_same_runs(axis: str):
     study = build(experiment="copy", test=[axis])
     assert len(set(run_names(study))) == 1
-    assert len({condition.exam.file(Path()) for condition in study.conditions}) == len(study.conditions) > 1
+    assert len({condition.evaluation.file(Path()) for condition in study.conditions}) == len(study.conditions) > 1
     assert {condition.experiment for condition in study.conditions} == {build(COPY).conditions[0].experiment}
 
 
 def test_an_exam_is_greedy_and_on_the_test_set_of_the_same_data_unless_something_else_is_said():
     (condition,) = build(KINDS, vary=["model.attention.kind=none"], set=["data.max_length=7"]).conditions
-    assert condition.exam.data == condition.experiment.data
-    assert condition.exam.manner.model_dump() == {"split": "test", "beam": 1, "length_penalty": None}
+    assert condition.evaluation.data == condition.experiment.data
+    assert condition.evaluation.options.model_dump() == {"split": "test", "beam": 1, "length_penalty": None}
 
 
 def test_an_exam_may_be_longer_than_what_is_trained():
     twice = "{data: {min_length: 18, max_length: 18}, beam: 3}"
     study = build(f"{COPY}set: {{data.max_length: 9}}\ntest: {{length: {{trained: {{}}, twice: {twice}}}}}\n")
-    one, two = (condition.exam for condition in study.conditions)
+    one, two = (condition.evaluation for condition in study.conditions)
     assert [condition.experiment.data.model_dump()["max_length"] for condition in study.conditions] == [9, 9]
-    assert (one.data.model_dump()["max_length"], one.manner.beam) == (9, 1)
-    assert (two.data.model_dump()["max_length"], two.manner.beam) == (18, 3)
+    assert (one.data.model_dump()["max_length"], one.options.beam) == (9, 1)
+    assert (two.data.model_dump()["max_length"], two.options.beam) == (18, 3)
 
 
 # --- What is said later ----------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def test_the_command_line_wins_over_the_file():
     assert study.plan.seeds == 5
     assert epochs(study) == [4]
     assert labels(study) == [("2.0",)]
-    assert study.measures == ["loss", "perplexity"]
+    assert study.metrics == ["loss", "perplexity"]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def grids(draw: st.DrawFn) -> list[YamlLeaf]:
     options = {}
     for axis in draw(st.lists(st.sampled_from(list(AXES)), max_size=2, unique=True)):
         section, name = axis.split()
-        values = draw(st.lists(AXES[axis], min_size=1, max_size=2, unique_by=label_of))
+        values = draw(st.lists(AXES[axis], min_size=1, max_size=2, unique_by=option_label))
         leaves.append(YamlLeaf((section, name), values, ""))
         options[name] = values
     if named := draw(st.lists(st.text(), max_size=2, unique=True)):
@@ -300,7 +300,7 @@ def grids(draw: st.DrawFn) -> list[YamlLeaf]:
         if draw(st.booleans()):
             leaves.append(YamlLeaf(("baseline", name), values[-1], ""))
         if len(values) == 2:
-            leaves.append(YamlLeaf(("expect",), [{"order": values, "says": draw(st.text())}], ""))
+            leaves.append(YamlLeaf(("expect",), [{"order": values, "reason": draw(st.text())}], ""))
     return leaves
 
 
@@ -373,7 +373,7 @@ baseline: {data.train: a.tsv}
     study = parsing.build_study(
         "study", [*leaves, *parsing.from_options(set=["data.validation=typed.tsv"])], Path("deep")
     )
-    data = [condition.exam.data.model_dump() for condition in study.conditions]
+    data = [condition.evaluation.data.model_dump() for condition in study.conditions]
     assert [each["train"] for each in data[::2]] == [f"{tmp_path}/deep/a.tsv", f"{tmp_path}/b.tsv"]
     assert [each["test"] for each in data[:2]] == [f"{tmp_path}/deep/t.tsv", None]
     assert data[0]["validation"] == f"{tmp_path}/typed.tsv"
@@ -396,13 +396,17 @@ baseline: {data.train: a.tsv}
         ("seeds: 0\n", 3, "seeds: 0 is invalid: input should be greater than or equal to 1"),
         ("seeds: 1.5\n", 3, "seeds: 1.5 is invalid: input should be a valid integer"),
         ("seeds: 0x" + "f" * 5000 + "\n", 3, "this value cannot be read"),
-        ("measures: [exact_match, blu]\n", 3, "'blu' is no measure; did you mean 'bleu'? choices: exact_match, "),
+        ("measures: [exact_match, blu]\n", 3, "'blu' is not a metric; did you mean 'bleu'? choices: exact_match, "),
         ("measures: bleu\n", 3, "measures: 'bleu' is invalid: input should be a valid list"),
         ("method: bootstrp\n", 3, "method: 'bootstrp' is not a valid choice; did you mean 'bootstrap'?"),
         ("question: {a: 3}\n", 3, "question: {'a': 3} is invalid: input should be a valid string"),
         # baseline and expect
         ("baseline: none\n", 3, "baseline: 'none' is invalid: input should be a valid dictionary"),
-        ("baseline:\n  attention: none\n", 4, "baseline: 'attention' is no axis; did you mean 'model.attention.kind'?"),
+        (
+            "baseline:\n  attention: none\n",
+            4,
+            "baseline: 'attention' is not an axis; did you mean 'model.atte",
+        ),
         (
             "baseline:\n  model.attention.kind: non\n",
             4,
@@ -421,7 +425,7 @@ baseline: {data.train: a.tsv}
         (
             "expect: [{order: [none, dot], where: {beam: 1}}]\n",
             3,
-            "expect: where: 'beam' is no axis; choices: model.att",
+            "expect: where: 'beam' is not an axis; choices: model.att",
         ),
         (
             "expect: [{order: [none, dot], where: {model.attention.kind: dit}}]\n",
@@ -431,7 +435,7 @@ baseline: {data.train: a.tsv}
         (
             "expect: [{order: [none, dot], where: {model.attention.kind: dot}}]\n",
             3,
-            "expect: no axis besides those of where has all of none, dot; there is nothing of vary or test to choose",
+            "expect: no axis besides those of where has all of none, dot; vary and test have no axes",
         ),
         ("expect: [{order: [none]}]\n", 3, "expect.0.order: ['none'] is invalid: list should have at least 2 items"),
         ("expect: {order: [none, dot]}\n", 3, "should be a valid list"),
@@ -452,12 +456,12 @@ baseline: {data.train: a.tsv}
         (
             "set:\n  training: {seed: 3}\n",
             4,
-            "training.seed: a study repeats each run with other seeds; say how many by seeds",
+            "training.seed: a study repeats each run with other seeds; seeds sets how many",
         ),
         (
             "set:\n  training.seed: 3\n",
             4,
-            "training.seed: a study repeats each run with other seeds; say how many by seeds",
+            "training.seed: a study repeats each run with other seeds; seeds sets how many",
         ),
         ("test:\n  beam: [1, 0]\n", 4, "beam: 0 is invalid: input should be greater than or equal to 1"),
         (
@@ -499,8 +503,8 @@ def test_an_unknown_experiment_is_told_with_its_line():
         ("training.epochs: [1, 2020-01-01]", "training.epochs: datetime.date(2020, 1, 1) is invalid"),
         ("training.epocs: [1]", "training.epocs: unknown key; did you mean 'epochs'?"),
         ("beam: [1]", "beam: unknown key; choices: description, data, model, training, decoding"),
-        ("training.seed: [1, 2]", "training.seed: a study repeats each run with other seeds; say how many by seeds"),
-        ("training: [{seed: 1}]", "training.seed: a study repeats each run with other seeds; say how many by seeds"),
+        ("training.seed: [1, 2]", "training.seed: a study repeats each run with other seeds; seeds sets how many"),
+        ("training: [{seed: 1}]", "training.seed: a study repeats each run with other seeds; seeds sets how many"),
         ("g: {a: {training: {seed: 1}}}", "training.seed: a study repeats each run with other seeds"),
         (
             "training: {epochs: [1, 2]}",
@@ -537,7 +541,7 @@ def test_a_value_that_the_experiment_refuses_is_told_with_its_line(axis: str, ex
         ("set", "training.epochs=x", "training.epochs: 'x' is invalid"),
         ("test", "bem=1", "bem: unknown key; did you mean 'beam'?"),
         ("test", "beam=0", "beam: 0 is invalid"),
-        ("baseline", "beam=1", "baseline: 'beam' is no axis; there is nothing of vary or test to choose from"),
+        ("baseline", "beam=1", "baseline: 'beam' is not an axis; vary and test have no axes"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_told_as_it_was_typed(option: str, typed: str, expected: str):
@@ -578,10 +582,10 @@ def test_settings_that_are_impossible_together_are_found_anywhere_in_the_grid():
 
 @pytest.mark.parametrize("axes", [4, 400])
 def test_too_large_a_grid_is_refused_before_it_is_gone_through(axes: int):
-    leaves = [YamlLeaf(("vary", f"training.x{place}"), list(range(10)), f"line {place}") for place in range(axes)]
+    leaves = [YamlLeaf(("vary", f"training.x{index}"), list(range(10)), f"line {index}") for index in range(axes)]
     began = time.monotonic()
     with pytest.raises(
-        UserError, match=rf"^line {axes - 1}: with this, the grid has more than 1,000 points; vary less$"
+        UserError, match=rf"^line {axes - 1}: the grid has more than 1,000 points with this axis; vary less$"
     ):
         parsing.build_study("s", [YamlLeaf(("experiment",), "copy", ""), *leaves])
     assert time.monotonic() - began < 5

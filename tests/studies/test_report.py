@@ -15,20 +15,20 @@ from regard.studies import report
 from regard.studies.definition import Study
 from regard.studies.results import ConditionResults, StudyResults, collect_results
 from regard.studies.runner import training_jobs
-from regard.studies.worker import Reporter, work
+from regard.studies.worker import Reporter, run_request
 
-NewFindings = Callable[..., StudyResults]
+NewResults = Callable[..., StudyResults]
 SHARES = {"none": [0.1, 0.2], "dot": [0.9, 0.8]}
 VARY = ["model.attention.kind=none,dot"]
 
 
 @pytest.fixture(scope="module")
 def conducted(new_study: Callable[..., Study], tmp_path_factory: pytest.TempPathFactory) -> StudyResults:
-    """The findings of two real runs."""
+    """The results of two real runs."""
     folder = tmp_path_factory.mktemp("runs")
-    study = new_study("conducted", vary=VARY, seeds=1, expect=[{"order": ["none", "dot"], "says": "It looks."}])
+    study = new_study("conducted", vary=VARY, seeds=1, expect=[{"order": ["none", "dot"], "reason": "It looks."}])
     for job in training_jobs(study, folder):
-        work(job.request, Reporter(BytesIO()))
+        run_request(job.request, Reporter(BytesIO()))
     return collect_results(study, training_jobs(study, folder))
 
 
@@ -70,8 +70,8 @@ def test_a_model_that_is_damaged_does_not_spoil_the_report(conducted: StudyResul
     copytree(conducted.cells[1].results[0].run, copied)
     (copied / "model.safetensors").write_bytes(b"cut off")
     dot = replace(conducted.cells[1], results=(replace(conducted.cells[1].results[0], run=copied),))
-    findings = StudyResults(conducted.study, (conducted.cells[0], dot), 2, 2, ())
-    for sentence in report.sentences(findings):
+    results = StudyResults(conducted.study, (conducted.cells[0], dot), 2, 2, ())
+    for sentence in report.compared_sentences(results):
         assert sentence.outputs[1].picture is None
         assert "this file is damaged" in sentence.outputs[1].note
 
@@ -79,19 +79,19 @@ def test_a_model_that_is_damaged_does_not_spoil_the_report(conducted: StudyResul
 def test_a_map_belongs_to_what_was_said(conducted: StudyResults):
     result = conducted.cells[1].results[0]
     other = replace(result, outputs=tuple(f"{output}!" for output in result.outputs))
-    findings = StudyResults(
+    results = StudyResults(
         conducted.study, (conducted.cells[0], replace(conducted.cells[1], results=(other,))), 2, 2, ()
     )
-    for sentence in report.sentences(findings):
+    for sentence in report.compared_sentences(results):
         assert sentence.outputs[1].picture is None
-        assert sentence.outputs[1].note == "no map: this model now says something else"
+        assert sentence.outputs[1].note == "no map: this model now has another output"
 
 
-def test_models_of_one_seed_stand_side_by_side(new_findings: NewFindings):
-    findings = new_findings({"none": [0.1, 0.2, 0.3], "dot": [0.5, 0.6]}, vary=VARY)
-    none, dot = findings.cells
+def test_models_of_one_seed_stand_side_by_side(new_results: NewResults):
+    results = new_results({"none": [0.1, 0.2, 0.3], "dot": [0.5, 0.6]}, vary=VARY)
+    none, dot = results.cells
     late = replace(dot, results=tuple(replace(result, seed=result.seed + 1) for result in dot.results))
-    shown = report.comparable(StudyResults(findings.study, (none, late), 6, 5, ()))
+    shown = report.comparable_results(StudyResults(results.study, (none, late), 6, 5, ()))
     assert [(label, result.seed) for label, result in shown] == [("none", 2), ("dot", 2)]
 
 
@@ -112,7 +112,7 @@ def test_the_same_findings_give_the_same_report(conducted: StudyResults, tmp_pat
 
 
 def test_the_same_sentences_stand_side_by_side_with_their_maps(conducted: StudyResults):
-    shown = list(report.sentences(conducted))
+    shown = list(report.compared_sentences(conducted))
     assert len(shown) == 3
     lengths = [len(sentence.source) for sentence in shown]
     assert lengths == sorted(lengths)
@@ -122,50 +122,50 @@ def test_the_same_sentences_stand_side_by_side_with_their_maps(conducted: StudyR
         assert none.picture is None
         assert dot.picture
         assert b"<svg" in dot.picture
-        place = conducted.cells[0].results[0].sources.index(sentence.source)
-        assert [none.output, dot.output] == [cell.results[0].outputs[place] for cell in conducted.cells]
+        index = conducted.cells[0].results[0].sources.index(sentence.source)
+        assert [none.output, dot.output] == [cell.results[0].outputs[index] for cell in conducted.cells]
         assert none.correct == (none.output == sentence.reference)
 
 
-def test_a_sentence_is_chosen_because_the_models_differ(new_findings: NewFindings):
-    findings = new_findings({"none": [0.0], "dot": [0.0]}, vary=VARY, seeds=1, sentences=30)
-    none, dot = findings.cells
+def test_a_sentence_is_chosen_because_the_models_differ(new_results: NewResults):
+    results = new_results({"none": [0.0], "dot": [0.0]}, vary=VARY, seeds=1, sentences=30)
+    none, dot = results.cells
     outputs = tuple(source if number == 17 else "?" for number, source in enumerate(dot.results[0].sources))
     differing = ConditionResults(dot.condition, dot.label, (replace(dot.results[0], outputs=outputs),))
-    places = report.telling_places([none.results[0], differing.results[0]])
-    assert 17 in places
-    assert len(places) == 3
+    indices = report.most_different_sentences([none.results[0], differing.results[0]])
+    assert 17 in indices
+    assert len(indices) == 3
 
 
-def test_without_its_weights_a_run_still_has_its_words(new_findings: NewFindings):
-    shown = list(report.sentences(new_findings(SHARES, vary=VARY, seeds=2)))
+def test_without_its_weights_a_run_still_has_its_words(new_results: NewResults):
+    shown = list(report.compared_sentences(new_results(SHARES, vary=VARY, seeds=2)))
     assert shown
     assert all(attempt.picture is None for sentence in shown for attempt in sentence.outputs)
 
 
-def test_a_report_of_a_part_says_so(new_findings: NewFindings):
-    whole = new_findings(SHARES, vary=VARY, seeds=2)
-    assert report.facts(whole)["runs"] == "4 of 4 finished"
-    part = new_findings({"dot": [0.9]}, vary=VARY, seeds=2)
-    assert report.facts(part)["runs"] == "1 of 4 finished: what follows is about these alone"
-    assert "1 of 4 finished" in report.markdown(part)
+def test_a_report_of_a_part_says_so(new_results: NewResults):
+    whole = new_results(SHARES, vary=VARY, seeds=2)
+    assert report.study_facts(whole)["runs"] == "4 of 4 finished"
+    part = new_results({"dot": [0.9]}, vary=VARY, seeds=2)
+    assert report.study_facts(part)["runs"] == "1 of 4 finished: this report covers these alone"
+    assert "1 of 4 finished" in report.markdown_report(part)
     assert b"1 of 4 finished" in report.render_report(report.build_page(part))
 
 
-def test_nothing_from_outside_is_taken_for_html(new_findings: NewFindings):
-    findings = new_findings(SHARES, vary=VARY, seeds=2, question="<script>alert(1)</script>")
-    result = findings.cells[1].results[0]
+def test_nothing_from_outside_is_taken_for_html(new_results: NewResults):
+    results = new_results(SHARES, vary=VARY, seeds=2, question="<script>alert(1)</script>")
+    result = results.cells[1].results[0]
     hostile = replace(result, outputs=("<img src=x onerror=alert(1)>", "\ud800") * (len(result.outputs) // 2))
-    cells = (findings.cells[0], replace(findings.cells[1], results=(hostile,)))
-    page = report.render_report(report.build_page(StudyResults(findings.study, cells, 4, 4, ()))).decode()
+    cells = (results.cells[0], replace(results.cells[1], results=(hostile,)))
+    page = report.render_report(report.build_page(StudyResults(results.study, cells, 4, 4, ()))).decode()
     assert "<script" not in page
     assert "<img src=x" not in page
     assert "&lt;script&gt;" in page
 
 
-def test_markdown_has_the_question_and_every_table(new_findings: NewFindings):
-    text = report.markdown(
-        new_findings(SHARES, vary=VARY, seeds=2, question="Does it help?", expect=[{"order": ["none", "dot"]}])
+def test_markdown_has_the_question_and_every_table(new_results: NewResults):
+    text = report.markdown_report(
+        new_results(SHARES, vary=VARY, seeds=2, question="Does it help?", expect=[{"order": ["none", "dot"]}])
     )
     assert "Does it help?" in text
     assert "| none | 2 | 15.0 |" in text

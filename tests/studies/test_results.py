@@ -16,52 +16,52 @@ from regard.evaluation.statistics import holm_correction, paired_t_test, welch_t
 from regard.studies.definition import Study
 from regard.studies.results import Result, StudyResults, collect_results
 from regard.studies.runner import training_jobs
-from regard.studies.worker import Reporter, work
+from regard.studies.worker import Reporter, run_request
 
-NewFindings = Callable[..., StudyResults]
+NewResults = Callable[..., StudyResults]
 THREE = {"none": [0.1, 0.12, 0.09], "mean": [0.11, 0.13, 0.08], "dot": [0.9, 0.95, 0.92]}
 VARY = ["model.attention.kind=none,mean,dot"]
 
 
-def test_a_summary_is_over_seeds(new_findings: NewFindings):
-    findings = new_findings(THREE, vary=VARY)
-    for cell in findings.cells:
+def test_a_summary_is_over_seeds(new_results: NewResults):
+    results = new_results(THREE, vary=VARY)
+    for cell in results.cells:
         summary = cell.summary("exact_match")
         assert summary
         assert summary.mean == pytest.approx(fmean(THREE[cell.label]))
         assert summary.variance == pytest.approx(variance(THREE[cell.label]))
-    assert findings.cells[0].summary("bleu") is None
+    assert results.cells[0].summary("bleu") is None
 
 
-def test_the_best_validation_counts_and_all_the_time_does(new_findings: NewFindings):
-    (cell,) = new_findings({"dot": [0.5]}, vary=["model.attention.kind=dot"], seeds=1).cells
+def test_the_best_validation_counts_and_all_the_time_does(new_results: NewResults):
+    (cell,) = new_results({"dot": [0.5]}, vary=["model.attention.kind=dot"], seeds=1).cells
     assert cell.values("validation_loss") == [3 - 0.5 - 1.2]
     assert cell.values("training_seconds") == [24.0]
 
 
-def test_each_is_compared_with_the_baseline_by_both_tests_corrected(new_findings: NewFindings):
-    findings = new_findings(THREE, vary=VARY)
-    none, mean, dot = findings.cells
-    first, second = findings.comparisons
-    assert [(c.cell, c.other) for c in findings.comparisons] == [(mean, none), (dot, none)]
+def test_each_is_compared_with_the_baseline_by_both_tests_corrected(new_results: NewResults):
+    results = new_results(THREE, vary=VARY)
+    none, mean, dot = results.cells
+    first, second = results.comparisons
+    assert [(c.cell, c.other) for c in results.comparisons] == [(mean, none), (dot, none)]
     by_seeds = [welch_test(cell.values("exact_match"), none.values("exact_match")).p for cell in (mean, dot)]
     assert [first.p_seeds, second.p_seeds] == holm_correction([p for p in by_seeds if p is not None])
-    counts = {cell.label: [r.counts("exact_match") for r in cell.results] for cell in findings.cells}
+    counts = {cell.label: [r.statistics("exact_match") for r in cell.results] for cell in results.cells}
     by_sentences = [approximate_randomization(counts[name], counts["none"]).p for name in ("mean", "dot")]
     assert [first.p_sentences, second.p_sentences] == holm_correction(by_sentences)
     assert by_seeds[1] == pytest.approx(stats.ttest_ind(THREE["dot"], THREE["none"], equal_var=False).pvalue)
-    assert (first.sure, second.sure) == (False, True)
+    assert (first.significant, second.significant) == (False, True)
 
 
-def test_another_baseline_and_another_method(new_findings: NewFindings):
-    findings = new_findings(THREE, vary=VARY, baseline=["model.attention.kind=dot"], method="bootstrap")
-    assert [c.cell.label for c in findings.comparisons] == ["none", "mean"]
-    assert {c.over_sentences.method for c in findings.comparisons if c.over_sentences} == {"paired bootstrap"}
-    assert all(c.over_seeds.mean < 0 and c.sure for c in findings.comparisons)
+def test_another_baseline_and_another_method(new_results: NewResults):
+    results = new_results(THREE, vary=VARY, baseline=["model.attention.kind=dot"], method="bootstrap")
+    assert [c.cell.label for c in results.comparisons] == ["none", "mean"]
+    assert {c.over_sentences.method for c in results.comparisons if c.over_sentences} == {"paired bootstrap"}
+    assert all(c.over_seeds.mean < 0 and c.significant for c in results.comparisons)
 
 
-def test_with_two_axes_all_else_is_equal_to_the_baseline(new_findings: NewFindings):
-    findings = new_findings(
+def test_with_two_axes_all_else_is_equal_to_the_baseline(new_results: NewResults):
+    results = new_results(
         {
             "none · max_length 3": [0.1],
             "none · max_length 5": [0.2],
@@ -71,127 +71,127 @@ def test_with_two_axes_all_else_is_equal_to_the_baseline(new_findings: NewFindin
         vary=["model.attention.kind=none,dot", "data.max_length=3,5"],
         seeds=1,
     )
-    pairs = [(c.cell.label, c.other.label) for c in findings.comparisons]
+    pairs = [(c.cell.label, c.other.label) for c in results.comparisons]
     assert pairs == [("dot · max_length 3", "none · max_length 3"), ("dot · max_length 5", "none · max_length 5")]
 
 
-def test_one_seed_leaves_only_the_test_over_sentences(new_findings: NewFindings):
-    (comparison,) = new_findings(
+def test_one_seed_leaves_only_the_test_over_sentences(new_results: NewResults):
+    (comparison,) = new_results(
         {"none": [0.1], "dot": [0.9]}, vary=["model.attention.kind=none,dot"], seeds=1
     ).comparisons
     assert comparison.p_seeds is None
     assert comparison.p_sentences is not None
-    assert comparison.sure is None  # another training might say otherwise
+    assert comparison.significant is None  # another training might say otherwise
 
 
-def test_only_seeds_that_both_have_are_paired(new_findings: NewFindings):
-    (comparison,) = new_findings(
+def test_only_seeds_that_both_have_are_paired(new_results: NewResults):
+    (comparison,) = new_results(
         {"none": [0.1, 0.2, 0.3], "dot": [0.9]}, vary=["model.attention.kind=none,dot"]
     ).comparisons
     assert comparison.over_sentences
     assert comparison.over_sentences.difference == pytest.approx(0.8)
 
 
-def test_other_sentences_cannot_be_paired(new_findings: NewFindings):
-    findings = new_findings({"none": [0.1, 0.2], "dot": [0.9, 0.8]}, vary=["model.attention.kind=none,dot"], seeds=2)
-    others = new_findings({"dot": [0.9, 0.8]}, sentences=90, vary=["model.attention.kind=none,dot"], seeds=2)
-    mixed = StudyResults(findings.study, (findings.cells[0], others.cells[1]), 4, 4, ())
-    mixed.cells[1].__dict__["condition"] = findings.study.conditions[1]
+def test_other_sentences_cannot_be_paired(new_results: NewResults):
+    results = new_results({"none": [0.1, 0.2], "dot": [0.9, 0.8]}, vary=["model.attention.kind=none,dot"], seeds=2)
+    others = new_results({"dot": [0.9, 0.8]}, sentences=90, vary=["model.attention.kind=none,dot"], seeds=2)
+    mixed = StudyResults(results.study, (results.cells[0], others.cells[1]), 4, 4, ())
+    mixed.cells[1].__dict__["condition"] = results.study.conditions[1]
     (comparison,) = mixed.comparisons
     assert comparison.over_sentences is None
     assert comparison.p_seeds is not None
 
 
-def test_a_measure_that_does_not_go_by_sentences_has_only_seeds(new_findings: NewFindings):
-    findings = new_findings(THREE, vary=VARY, measures=["validation_loss"])
-    assert [c.over_sentences for c in findings.comparisons] == [None, None]
+def test_a_measure_that_does_not_go_by_sentences_has_only_seeds(new_results: NewResults):
+    results = new_results(THREE, vary=VARY, measures=["validation_loss"])
+    assert [c.over_sentences for c in results.comparisons] == [None, None]
 
 
-def test_two_tests_that_point_in_opposite_directions_are_not_sure(new_findings: NewFindings):
+def test_two_tests_that_point_in_opposite_directions_are_not_sure(new_results: NewResults):
     """Of the two, only the first seed is in both."""
     shares = {"none": [0.5, *[0.05] * 8], "dot": [0.25, *[0.6] * 8]}
-    findings = new_findings(shares, vary=["model.attention.kind=none,dot"], seeds=9)
-    none, dot = findings.cells
+    results = new_results(shares, vary=["model.attention.kind=none,dot"], seeds=9)
+    none, dot = results.cells
     apart = (dot.results[0], *(replace(result, seed=result.seed + 10) for result in dot.results[1:]))
-    (comparison,) = StudyResults(findings.study, (none, replace(dot, results=apart)), 18, 18, ()).comparisons
+    (comparison,) = StudyResults(results.study, (none, replace(dot, results=apart)), 18, 18, ()).comparisons
     assert comparison.over_sentences
     assert comparison.over_seeds.mean > 0 > comparison.over_sentences.difference
     assert comparison.p_seeds is not None
     assert comparison.p_sentences is not None
     assert max(comparison.p_seeds, comparison.p_sentences) < 0.01
-    assert comparison.sure is False
+    assert comparison.significant is False
 
 
-def test_the_same_runs_tested_in_two_ways_are_pairs(new_findings: NewFindings):
+def test_the_same_runs_tested_in_two_ways_are_pairs(new_results: NewResults):
     shares = {"dot · beam 1": [0.3, 0.5, 0.7], "dot · beam 4": [0.35, 0.56, 0.75]}
-    findings = new_findings(shares, vary=["model.attention.kind=dot"], test=["beam=1,4"])
-    (comparison,) = findings.comparisons
-    assert comparison.over_seeds == paired_t_test(*reversed([cell.values("exact_match") for cell in findings.cells]))
-    assert comparison.sure
+    results = new_results(shares, vary=["model.attention.kind=dot"], test=["beam=1,4"])
+    (comparison,) = results.comparisons
+    assert comparison.over_seeds == paired_t_test(*reversed([cell.values("exact_match") for cell in results.cells]))
+    assert comparison.significant
 
 
 def test_runs_about_different_texts_are_not_pooled(
-    new_findings: NewFindings, new_study: Callable[..., Study], tmp_path: Path
+    new_results: NewResults, new_study: Callable[..., Study], tmp_path: Path
 ):
     study = new_study(seeds=2)
     for job in training_jobs(study, tmp_path):
-        work(job.request, Reporter(BytesIO()))
+        run_request(job.request, Reporter(BytesIO()))
     run = training_jobs(study, tmp_path)[1].path
     about = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(about | {"texts": {"train": "other"}}))
-    with pytest.raises(UserError, match="are about different texts; remove the older one"):
+    with pytest.raises(UserError, match="have different texts; remove the older one"):
         collect_results(study, training_jobs(study, tmp_path))
 
 
 def test_a_damaged_run_has_failed_and_the_others_count(new_study: Callable[..., Study], tmp_path: Path):
     study = new_study(seeds=2)
     for job in training_jobs(study, tmp_path):
-        work(job.request, Reporter(BytesIO()))
+        run_request(job.request, Reporter(BytesIO()))
     (training_jobs(study, tmp_path)[0].path / "run.json").unlink()
-    findings = collect_results(study, training_jobs(study, tmp_path))
-    assert [[result.seed for result in cell.results] for cell in findings.cells] == [[2]]
-    assert [(job.seed, "it has no run.json" in job.error) for job in findings.failures] == [(1, True)]
+    results = collect_results(study, training_jobs(study, tmp_path))
+    assert [[result.seed for result in cell.results] for cell in results.cells] == [[2]]
+    assert [(job.seed, "it has no run.json" in job.error) for job in results.failures] == [(1, True)]
 
 
-def test_what_has_no_run_yet_is_compared_with_nothing(new_findings: NewFindings):
-    findings = new_findings({"none": [0.1, 0.2], "dot": [0.9, 0.8]}, vary=VARY, seeds=2)
-    assert [c.cell.label for c in findings.comparisons] == ["dot"]
-    assert new_findings({}, vary=VARY).comparisons == []
+def test_what_has_no_run_yet_is_compared_with_nothing(new_results: NewResults):
+    results = new_results({"none": [0.1, 0.2], "dot": [0.9, 0.8]}, vary=VARY, seeds=2)
+    assert [c.cell.label for c in results.comparisons] == ["dot"]
+    assert new_results({}, vary=VARY).comparisons == []
 
 
 @pytest.mark.parametrize(
     ("order", "words"),
     [
         (["none", "dot"], ["as expected"]),
-        (["dot", "none"], ["the other way round"]),
-        (["none", "mean"], ["as expected, but not sure"]),
-        (["mean", "none"], ["not seen"]),
-        (["none", "mean", "dot"], ["as expected, but not sure", "as expected"]),
+        (["dot", "none"], ["opposite"]),
+        (["none", "mean"], ["as expected, not significant"]),
+        (["mean", "none"], ["not found"]),
+        (["none", "mean", "dot"], ["as expected, not significant", "as expected"]),
     ],
 )
-def test_the_verdict_on_an_expectation(new_findings: NewFindings, order: list[str], words: list[str]):
-    findings = new_findings(THREE, vary=VARY, expect=[{"order": order}])
-    assert [verdict.words for verdict in findings.verdicts] == words
+def test_the_verdict_on_an_expectation(new_results: NewResults, order: list[str], words: list[str]):
+    results = new_results(THREE, vary=VARY, expect=[{"order": order}])
+    assert [outcome.description for outcome in results.expectation_outcomes] == words
 
 
-def test_of_errors_less_is_better(new_findings: NewFindings):
-    findings = new_findings(THREE, vary=VARY, expect=[{"order": ["none", "dot"]}], measures=["validation_loss"])
-    assert [verdict.words for verdict in findings.verdicts] == ["as expected"]
+def test_of_errors_less_is_better(new_results: NewResults):
+    results = new_results(THREE, vary=VARY, expect=[{"order": ["none", "dot"]}], measures=["validation_loss"])
+    assert [outcome.description for outcome in results.expectation_outcomes] == ["as expected"]
 
 
 def test_what_runs_have_left_is_gathered(new_study: Callable[..., Study], tmp_path: Path):
     study = new_study(vary=["model.attention.kind=none,dot"], seeds=2, test=["beam=1,2"])
     jobs = training_jobs(study, tmp_path)
     for job in jobs[:3]:
-        work(job.request, Reporter(BytesIO()))
-    findings = collect_results(study, training_jobs(study, tmp_path))
-    assert (findings.wanted, findings.finished) == (4, 3)
-    assert [len(cell.results) for cell in findings.cells] == [2, 2, 1, 1]
-    first = findings.cells[0].results[0]
+        run_request(job.request, Reporter(BytesIO()))
+    results = collect_results(study, training_jobs(study, tmp_path))
+    assert (results.wanted, results.finished) == (4, 3)
+    assert [len(cell.results) for cell in results.cells] == [2, 2, 1, 1]
+    first = results.cells[0].results[0]
     assert first.run == jobs[0].path
-    assert first.counts("exact_match").total == first.value("exact_match")
-    exam = jobs[0].request.exams[0].file(jobs[0].path)
-    assert first.outputs == tuple(json.loads(exam.read_text())["outputs"])
+    assert first.statistics("exact_match").total == first.value("exact_match")
+    evaluation = jobs[0].request.evaluations[0].file(jobs[0].path)
+    assert first.outputs == tuple(json.loads(evaluation.read_text())["outputs"])
 
 
 SOUND = {"evaluation": {"exact_match": 1.0}, "sources": ["a"], "lengths": [1], "targets": [["a"]], "outputs": ["a"]}
@@ -215,9 +215,9 @@ def test_a_damaged_result_is_told_with_its_place(
     from regard.runs import Run
 
     copytree(trained, tmp_path / "run")
-    exam = new_study().conditions[0].exam
-    path = exam.file(tmp_path / "run")
+    evaluation = new_study().conditions[0].evaluation
+    path = evaluation.file(tmp_path / "run")
     path.parent.mkdir()
     path.write_text(content)
-    with pytest.raises(UserError, match=r"\.json: this file is damaged; remove it, and the exam is sat again"):
-        Result.read(Run(tmp_path / "run"), 1, exam)
+    with pytest.raises(UserError, match=r"\.json: this file is damaged; remove it to repeat the evaluation"):
+        Result.load(Run(tmp_path / "run"), 1, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,18 +12,19 @@ import pytest
 from regard.studies import runner
 from regard.studies.definition import Study
 from regard.studies.runner import TrainingJob, run_jobs, seconds_left, training_jobs
+from regard.studies.worker import STOPPED
 
 # A worker that does nothing but what its seed says.
 WORKER = """
 import json, signal, sys, time
 from pathlib import Path
-from regard.studies.worker import STOPPED, Request
-request = Request.parse(sys.stdin.read())
+from regard.studies.worker import STOPPED, WorkerRequest
+request = WorkerRequest.parse(sys.stdin.readline())
 seed = request.experiment.training.seed
-print(json.dumps({"doing": "training", "done": 3, "total": 12}), flush=True)
-def pass_exams():
-    for exam in request.exams:
-        path = exam.file(request.path)
+print(json.dumps({"phase": "training", "done": 3, "total": 12}), flush=True)
+def write_results():
+    for evaluation in request.evaluations:
+        path = evaluation.file(request.path)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
 """
@@ -40,10 +40,10 @@ class Watching:
         self.most_at_once = 0
         self.heard: set[tuple[int, int | None]] = set()
 
-    def changed(self, job: TrainingJob) -> None:
+    def job_changed(self, job: TrainingJob) -> None:
         self.changes.append((job.label, job.seed, job.state))
 
-    def looked(self, jobs: Sequence[TrainingJob]) -> None:
+    def polled(self, jobs: Sequence[TrainingJob]) -> None:
         self.most_at_once = max(self.most_at_once, sum(job.state == "running" for job in jobs))
         self.heard |= {(job.done, job.total) for job in jobs}
         self.stopping = self.stopping or self.stop(jobs)
@@ -68,7 +68,7 @@ def test_a_run_is_one_job_however_often_it_is_tested(new_study: Callable[..., St
     study = new_study(vary=["model.attention.kind=none,dot"], test=["beam=1,2,3"], seeds=2)
     jobs = training_jobs(study, tmp_path)
     assert [(job.label, job.seed) for job in jobs] == [("none", 1), ("dot", 1), ("none", 2), ("dot", 2)]
-    assert [[exam.manner.beam for exam in job.request.exams] for job in jobs] == [[1, 2, 3]] * 4
+    assert [[evaluation.options.beam for evaluation in job.request.evaluations] for job in jobs] == [[1, 2, 3]] * 4
     assert [job.request.experiment.training.seed for job in jobs] == [1, 1, 2, 2]
     assert len({job.path for job in jobs}) == 4
 
@@ -80,7 +80,7 @@ def test_equal_settings_under_other_names_are_one_run(new_study: Callable[..., S
 
 
 def test_all_run_and_never_more_than_allowed_at_once(new_study: Callable[..., Study], worker: Start, tmp_path: Path):
-    worker("time.sleep(0.6); pass_exams()")
+    worker("time.sleep(0.6); write_results()")
     jobs = training_jobs(new_study(seeds=5), tmp_path)
     watching = Watching()
     run_jobs(jobs, 2, watching)
@@ -94,7 +94,7 @@ def test_all_run_and_never_more_than_allowed_at_once(new_study: Callable[..., St
 
 
 def test_what_is_done_is_not_done_again(new_study: Callable[..., Study], worker: Start, tmp_path: Path):
-    worker("pass_exams()")
+    worker("write_results()")
     run_jobs(training_jobs(new_study(seeds=2), tmp_path), 2, Watching())
     worker("sys.exit('this should not have been started')")
     watching = Watching()
@@ -119,7 +119,7 @@ def test_what_is_done_is_not_done_again(new_study: Callable[..., Study], worker:
 def test_a_failure_is_told_and_does_not_stop_the_rest(
     new_study: Callable[..., Study], worker: Start, tmp_path: Path, behaviour: str, error: str
 ):
-    worker(f"if seed == 1:\n    {behaviour}\npass_exams()")
+    worker(f"if seed == 1:\n    {behaviour}\nwrite_results()")
     jobs = training_jobs(new_study(seeds=3), tmp_path)
     run_jobs(jobs, 1, Watching())
     assert states(jobs) == ["failed", "done", "done"]
@@ -127,9 +127,9 @@ def test_a_failure_is_told_and_does_not_stop_the_rest(
         raise AssertionError(jobs[0].error)
     assert jobs[0].log.is_file()
     (again, *_) = training_jobs(new_study(seeds=3), tmp_path)
-    again.recall_failure()
+    again.load_failure()
     assert again.state == "failed"
-    worker("pass_exams()")
+    worker("write_results()")
     repaired = training_jobs(new_study(seeds=3), tmp_path)
     run_jobs(repaired, 1, Watching())
     assert states(repaired) == ["done"] * 3
@@ -139,19 +139,19 @@ def test_a_failure_is_told_and_does_not_stop_the_rest(
 def test_to_stop_is_to_ask_those_that_run_and_to_start_no_other(
     new_study: Callable[..., Study], worker: Start, tmp_path: Path
 ):
-    told = '{"doing": "listening", "done": 0, "total": null}'
+    told = '{"phase": "listening", "done": 0, "total": null}'
     worker(f"""
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(STOPPED))
 print('{told}', flush=True)
-time.sleep(60)""")
+if sys.stdin.readline() == 'stop\\n':
+    sys.exit(STOPPED)""")
     jobs = training_jobs(new_study(seeds=4), tmp_path)
-    run_jobs(jobs, 2, Watching(lambda jobs: sum(job.doing == "listening" for job in jobs) == 2))
+    run_jobs(jobs, 2, Watching(lambda jobs: sum(job.phase == "listening" for job in jobs) == 2))
     assert states(jobs) == ["stopped", "stopped", "waiting", "waiting"]
     assert [job.error for job in jobs] == [""] * 4
 
 
 def test_one_that_cannot_listen_yet_is_stopped_as_well(new_study: Callable[..., Study], worker: Start, tmp_path: Path):
-    worker("time.sleep(60)")
+    worker("time.sleep(1)\nif sys.stdin.readline() == 'stop\\n':\n    sys.exit(STOPPED)")
     jobs = training_jobs(new_study(seeds=1), tmp_path)
     began = time.monotonic()
     run_jobs(jobs, 1, Watching(lambda jobs: True))
@@ -162,7 +162,7 @@ def test_one_that_cannot_listen_yet_is_stopped_as_well(new_study: Callable[..., 
 def test_when_something_goes_wrong_here_the_processes_are_asked_to_stop(
     new_study: Callable[..., Study], worker: Start, tmp_path: Path
 ):
-    worker("time.sleep(60)")
+    worker("if sys.stdin.readline() == 'stop\\n':\n    sys.exit(STOPPED)")
     jobs = training_jobs(new_study(seeds=1), tmp_path)
 
     def fail(jobs: Sequence[TrainingJob]) -> bool:
@@ -171,9 +171,11 @@ def test_when_something_goes_wrong_here_the_processes_are_asked_to_stop(
     with pytest.raises(ZeroDivisionError):
         run_jobs(jobs, 1, Watching(fail))
     assert jobs[0].process
-    assert jobs[0].process.wait(30) == -signal.SIGTERM
-    assert jobs[0].words
-    jobs[0].words.close()
+    assert jobs[0].process.wait(30) == STOPPED
+    assert jobs[0].stderr
+    jobs[0].stderr.close()
+    assert jobs[0].process.stdin
+    jobs[0].process.stdin.close()
 
 
 def test_a_file_that_is_called_like_a_module_is_not_one(
@@ -181,7 +183,7 @@ def test_a_file_that_is_called_like_a_module_is_not_one(
 ):
     (tmp_path / "json.py").write_text("raise SystemExit('a stranger was let in')")
     monkeypatch.chdir(tmp_path)
-    worker("pass_exams()")
+    worker("write_results()")
     jobs = training_jobs(new_study(seeds=1), tmp_path / "runs")
     run_jobs(jobs, 1, Watching())
     assert states(jobs) == ["done"]
@@ -195,20 +197,20 @@ def test_the_time_left_is_guessed_from_what_is_known(new_study: Callable[..., St
     jobs[0].state, jobs[0].seconds = "done", 100.0
     assert seconds_left(jobs, 2) == pytest.approx(5 * 100 / 2)
     jobs[1].state, jobs[1].began = "running", now - 50
-    jobs[1].hear('{"doing": "training", "done": 0, "total": 100}')
+    jobs[1].update('{"phase": "training", "done": 0, "total": 100}')
     jobs[1].phase_began = now - 50
-    jobs[1].hear('{"doing": "training", "done": 50, "total": 100}')
+    jobs[1].update('{"phase": "training", "done": 50, "total": 100}')
     assert seconds_left(jobs, 2) == pytest.approx((50 + 4 * 100) / 2, rel=0.01)
     assert seconds_left(jobs[:2], 2) == pytest.approx(50, rel=0.01)
-    jobs[1].hear('{"doing": "waiting", "done": 0, "total": null}')  # for another study, at work on the same run
+    jobs[1].update('{"phase": "waiting", "done": 0, "total": null}')  # for another study, at work on the same run
     assert seconds_left(jobs[:2], 2) == pytest.approx(100)
 
 
 def test_what_was_done_before_tells_nothing_of_the_rate(new_study: Callable[..., Study], tmp_path: Path):
     (job,) = training_jobs(new_study(seeds=1), tmp_path)
-    job.hear('{"doing": "training", "done": 80, "total": 100}')  # it goes on after step 80
-    assert (job.rate, job.left) == (0, None)
+    job.update('{"phase": "training", "done": 80, "total": 100}')  # it goes on after step 80
+    assert (job.rate, job.seconds_left) == (0, None)
     job.phase_began -= 10
-    job.hear('{"doing": "training", "done": 90, "total": 100}')
+    job.update('{"phase": "training", "done": 90, "total": 100}')
     assert job.rate == pytest.approx(1, rel=0.01)
-    assert job.left == pytest.approx(10, rel=0.01)
+    assert job.seconds_left == pytest.approx(10, rel=0.01)

@@ -12,54 +12,52 @@ from regard.studies import tables
 from regard.studies.results import StudyResults
 from regard.studies.runner import TrainingJob
 
-NewFindings = Callable[..., StudyResults]
+NewResults = Callable[..., StudyResults]
 SHARES = {"none": [0.1, 0.2], "dot": [0.9, 0.8]}
 VARY = ["model.attention.kind=none,dot"]
 
 
-def test_the_main_table(new_findings: NewFindings):
-    table = tables.main_table(new_findings(SHARES, vary=VARY, seeds=2))
+def test_the_main_table(new_results: NewResults):
+    table = tables.main_table(new_results(SHARES, vary=VARY, seeds=2))
     assert table.head == (
-        *("attention.kind", "runs", "exact match (%)", "variance", "deviation", "95 % interval"),
-        *("difference", "p, sentences", "p, seeds", "sure"),
+        *("attention.kind", "runs", "exact match (%)", "variance", "std. dev.", "95 % interval"),
+        *("difference", "p, sentences", "p, seeds", "significant"),
     )
     # All in percentage points: s² = (5² + 5²) / 1; the interval reaches 12.706 · 7.07 / √2 to each side.
     assert table.rows[0] == ("none", "2", "15.0", "50", "7.07", "0.0 to 78.5", "baseline", "", "", "")
     assert table.rows[1] == ("dot", "2", "85.0", "50", "7.07", "21.5 to 100.0", "+70.0", "<0.001", "0.010", "yes")
 
 
-def test_what_is_not_known_is_a_dash(new_findings: NewFindings):
-    table = tables.main_table(new_findings({"dot": [0.9]}, vary=VARY, seeds=1))
+def test_what_is_not_known_is_a_dash(new_results: NewResults):
+    table = tables.main_table(new_results({"dot": [0.9]}, vary=VARY, seeds=1))
     assert table.rows[0] == ("none", "0", "–", "–", "–", "–", "baseline", "", "", "")
     assert table.rows[1] == ("dot", "1", "90.0", "–", "–", "–", "–", "–", "–", "–")
 
 
-def test_without_anything_to_compare_there_are_no_differences(new_findings: NewFindings):
-    table = tables.main_table(new_findings({"dot": [0.9, 0.8]}, vary=["model.attention.kind=dot"], seeds=2))
+def test_without_anything_to_compare_there_are_no_differences(new_results: NewResults):
+    table = tables.main_table(new_results({"dot": [0.9, 0.8]}, vary=["model.attention.kind=dot"], seeds=2))
     assert table.head[-1] == "95 % interval"
 
 
-def test_the_other_measures(new_findings: NewFindings):
-    findings = new_findings(
-        SHARES, vary=VARY, seeds=2, measures=["exact_match", "validation_loss", "alignment_accuracy"]
-    )
-    table = tables.other_table(findings)
+def test_the_other_measures(new_results: NewResults):
+    results = new_results(SHARES, vary=VARY, seeds=2, measures=["exact_match", "validation_loss", "alignment_accuracy"])
+    table = tables.other_metrics_table(results)
     assert table
     assert table.head == ("attention.kind", "validation loss", "variance", "alignment accuracy", "variance")
     assert table.rows[0] == ("none", "1.650", "0.005", "–", "–")
-    assert tables.other_table(new_findings(SHARES, vary=VARY)) is None
+    assert tables.other_metrics_table(new_results(SHARES, vary=VARY)) is None
 
 
-def test_expected_and_found(new_findings: NewFindings):
-    findings = new_findings(SHARES, vary=VARY, seeds=2, expect=[{"order": ["none", "dot"]}])
-    table = tables.verdict_table(findings)
+def test_expected_and_found(new_results: NewResults):
+    results = new_results(SHARES, vary=VARY, seeds=2, expect=[{"order": ["none", "dot"]}])
+    table = tables.expectation_table(results)
     assert table
     assert table.rows == (("none < dot", "15.0", "85.0", "<0.001", "0.010", "as expected"),)
-    assert tables.verdict_table(new_findings(SHARES, vary=VARY)) is None
+    assert tables.expectation_table(new_results(SHARES, vary=VARY)) is None
 
 
-def test_every_run_stands_in_its_table(new_findings: NewFindings):
-    table = tables.run_table(new_findings(SHARES, vary=VARY, seeds=2))
+def test_every_run_stands_in_its_table(new_results: NewResults):
+    table = tables.run_table(new_results(SHARES, vary=VARY, seeds=2))
     assert table.head == ("attention.kind", "seed", "exact match", "run")
     assert [row[:3] for row in table.rows] == [
         ("none", "1", "10.0%"),
@@ -73,7 +71,7 @@ def test_every_run_stands_in_its_table(new_findings: NewFindings):
     ("p", "text"), [(None, "–"), (1.0, "1.000"), (0.0499, "0.050"), (0.001, "0.001"), (0, "<0.001")]
 )
 def test_chances(p: float | None, text: str):
-    assert tables.chance(p) == text
+    assert tables.format_p_value(p) == text
 
 
 def test_markdown_keeps_its_columns_whatever_the_cells_hold():
@@ -81,9 +79,9 @@ def test_markdown_keeps_its_columns_whatever_the_cells_hold():
     assert lines == ["| a\\|b | c |", "| --- | --- |", "| x y | \\| |"]
 
 
-def test_csv_has_every_run_and_every_measure(new_findings: NewFindings):
-    findings = new_findings(SHARES, vary=VARY, seeds=2)
-    rows = list(csv.DictReader(StringIO(tables.runs_csv(findings))))
+def test_csv_has_every_run_and_every_measure(new_results: NewResults):
+    results = new_results(SHARES, vary=VARY, seeds=2)
+    rows = list(csv.DictReader(StringIO(tables.runs_csv(results))))
     assert [(row["model.attention.kind"], row["seed"], row["exact_match"]) for row in rows] == [
         ("none", "1", "0.1"),
         ("none", "2", "0.2"),
@@ -91,39 +89,39 @@ def test_csv_has_every_run_and_every_measure(new_findings: NewFindings):
         ("dot", "2", "0.8"),
     ]
     assert {row["bleu"] for row in rows} == {""}
-    summaries = list(csv.DictReader(StringIO(tables.summary_csv(findings))))
-    (dot,) = [row for row in summaries if (row["model.attention.kind"], row["measure"]) == ("dot", "exact_match")]
+    summaries = list(csv.DictReader(StringIO(tables.summary_csv(results))))
+    (dot,) = [row for row in summaries if (row["model.attention.kind"], row["metric"]) == ("dot", "exact_match")]
     assert float(dot["mean"]) == pytest.approx(0.85)
     assert float(dot["variance"]) == pytest.approx(0.005)
 
 
-def test_json_has_it_all(new_findings: NewFindings):
-    findings = new_findings(SHARES, vary=VARY, seeds=3, expect=[{"order": ["none", "dot"], "says": "it looks"}])
-    known = json.loads(tables.dump_json(findings))
+def test_json_has_it_all(new_results: NewResults):
+    results = new_results(SHARES, vary=VARY, seeds=3, expect=[{"order": ["none", "dot"], "reason": "it looks"}])
+    known = json.loads(tables.dump_json(results))
     assert known["axes"] == {"model.attention.kind": ["none", "dot"]}
     assert known["runs"] == {"wanted": 6, "finished": 4}
     assert [c["label"] for c in known["conditions"]] == ["none", "dot"]
     assert known["conditions"][1]["options"] == {"model.attention.kind": "dot"}
-    assert known["conditions"][1]["measures"]["exact_match"]["mean"] == pytest.approx(0.85)
+    assert known["conditions"][1]["metrics"]["exact_match"]["mean"] == pytest.approx(0.85)
     assert [run["exact_match"] for run in known["conditions"][1]["runs"]] == [0.9, 0.8]
     (comparison,) = known["comparisons"]
-    assert (comparison["label"], comparison["against"], comparison["sure"]) == ("dot", "none", True)
+    assert (comparison["label"], comparison["against"], comparison["significant"]) == ("dot", "none", True)
     assert comparison["over_sentences"]["method"] == "approximate randomization"
-    assert known["expectations"][0]["says"] == "it looks"
-    assert known["expectations"][0]["found"] == "as expected"
+    assert known["expectations"][0]["reason"] == "it looks"
+    assert known["expectations"][0]["outcome"] == "as expected"
 
 
-def test_json_tells_of_failures(new_findings: NewFindings, new_study: Callable[..., object]):
-    findings = new_findings(SHARES, vary=VARY, seeds=2)
+def test_json_tells_of_failures(new_results: NewResults, new_study: Callable[..., object]):
+    results = new_results(SHARES, vary=VARY, seeds=2)
     from pathlib import Path
 
-    from regard.studies.worker import Request
+    from regard.studies.worker import WorkerRequest
 
-    condition = findings.study.conditions[0]
+    condition = results.study.conditions[0]
     failed = TrainingJob(
-        "none", 3, Request(Path("runs/x-3"), condition.with_seed(3), []), state="failed", error="no memory"
+        "none", 3, WorkerRequest(Path("runs/x-3"), condition.with_seed(3), []), state="failed", error="no memory"
     )
-    with_failure = StudyResults(findings.study, findings.cells, 5, 4, (failed,))
+    with_failure = StudyResults(results.study, results.cells, 5, 4, (failed,))
     assert tables.results_to_dict(with_failure)["failures"] == [
         {"run": "x-3", "label": "none", "seed": 3, "error": "no memory"}
     ]

@@ -19,7 +19,7 @@ from regard.search import SearchOptions
 from regard.studies import parsing, worker
 from regard.studies.definition import Study
 from regard.studies.runner import COMMAND, training_jobs
-from regard.studies.worker import STOPPED, Reporter, Request, work
+from regard.studies.worker import STOPPED, Reporter, WorkerRequest, run_request
 from regard.training import TrainingStopped
 from regard.training.checkpoints import read_state
 
@@ -32,31 +32,31 @@ def reporter() -> Reporter:
 
 
 @pytest.fixture
-def request_of(new_study: Callable[..., Study], tmp_path: Path) -> Callable[..., Request]:
+def request_of(new_study: Callable[..., Study], tmp_path: Path) -> Callable[..., WorkerRequest]:
     """What is asked of the only run of a study."""
 
-    def make(**given: Any) -> Request:
+    def make(**given: Any) -> WorkerRequest:
         (job,) = training_jobs(new_study(seeds=1, **given), tmp_path)
         return job.request
 
     return make
 
 
-def result_of(request: Request, number: int = 0) -> dict[str, Any]:
-    return json.loads(request.exams[number].file(request.path).read_text(encoding="utf-8"))
+def result_of(request: WorkerRequest, number: int = 0) -> dict[str, Any]:
+    return json.loads(request.evaluations[number].file(request.path).read_text(encoding="utf-8"))
 
 
-def test_a_request_survives_its_journey(request_of: Callable[..., Request]):
+def test_a_request_survives_its_journey(request_of: Callable[..., WorkerRequest]):
     request = request_of(test=["beam=1,4", "data.max_length=3,5"], set=["description='ä: \"'"])
-    assert Request.parse(request.dump()) == request
-    assert len(request.exams) == 4
+    assert WorkerRequest.parse(request.dump()) == request
+    assert len(request.evaluations) == 4
 
 
-def test_a_run_is_trained_and_sits_its_exams(request_of: Callable[..., Request], reporter: Reporter):
+def test_a_run_is_trained_and_sits_its_exams(request_of: Callable[..., WorkerRequest], reporter: Reporter):
     request = request_of(test=["beam=1,3"])
-    assert request.left() == request.exams
-    work(request, reporter)
-    assert request.left() == []
+    assert request.pending() == request.evaluations
+    run_request(request, reporter)
+    assert request.pending() == []
     run = Run(request.path)
     assert run.experiment == request.experiment
     examination = Evaluator(Translator(run), "test")
@@ -72,45 +72,45 @@ def test_a_run_is_trained_and_sits_its_exams(request_of: Callable[..., Request],
 
 
 def test_what_is_told_on_the_way(
-    request_of: Callable[..., Request], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+    request_of: Callable[..., WorkerRequest], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(worker, "TELL_EVERY", 0.0)
-    work(request_of(test=["beam=1,2"]), reporter)
+    monkeypatch.setattr(worker, "REPORT_INTERVAL", 0.0)
+    run_request(request_of(test=["beam=1,2"]), reporter)
     assert isinstance(reporter.channel, io.BytesIO)
     told = [json.loads(line) for line in reporter.channel.getvalue().splitlines()]
-    training = [row for row in told if row["doing"] == "training"]
+    training = [row for row in told if row["phase"] == "training"]
     assert (training[0]["done"], training[-1]["done"], training[-1]["total"]) == (0, 12, 12)
-    assert [row for row in told if row["doing"] == "testing"] == [
-        {"doing": "testing", "done": 0, "total": 100},
-        {"doing": "testing", "done": 50, "total": 100},
-        {"doing": "testing", "done": 50, "total": 100},
-        {"doing": "testing", "done": 100, "total": 100},
+    assert [row for row in told if row["phase"] == "evaluating"] == [
+        {"phase": "evaluating", "done": 0, "total": 100},
+        {"phase": "evaluating", "done": 50, "total": 100},
+        {"phase": "evaluating", "done": 50, "total": 100},
+        {"phase": "evaluating", "done": 100, "total": 100},
     ]
 
 
-def test_an_exam_may_be_about_other_texts(request_of: Callable[..., Request], reporter: Reporter):
+def test_an_exam_may_be_about_other_texts(request_of: Callable[..., WorkerRequest], reporter: Reporter):
     request = request_of(test=["data.max_length=5,9"])
-    work(request, reporter)
+    run_request(request, reporter)
     ordinary, longer = result_of(request), result_of(request, 1)
     assert max(ordinary["lengths"]) == 5
     assert max(longer["lengths"]) == 9
 
 
-def test_a_new_exam_does_not_train_anew(request_of: Callable[..., Request], reporter: Reporter):
+def test_a_new_exam_does_not_train_anew(request_of: Callable[..., WorkerRequest], reporter: Reporter):
     request = request_of()
-    work(request, reporter)
+    run_request(request, reporter)
     before = [(request.path / name).stat().st_mtime_ns for name in (MODEL, STATE)]
-    first = request.exams[0].file(request.path)
+    first = request.evaluations[0].file(request.path)
     first_before = first.stat().st_mtime_ns
     more = request_of(test=["beam=1,2"])
     assert more.path == request.path
-    work(more, reporter)
-    assert more.left() == []
+    run_request(more, reporter)
+    assert more.pending() == []
     assert [(request.path / name).stat().st_mtime_ns for name in (MODEL, STATE)] == before
     assert first.stat().st_mtime_ns == first_before
 
 
-def test_who_is_asked_to_stop_saves_and_goes_on_later(request_of: Callable[..., Request], reporter: Reporter):
+def test_who_is_asked_to_stop_saves_and_goes_on_later(request_of: Callable[..., WorkerRequest], reporter: Reporter):
     request = request_of()
     original, steps = reporter.on_step_end, 0
 
@@ -123,27 +123,27 @@ def test_who_is_asked_to_stop_saves_and_goes_on_later(request_of: Callable[..., 
 
     reporter.on_step_end = stepped  # type: ignore[method-assign]
     with pytest.raises(TrainingStopped):
-        work(request, reporter)
+        run_request(request, reporter)
     assert steps == 5
-    assert request.left() == request.exams
+    assert request.pending() == request.evaluations
     reporter.stopping = False
-    work(request, reporter)
+    run_request(request, reporter)
     assert steps == 12
 
 
-def test_an_exam_can_be_broken_off(request_of: Callable[..., Request], reporter: Reporter):
+def test_an_exam_can_be_broken_off(request_of: Callable[..., WorkerRequest], reporter: Reporter):
     request = request_of(set=["decoding.batch_size=10"])
-    tell = reporter.tell
+    send = reporter.send
 
-    def interrupt(doing: str, done: int, total: int | None, urgent: bool = False) -> None:
-        tell(doing, done, total, urgent)
-        reporter.stopping = reporter.stopping or (doing == "testing" and done >= 20)
+    def interrupt(phase: str, done: int, total: int | None, urgent: bool = False) -> None:
+        send(phase, done, total, urgent)
+        reporter.stopping = reporter.stopping or (phase == "evaluating" and done >= 20)
 
-    reporter.tell = interrupt  # type: ignore[method-assign]
+    reporter.send = interrupt  # type: ignore[method-assign]
     with pytest.raises(TrainingStopped):
-        work(request, reporter)
-    assert request.left() == request.exams
-    assert not list(request.path.glob("exams/*"))
+        run_request(request, reporter)
+    assert request.pending() == request.evaluations
+    assert not list(request.path.glob("evaluations/*"))
 
 
 class BrokenPipe(io.RawIOBase):
@@ -154,9 +154,9 @@ class BrokenPipe(io.RawIOBase):
 
 
 def test_a_worker_to_whom_nobody_listens_saves_what_it_has_and_stops(
-    request_of: Callable[..., Request], monkeypatch: pytest.MonkeyPatch
+    request_of: Callable[..., WorkerRequest], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(worker, "TELL_EVERY", 0.0)  # as if steps were long
+    monkeypatch.setattr(worker, "REPORT_INTERVAL", 0.0)  # as if steps were long
     request = request_of()
     deaf = Reporter(io.BytesIO())
     began = deaf.on_train_begin
@@ -167,41 +167,41 @@ def test_a_worker_to_whom_nobody_listens_saves_what_it_has_and_stops(
 
     deaf.on_train_begin = lose_the_reader  # type: ignore[method-assign]
     with pytest.raises(TrainingStopped):
-        work(request, deaf)
+        run_request(request, deaf)
     _, progress = read_state(Run(request.path))
     assert progress.step == 1
 
 
 def test_two_studies_that_want_the_same_run_take_turns(
-    request_of: Callable[..., Request], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+    request_of: Callable[..., WorkerRequest], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(worker, "TELL_EVERY", 0.01)
+    monkeypatch.setattr(worker, "REPORT_INTERVAL", 0.01)
     request = request_of()
     told: list[str] = []
     with files.lock_file(request.path.with_name(f".{request.path.name}.lock")) as alone:
         assert alone
 
-        def wait(doing: str, *_: object, **__: object) -> None:
-            told.append(doing)
+        def wait(phase: str, *_: object, **__: object) -> None:
+            told.append(phase)
             reporter.stopping = len(told) == 3
 
-        monkeypatch.setattr(reporter, "tell", wait)
+        monkeypatch.setattr(reporter, "send", wait)
         with pytest.raises(TrainingStopped):
-            work(request, reporter)
+            run_request(request, reporter)
     assert told == ["waiting"] * 3
     reporter.stopping = False
-    work(request, reporter)
-    assert request.left() == []
+    run_request(request, reporter)
+    assert request.pending() == []
 
 
-Process = Callable[[Request], tuple[int, str, str]]
+Process = Callable[[WorkerRequest], tuple[int, str, str]]
 
 
 @pytest.fixture
 def process() -> Process:
     """The worker as a process of its own: its exit code, and what it wrote."""
 
-    def run(request: Request) -> tuple[int, str, str]:
+    def run(request: WorkerRequest) -> tuple[int, str, str]:
         done = subprocess.run(COMMAND, input=request.dump(), capture_output=True, text=True)
         return done.returncode, done.stdout, done.stderr
 
@@ -209,7 +209,7 @@ def process() -> Process:
 
 
 @pytest.mark.slow
-def test_as_a_process_it_ends_with_what_was_wrong(request_of: Callable[..., Request], process: Process):
+def test_as_a_process_it_ends_with_what_was_wrong(request_of: Callable[..., WorkerRequest], process: Process):
     request = request_of()
     request.path.mkdir()
     (request.path / "notes.txt").write_text("mine")
@@ -221,7 +221,7 @@ def test_as_a_process_it_ends_with_what_was_wrong(request_of: Callable[..., Requ
 
 
 @pytest.mark.slow
-def test_as_a_process_it_stops_when_asked_and_goes_on_later(request_of: Callable[..., Request], process: Process):
+def test_as_a_process_it_stops_when_asked_and_goes_on_later(request_of: Callable[..., WorkerRequest], process: Process):
     request = request_of(set=["training.epochs=4000", "training.validate_every=100000"])
     with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as asked:
         assert asked.stdin
@@ -229,7 +229,7 @@ def test_as_a_process_it_stops_when_asked_and_goes_on_later(request_of: Callable
         asked.stdin.write(request.dump())
         asked.stdin.close()
         for line in asked.stdout:
-            if json.loads(line)["doing"] == "training":
+            if json.loads(line)["phase"] == "training":
                 asked.terminate()
                 break
         asked.stdout.read()
@@ -249,20 +249,20 @@ def test_a_test_set_that_is_not_what_it_was_is_refused(
     settings += [f"data.{split}={tmp_path}/corpus/{split}" for split in ("validation", "test")]
     plan = {"experiment": "clauses", "set": [*settings, "training.epochs=1", "training.batch_tokens=4000"]}
     (job,) = training_jobs(parsing.build_study("s", parsing.from_options(**plan, seeds=1)), tmp_path / "runs")
-    work(job.request, reporter)
-    shutil.rmtree(job.path / "exams")
+    run_request(job.request, reporter)
+    shutil.rmtree(job.path / "evaluations")
     lines = (tmp_path / "corpus/test.de").read_text().splitlines()
     (tmp_path / "corpus/test.de").write_text("\n".join(reversed(lines)) + "\n")
-    with pytest.raises(UserError, match="the test split is not what it was in training; remove this run"):
-        work(job.request, reporter)
+    with pytest.raises(UserError, match="the test split has changed since training; remove this run"):
+        run_request(job.request, reporter)
 
 
 def test_an_exam_that_this_model_cannot_sit_is_a_mistake_of_the_user(
-    request_of: Callable[..., Request], reporter: Reporter
+    request_of: Callable[..., WorkerRequest], reporter: Reporter
 ):
     request = request_of(
         set=["model.encoder.positions.kind=learned", "model.encoder.positions.longest=6"], test=["data.max_length=9,5"]
     )
     with pytest.raises(UserError, match="positions"):
-        work(request, reporter)
-    assert request.left() == [request.exams[0]]  # the one that it can sit counts
+        run_request(request, reporter)
+    assert request.pending() == [request.evaluations[0]]  # the one that it can sit counts

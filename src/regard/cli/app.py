@@ -147,7 +147,7 @@ def compare(
     as_json: options.WholeJson = False,
 ) -> None:
     """Train a grid of settings times seeds, and tell which is better, and how sure that is."""
-    from regard.cli.study import DEFINITION, definition_in, run_study
+    from regard.cli.study import DEFINITION, read_definition, run_study
     from regard.studies import parsing
 
     if (experiment is None) == (config is None):
@@ -164,7 +164,7 @@ def compare(
         method=method and method.value,
     )
     if out is None:
-        goes_on = config is not None and config.name == DEFINITION and definition_in(config.parent) is not None
+        goes_on = config is not None and config.name == DEFINITION and read_definition(config.parent) is not None
         out = config.parent if config and goes_on else Path("studies") / Path(str(config or experiment)).stem
     study = parsing.build_study(out.resolve().name, leaves, config.parent if config else Path())
     run_study(study, out, runs or out.parent / "runs", jobs or cores(), report_only=report, as_json=as_json)

@@ -65,12 +65,12 @@ class SplitName(StrEnum):
 
 
 class MethodName(StrEnum):
-    randomisation = "randomisation"
+    randomization = "randomization"
     bootstrap = "bootstrap"
 
 
 Method = Annotated[
-    MethodName | None, typer.Option(help="The test over sentences: approximate randomisation, or paired bootstrap.")
+    MethodName | None, typer.Option(help="The test over sentences: approximate randomization, or paired bootstrap.")
 ]
 
 

@@ -1,4 +1,4 @@
-"""`regard compare` and `regard study`: what a person sees while a study is conducted, and of what it found."""
+"""`regard compare` and `regard study`: run a study, show its progress, and print its results."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from regard.cli.tables import print_table
 from regard.config import yaml_source
 from regard.errors import UserError
 from regard.studies.definition import Study
-from regard.studies.parsing import continues
+from regard.studies.parsing import extends_study
 from regard.studies.runner import StudyObserver, TrainingJob, run_jobs, seconds_left, training_jobs
 
 DEFINITION = "study.yaml"  # what --config reads again
-MARK = "# Written by regard, which may write it anew.\n"  # one without this line is somebody's own, and stays
+# The first line of a definition that may be overwritten; a file without it is the user's own.
+MARK = "# Written by regard, which may write it anew.\n"
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -27,19 +28,19 @@ if TYPE_CHECKING:
 
 
 def run_study(study: Study, out: Path, runs: Path, at_once: int, *, report_only: bool, as_json: bool) -> None:
-    """Conduct what is left of a study, write its report, and print what it found."""
+    """Run what is left of a study, write its report, and print its results."""
     jobs = training_jobs(study, runs)
-    check_folder(study, out, is_there=report_only)
+    check_study_folder(study, out, must_exist=report_only)
     if report_only:
         for job in jobs:
-            job.recall_failure()
-            tell_failure(job)
+            job.load_failure()
+            print_failure(job)
         report_study(study, jobs, out, as_json)
     else:
         out.mkdir(parents=True, exist_ok=True)
         with files.lock_folder(out) as alone:
             if not alone:
-                raise UserError(f"{out}: another process is at work here; --report tells what is finished")
+                raise UserError(f"{out}: another process is running this study; --report shows finished runs")
             files.write_atomic(out / DEFINITION, (MARK + study.dump()).encode())
             run_jobs_with_progress(study, jobs, at_once, out)
             report_study(study, jobs, out, as_json)
@@ -47,115 +48,122 @@ def run_study(study: Study, out: Path, runs: Path, at_once: int, *, report_only:
         sys.exit(1)
 
 
-def check_folder(study: Study, out: Path, is_there: bool) -> None:
-    """The folder of another study, or of something else, is left as it is."""
+def check_study_folder(study: Study, out: Path, must_exist: bool) -> None:
+    """Refuse the folder of another study, or of something else."""
     if out.exists() and not out.is_dir():
         raise UserError(f"{out}: this is a file; choose another --out")
-    known = definition_in(out)
+    known = read_definition(out)
     if known is None and out.is_dir() and any(out.iterdir()):
-        raise UserError(f"{out}: this is not a study's folder: it has no {DEFINITION} of its own; choose another --out")
-    if known is None and is_there:
-        raise UserError(f"{out}: there is no such study yet; without --report it is conducted")
-    if known is not None and not continues(study, known, str(out / DEFINITION)):
-        raise UserError(f"{out}: this folder holds another study, told in its {DEFINITION}; choose another --out")
+        raise UserError(
+            f"{out}: this is not the folder of a study: it has no {DEFINITION} of ours; choose another --out"
+        )
+    if known is None and must_exist:
+        raise UserError(f"{out}: there is no such study yet; run it without --report")
+    if known is not None and not extends_study(study, known, str(out / DEFINITION)):
+        raise UserError(f"{out}: this folder has another study, see its {DEFINITION}; choose another --out")
 
 
-def definition_in(folder: Path) -> str | None:
-    """What an earlier study has written there."""
+def read_definition(folder: Path) -> str | None:
+    """The definition that an earlier `run_study` has written there, if any."""
     known = yaml_source.read_text_file(folder / DEFINITION)
     return known if known is not None and known.startswith(MARK) else None
 
 
 def run_jobs_with_progress(study: Study, jobs: Sequence[TrainingJob], at_once: int, out: Path) -> None:
-    """Train and test all that is left; Ctrl-C ends the program."""
-    with InterruptHandler() as interrupts, watcher(study, at_once, interrupts) as watching:
-        run_jobs(jobs, at_once, watching)
+    """Train and evaluate what is left; Ctrl-C saves the state and ends the program."""
+    with InterruptHandler() as interrupts, study_observer(study, at_once, interrupts) as observer:
+        run_jobs(jobs, at_once, observer)
     if interrupts.signal:
         done = sum(job.state == "done" for job in jobs)
-        print(f"{out}: stopped with {done} of {len(jobs)} runs done; the same command goes on", file=sys.stderr)
+        message = f"{out}: stopped with {done} of {len(jobs)} runs done; run the same command again to continue"
+        print(message, file=sys.stderr)
         sys.exit(interrupts.exit_code)
 
 
 def report_study(study: Study, jobs: Sequence[TrainingJob], out: Path, as_json: bool) -> None:
+    """Write the report and print its tables."""
     from regard.studies.report import PAGE, write_report
     from regard.studies.results import collect_results
     from regard.studies.tables import all_tables, dump_json
 
     failed = [job for job in jobs if job.state == "failed"]
-    findings = collect_results(study, jobs)
-    for job in findings.failures:
+    results = collect_results(study, jobs)
+    for job in results.failures:
         if job not in failed:
-            tell_failure(job)
-    if not any(cell.results for cell in findings.cells):
+            print_failure(job)
+    if not any(cell.results for cell in results.cells):
         print(f"regard: {out}: no run is finished, so there is nothing to report", file=sys.stderr)
-        sys.exit(1 if findings.failures else 2)
-    write_report(findings, out)
+        sys.exit(1 if results.failures else 2)
+    write_report(results, out)
     if as_json:
-        print(dump_json(findings))
+        print(dump_json(results))
         return
-    for table in all_tables(findings):
+    for table in all_tables(results):
         print_table(table.head, table.rows, title=table.caption)
         print()
     print(f"{out / PAGE}: the whole report")
 
 
-def tell_failure(job: TrainingJob) -> None:
+def print_failure(job: TrainingJob) -> None:
     if job.state == "failed":
         for line in job.error.splitlines():
-            print(f"regard: {name_of(job)} failed: {line}", file=sys.stderr)
+            print(f"regard: {job_name(job)} failed: {line}", file=sys.stderr)
 
 
-def name_of(job: TrainingJob) -> str:
+def job_name(job: TrainingJob) -> str:
     return f"{job.label}, seed {job.seed}"
 
 
-def clock(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
+    """`0:05` or `1:00:05`."""
     hours, rest = divmod(round(seconds), 3600)
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
 
 
-class PlainWatcher:
-    """A line when a run begins or ends, and one now and then in between."""
+class PlainStudyObserver:
+    """Prints a line when a run starts or ends, and the progress from time to time."""
 
     def __init__(self, study: Study, at_once: int, interrupts: InterruptHandler) -> None:
         self.study, self.at_once, self.interrupts = study, at_once, interrupts
-        self.told_at = time.monotonic()
+        self.printed_at = time.monotonic()
 
-    def changed(self, job: TrainingJob) -> None:
-        self.tell(f"{name_of(job)}: {job.state}{f' after {clock(job.seconds)}' if job.state != 'running' else ''}")
-        tell_failure(job)
+    def job_changed(self, job: TrainingJob) -> None:
+        after = f" after {format_duration(job.seconds)}" if job.state != "running" else ""
+        self.print_line(f"{job_name(job)}: {job.state}{after}")
+        print_failure(job)
 
-    def looked(self, jobs: Sequence[TrainingJob]) -> None:
-        if time.monotonic() - self.told_at >= LOG_INTERVAL:
+    def polled(self, jobs: Sequence[TrainingJob]) -> None:
+        if time.monotonic() - self.printed_at >= LOG_INTERVAL:
             for job in jobs:
                 if job.state == "running":
-                    self.tell(f"{name_of(job)}: {'  '.join(progress_of(job))}")
-            self.tell(self.summary(jobs))
+                    self.print_line(f"{job_name(job)}: {'  '.join(job_progress(job))}")
+            self.print_line(self.summary(jobs))
 
     def should_stop(self) -> bool:
         return bool(self.interrupts.signal)
 
     def summary(self, jobs: Sequence[TrainingJob]) -> str:
         counts = {state: sum(job.state == state for job in jobs) for state in ("done", "running", "waiting", "failed")}
-        told = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+        states = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
         left = seconds_left(jobs, self.at_once)
-        return f"{self.study.name}: {len(jobs)} runs: {told}{f'; about {clock(left)} left' if left is not None else ''}"
+        estimate = f"; about {format_duration(left)} left" if left is not None else ""
+        return f"{self.study.name}: {len(jobs)} runs: {states}{estimate}"
 
-    def tell(self, line: str) -> None:
-        self.told_at = time.monotonic()
+    def print_line(self, line: str) -> None:
+        self.printed_at = time.monotonic()
         print(line, file=sys.stderr, flush=True)
 
 
-def progress_of(job: TrainingJob) -> list[str]:
-    """What it does, how much is done, the rate and, where it is known, the time left."""
-    unit = {"training": "steps", "testing": "sentences"}.get(job.doing, "pairs")
+def job_progress(job: TrainingJob) -> list[str]:
+    """The phase, how much is done, the rate and, if it is known, the time left."""
+    unit = {"training": "steps", "evaluating": "sentences"}.get(job.phase, "pairs")
     of_total = f"/{job.total:,}" if job.total is not None else ""
-    left = [f"{clock(job.left)} left"] if job.left is not None else []
-    return [job.doing or "starting", f"{job.done:,}{of_total} {unit}", f"{job.rate:,.1f} {unit}/s", *left]
+    left = [f"{format_duration(job.seconds_left)} left"] if job.seconds_left is not None else []
+    return [job.phase or "starting", f"{job.done:,}{of_total} {unit}", f"{job.rate:,.1f} {unit}/s", *left]
 
 
-class LiveWatcher(PlainWatcher):
-    """A table of the runs under way, drawn anew a few times a second."""
+class LiveStudyObserver(PlainStudyObserver):
+    """Shows a table of the running jobs on the terminal, refreshed a few times per second."""
 
     def __init__(self, study: Study, at_once: int, interrupts: InterruptHandler) -> None:
         super().__init__(study, at_once, interrupts)
@@ -164,11 +172,11 @@ class LiveWatcher(PlainWatcher):
 
         self.live: Live = Live(console=Console(stderr=True), transient=True, auto_refresh=False, redirect_stdout=False)
 
-    def changed(self, job: TrainingJob) -> None:
+    def job_changed(self, job: TrainingJob) -> None:
         if job.state != "running":
-            super().changed(job)
+            super().job_changed(job)
 
-    def looked(self, jobs: Sequence[TrainingJob]) -> None:
+    def polled(self, jobs: Sequence[TrainingJob]) -> None:
         self.live.update(self.table(jobs), refresh=True)
 
     def table(self, jobs: Sequence[TrainingJob]) -> Table:
@@ -177,24 +185,25 @@ class LiveWatcher(PlainWatcher):
         from rich.table import Table
 
         table = Table(title=escape(self.summary(jobs)), title_justify="left", box=None)
-        for name in ("run", "seed", "doing", "", "done", "rate", "left"):
+        for name in ("run", "seed", "phase", "", "done", "rate", "left"):
             table.add_column(name, justify="right" if name in ("seed", "done", "rate", "left") else "left")
         for job in jobs:
             if job.state == "running":
-                doing, done, rate, *left = progress_of(job)
+                phase, done, rate, *left = job_progress(job)
                 bar = ProgressBar(total=job.total or 1, completed=job.done if job.total else 0, width=24)
-                table.add_row(escape(job.label), str(job.seed), doing, bar, done, rate, *left)
+                table.add_row(escape(job.label), str(job.seed), phase, bar, done, rate, *left)
         return table
 
-    def tell(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         self.live.console.print(line, highlight=False, markup=False)
 
 
 @contextmanager
-def watcher(study: Study, at_once: int, interrupts: InterruptHandler) -> Iterator[StudyObserver]:
+def study_observer(study: Study, at_once: int, interrupts: InterruptHandler) -> Iterator[StudyObserver]:
+    """A live table on a terminal, plain lines elsewhere."""
     if not sys.stderr.isatty():
-        yield PlainWatcher(study, at_once, interrupts)
+        yield PlainStudyObserver(study, at_once, interrupts)
         return
-    watching = LiveWatcher(study, at_once, interrupts)
-    with watching.live:
-        yield watching
+    observer = LiveStudyObserver(study, at_once, interrupts)
+    with observer.live:
+        yield observer

@@ -1,4 +1,4 @@
-"""A study: one question, put to a grid of settings, with several seeds each."""
+"""The definition of a study: a question, a grid of settings, and several seeds for each point of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from regard.config import yaml_source
 from regard.config.base import Section
@@ -23,8 +23,12 @@ from regard.evaluation.metrics import METRICS, OLD_NAMES, main_metric
 from regard.studies.evaluations import EvaluationSpec, fingerprint
 
 
-def label_of(value: object) -> str:
-    """What an option is called: its value as it is written in YAML."""
+def option_label(value: object) -> str:
+    """The label of an option: its value as YAML writes it.
+
+    Args:
+        value: Any value that YAML has.
+    """
     try:
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     except TypeError:  # keys that JSON does not have
@@ -32,34 +36,52 @@ def label_of(value: object) -> str:
 
 
 def is_number(label: str) -> bool:
+    """True if a label is a finite number.
+
+    Args:
+        label: The label of an option.
+    """
     try:
         return isfinite(float(label))
     except ValueError:
         return False
 
 
-Label = Annotated[str, BeforeValidator(label_of)]
+Label = Annotated[str, BeforeValidator(option_label)]
+Method = Literal["randomization", "bootstrap"]
 
 
 class Expectation(Section):
-    """What a lecture would have us expect of the measure that decides."""
+    """An expected order of some options of one axis, by the main metric."""
 
-    order: list[Label] = Field(min_length=2)  # options of one axis, from worse to better
-    where: dict[Label, Label] = Field(default_factory=dict)  # only at these options of other axes
-    says: str = ""  # why
+    order: list[Label] = Field(min_length=2)  # from worse to better
+    where: dict[Label, Label] = Field(default_factory=dict)  # only with these options of other axes
+    reason: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_old_key(cls, values: Any) -> Any:
+        """`says` is `reason` in Regard 0.5."""
+        if isinstance(values, dict) and "says" in values and "reason" not in values:
+            return {"reason" if key == "says" else key: value for key, value in values.items()}
+        return values
 
     @field_validator("order")
     @classmethod
-    def _has_no_repetitions(cls, order: list[str]) -> list[str]:
+    def _check_repetitions(cls, order: list[str]) -> list[str]:
         for label in order:
             if order.count(label) > 1:
-                raise ValueError(f"{label!r} appears twice")
+                raise ValueError(f"{label!r} is listed twice")
         return order
 
-    def places(self, axes: Sequence[Axis]) -> list[int]:
-        """The numbers of the axes that have these options; there should be one."""
-        free = ((place, axis) for place, axis in enumerate(axes) if axis.name not in self.where)
-        return [place for place, axis in free if set(self.order) <= set(axis.labels)]
+    def matching_axes(self, axes: Sequence[Axis]) -> list[int]:
+        """The indices of the axes that have all these options; there should be one.
+
+        Args:
+            axes: All axes of the study.
+        """
+        free = ((index, axis) for index, axis in enumerate(axes) if axis.name not in self.where)
+        return [index for index, axis in free if set(self.order) <= set(axis.labels)]
 
 
 class Plan(Section):
@@ -70,45 +92,52 @@ class Plan(Section):
     seeds: int = Field(3, ge=1, le=1_000)
     baseline: dict[Label, Label] = Field(default_factory=dict)
     measures: list[str] = Field(default_factory=list)
-    method: Literal["randomisation", "bootstrap"] = "randomisation"
+    method: Method = "randomization"
     expect: list[Expectation] = Field(default_factory=list)
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _accept_old_method(cls, method: Any) -> Any:
+        return "randomization" if method == "randomisation" else method
 
     @field_validator("measures")
     @classmethod
-    def _know_measures(cls, measures: list[str]) -> list[str]:
-        measures = [OLD_NAMES.get(name, name) for name in measures]
-        for name in measures:
+    def _check_metrics(cls, names: list[str]) -> list[str]:
+        names = [OLD_NAMES.get(name, name) for name in names]
+        for name in names:
             if name not in METRICS:
-                raise ValueError(f"{name!r} is no measure; {suggest(name, METRICS)}")
-            if measures.count(name) > 1:
-                raise ValueError(f"{name!r} appears twice")
-        return measures
+                raise ValueError(f"{name!r} is not a metric; {suggest(name, METRICS)}")
+            if names.count(name) > 1:
+                raise ValueError(f"{name!r} is listed twice")
+        return names
 
 
 @dataclass(frozen=True)
 class Option:
+    """One value of an axis: a label and the settings that it stands for."""
+
     label: str
     settings: tuple[Override, ...]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One thing that differs from run to run or, of `test`, from exam to exam."""
+    """One dimension of the grid: something that differs between runs or, in `test`, between evaluations."""
 
     name: str
     options: tuple[Option, ...]
     origin: str
-    trains: bool  # does it change what is trained?
+    trains: bool  # True if it changes what is trained
 
     @property
     def title(self) -> str:
-        """`model.attention.kind` is `attention.kind` to people."""
+        """The name without its section: `attention.kind` for `model.attention.kind`."""
         section, dot, rest = self.name.partition(".")
         return rest if dot and section in Experiment.model_fields else self.name
 
     @property
-    def is_about_texts(self) -> bool:
-        """Does it change nothing but the texts of exams?"""
+    def changes_only_data(self) -> bool:
+        """True if it changes nothing but the sentences of evaluations."""
         settings = [setting for option in self.options for setting in option.settings]
         return not self.trains and all(setting.path[0] == "data" for setting in settings)
 
@@ -116,36 +145,59 @@ class Axis:
     def labels(self) -> list[str]:
         return [option.label for option in self.options]
 
-    def name_of(self, label: str) -> str:
-        """An option for those who do not see which axis it is of: a bare `3` or `false` says nothing."""
+    def full_label(self, label: str) -> str:
+        """The label of an option where the axis is not shown: a bare `3` or `false` gets the title of the axis.
+
+        Args:
+            label: The label of one of the options.
+        """
         bare = is_number(label) or label in ("true", "false", "null")
         return printable(f"{self.title} {label}" if bare else label)
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One point of the grid: what is trained, with any seed, and how it is tested."""
+    """One point of the grid: what is trained, with every seed, and how it is evaluated."""
 
     labels: tuple[str, ...]  # the option of each axis
     experiment: Experiment
-    exam: EvaluationSpec
+    evaluation: EvaluationSpec
 
     def with_seed(self, seed: int) -> Experiment:
+        """The experiment of one run.
+
+        Args:
+            seed: Its `training.seed`.
+        """
         training = self.experiment.training.model_copy(update={"seed": seed})
         return self.experiment.model_copy(update={"training": training})
 
     def run_name(self, seed: int) -> str:
-        """The same for the same settings, whatever a study calls them."""
+        """The name of a run directory. Equal settings have equal names, whatever a study calls them.
+
+        Args:
+            seed: That of the run.
+        """
         settings = self.experiment.model_dump(exclude={"description": True, "training": {"seed"}})
         return f"{settings['data']['task']}-{fingerprint(settings)}-{seed}"
 
 
 @dataclass(frozen=True)
 class Study:
+    """A study whose experiments are all known to be valid.
+
+    Args:
+        name: That of its folder.
+        plan: The keys that are not settings.
+        axes: Those of `vary`, then those of `test`.
+        conditions: The grid; the option of the first axis changes slowest.
+        leaves: The definition, as read from YAML.
+    """
+
     name: str
     plan: Plan
     axes: tuple[Axis, ...]
-    conditions: tuple[Condition, ...]  # those of the first axis change slowest
+    conditions: tuple[Condition, ...]
     leaves: tuple[YamlLeaf, ...] = field(repr=False)
 
     @property
@@ -153,55 +205,78 @@ class Study:
         return range(1, self.plan.seeds + 1)
 
     @property
-    def measures(self) -> list[str]:
+    def metrics(self) -> list[str]:
+        """The names of the metrics to report. The first is the main metric: the one that is compared."""
         return self.plan.measures or [main_metric(self.conditions[0].experiment.task.scored_by)]
 
     @property
     def baseline(self) -> Mapping[str, str]:
-        """For some axes, the option that the others are held against."""
+        """For some axes, the option that the others are compared with."""
         if self.plan.baseline:
             return self.plan.baseline
         first = next((axis for axis in self.axes if len(axis.options) > 1), None)
         return {first.name: first.options[0].label} if first else {}
 
     def baseline_of(self, condition: Condition) -> Condition | None:
-        """The same with the baseline's options; None for a baseline itself."""
+        """The condition with the baseline's options and otherwise equal; None for a baseline itself.
+
+        Args:
+            condition: One of the study's.
+        """
         labels = tuple(
             self.baseline.get(axis.name, label) for axis, label in zip(self.axes, condition.labels, strict=True)
         )
         return None if labels == condition.labels else self.at(labels)
 
     def at(self, labels: tuple[str, ...]) -> Condition:
+        """The condition at a point of the grid.
+
+        Args:
+            labels: The option of each axis.
+        """
         return next(condition for condition in self.conditions if condition.labels == labels)
 
     def options(self, condition: Condition) -> list[tuple[Axis, str]]:
-        """Each axis with the name of its option."""
+        """Each axis with the full label of its option.
+
+        Args:
+            condition: One of the study's.
+        """
         pairs = zip(self.axes, condition.labels, strict=True)
-        return [(axis, axis.name_of(label)) for axis, label in pairs]
+        return [(axis, axis.full_label(label)) for axis, label in pairs]
 
     def label(self, condition: Condition) -> str:
-        return " · ".join(name for _, name in self.options(condition)) or Path(self.plan.experiment).stem
+        """The full labels of all options, or the experiment's name if there are no axes.
+
+        Args:
+            condition: One of the study's.
+        """
+        return " · ".join(label for _, label in self.options(condition)) or Path(self.plan.experiment).stem
 
     def training_label(self, condition: Condition) -> str:
-        """The same without what is only about exams."""
-        trained = [name for axis, name in self.options(condition) if axis.trains]
+        """The label without the options of `test`.
+
+        Args:
+            condition: One of the study's.
+        """
+        trained = [label for axis, label in self.options(condition) if axis.trains]
         return " · ".join(trained) or Path(self.plan.experiment).stem
 
-    def expected(self) -> Iterator[tuple[Expectation, Condition, Condition]]:
-        """Each pair of neighbours in an expected order: the worse and the better, all else being equal."""
+    def expected_pairs(self) -> Iterator[tuple[Expectation, Condition, Condition]]:
+        """Neighbors in every expected order: the worse and the better condition, otherwise equal."""
         for expectation in self.plan.expect:
-            (place,) = expectation.places(self.axes)  # any other order is refused when a study is read
+            (index,) = expectation.matching_axes(self.axes)  # checked when the study was read
             for condition in self.conditions:
-                held = dict(zip((axis.name for axis in self.axes), condition.labels, strict=True))
-                if condition.labels[place] == expectation.order[0] and expectation.where.items() <= held.items():
+                labels = dict(zip((axis.name for axis in self.axes), condition.labels, strict=True))
+                if condition.labels[index] == expectation.order[0] and expectation.where.items() <= labels.items():
                     row = [
-                        self.at((*condition.labels[:place], label, *condition.labels[place + 1 :]))
+                        self.at((*condition.labels[:index], label, *condition.labels[index + 1 :]))
                         for label in expectation.order
                     ]
                     yield from ((expectation, worse, better) for worse, better in pairwise(row))
 
     def dump(self) -> str:
-        """As YAML; reading it, wherever that is, gives the same study again."""
+        """The definition as YAML. Reading it, from any folder, gives the same study."""
         tree: dict[str, Any] = {}
         for leaf in self.leaves:
             branch = tree

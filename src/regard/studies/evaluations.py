@@ -1,4 +1,4 @@
-"""Exams: a finished run translates a test set in a certain manner, and what it said is kept with the run."""
+"""Evaluations of a study's runs: on which sentences, how they are decoded, and where the result is stored."""
 
 from __future__ import annotations
 
@@ -9,44 +9,76 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.base import Section
-from regard.search.options import search_field
+from regard.search.options import SearchOptions, search_field
 from regard.tasks import TASKS, DataSection, Split
 
-FOLDER = "exams"
+FOLDER = "evaluations"  # of a run directory
+OLD_FOLDER = "exams"  # its name in Regard 0.5 and before, which is still read
 
 
 class DecodeOptions(Section):
-    """How a test set is translated."""
+    """How a test set is decoded: keys of a study's `test` section."""
 
     split: Split = "test"
     beam: int = search_field("beam")
     length_penalty: float | None = search_field("length_penalty")
 
+    def search_options(self) -> SearchOptions:
+        return SearchOptions(**self.model_dump(exclude={"split"}))
+
 
 @dataclass(frozen=True)
 class EvaluationSpec:
-    data: DataSection  # whose texts these are: those of the run's own settings, or others
-    manner: DecodeOptions
+    """What to evaluate a run on.
 
-    def as_json(self) -> dict[str, Any]:
-        return {"data": self.data.model_dump(), "manner": self.manner.model_dump()}
+    Args:
+        data: The `data` section whose sentences to use: that of the run's own settings, or another.
+        options: How to decode them.
+    """
+
+    data: DataSection
+    options: DecodeOptions
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"data": self.data.model_dump(), "options": self.options.model_dump()}
 
     @classmethod
-    def from_json(cls, known: dict[str, Any]) -> EvaluationSpec:
-        return cls(
-            TASKS[known["data"]["task"]].Section.model_validate(known["data"]),
-            DecodeOptions.model_validate(known["manner"]),
-        )
+    def from_dict(cls, values: dict[str, Any]) -> EvaluationSpec:
+        data = TASKS[values["data"]["task"]].Section.model_validate(values["data"])
+        return cls(data, DecodeOptions.model_validate(values["options"]))
+
+    @property
+    def file_name(self) -> str:
+        """The name of the result file: that of Regard 0.5, so newer options count only if they are set."""
+        options = self.options.model_dump(include={"split", "beam", "length_penalty"})
+        options |= self.options.model_dump(exclude_defaults=True)
+        return f"{fingerprint({'data': self.data.model_dump(), 'manner': options})}.json"
 
     def file(self, run: Path) -> Path:
-        """Where the result of a run is kept."""
-        return run / FOLDER / f"{fingerprint(self.as_json())}.json"
+        """Where to write the result.
+
+        Args:
+            run: A run directory.
+        """
+        return run / FOLDER / self.file_name
+
+    def find(self, run: Path) -> Path | None:
+        """The file with the result, if there is one.
+
+        Args:
+            run: A run directory, perhaps of an older version, or one that does not exist yet.
+        """
+        candidates = (self.file(run), run / OLD_FOLDER / self.file_name)
+        return next((path for path in candidates if path.is_file()), None)
 
 
-def fingerprint(tree: dict[str, Any]) -> str:
-    """Ten characters that identify these settings.
+def fingerprint(settings: dict[str, Any]) -> str:
+    """Ten characters that identify settings.
 
     Renamed keys are hashed under the names of 0.5, so that the runs and results of older studies are still found.
+
+    Args:
+        settings: Values that JSON has.
     """
-    text = json.dumps(tree, sort_keys=True).replace('"regularization": ', '"regularisation": ')
+    text = json.dumps(settings, sort_keys=True).replace('"regularization": ', '"regularisation": ')
     return sha256(text.encode()).hexdigest()[:10]

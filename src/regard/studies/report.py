@@ -1,4 +1,4 @@
-"""The report of a study: a page with its pictures inside, tables in Markdown and CSV, and all of it in JSON."""
+"""The report of a study: a self-contained HTML page, tables in Markdown and CSV, and JSON."""
 
 from __future__ import annotations
 
@@ -20,29 +20,39 @@ from regard.studies import plots, tables
 from regard.studies.results import Result, StudyResults
 
 PAGE, PICTURES = "index.html", "pictures"
-MOST_ATTEMPTS = 12
-LONGEST_SHOWN = 40  # tokens: the map of a longer sentence could not be read in a column
+MAX_SYSTEMS = 12
+MAX_LENGTH = 40  # tokens: the map of a longer sentence is not legible in a column
 SENTENCES = 3
-MOST_LOOKED_AT = 3_000  # sentences, to choose among
+MAX_CANDIDATES = 3_000  # sentences, to choose from
 
 
-def write_report(findings: StudyResults, out: Path) -> None:
-    """All of it. Each file appears whole, and numbers come first, in case that something cannot be drawn."""
+def write_report(results: StudyResults, out: Path) -> None:
+    """Write all files. Each is written atomically, and numbers come first, in case that a figure fails.
+
+    Args:
+        results: The results of the study.
+        out: An existing folder.
+    """
     texts = {
-        "report.md": markdown(findings),
-        "runs.csv": tables.runs_csv(findings),
-        "summary.csv": tables.summary_csv(findings),
-        "results.json": tables.dump_json(findings),
+        "report.md": markdown_report(results),
+        "runs.csv": tables.runs_csv(results),
+        "summary.csv": tables.summary_csv(results),
+        "results.json": tables.dump_json(results),
     }
     for name, text in texts.items():
         files.write_atomic(out / name, text.encode("utf-8", "backslashreplace"))
-    built = build_page(findings)
+    built = build_page(results)
     write_pictures([b for section in built.sections for b in section.blocks if isinstance(b, Picture)], out / PICTURES)
     files.write_atomic(out / PAGE, render_report(built))
 
 
 def write_pictures(pictures: Sequence[Picture], folder: Path) -> None:
-    """As files, for slides; those of an earlier report go."""
+    """Write figures as files, for slides, and remove those of an earlier report.
+
+    Args:
+        pictures: The figures of the report.
+        folder: Where to write them.
+    """
     slugs = [re.sub(r"[^a-z0-9]+", "-", picture.alt.lower()).strip("-")[:60] for picture in pictures]
     names = [f"{number:02d}-{slug}.png" for number, slug in enumerate(slugs, start=1)]
     for old in folder.glob("[0-9][0-9]-*.png"):
@@ -52,138 +62,147 @@ def write_pictures(pictures: Sequence[Picture], folder: Path) -> None:
         figures.save_figure(picture.figure, folder / name)
 
 
-def markdown(findings: StudyResults) -> str:
+def markdown_report(results: StudyResults) -> str:
+    """The report without figures, in Markdown."""
     parts = [
-        f"# {findings.study.name}",
-        findings.study.plan.question,
-        *(f"{name}: {fact}" for name, fact in facts(findings).items()),
+        f"# {results.study.name}",
+        results.study.plan.question,
+        *(f"{name}: {fact}" for name, fact in study_facts(results).items()),
     ]
-    for table in (*tables.all_tables(findings), tables.run_table(findings)):
+    for table in (*tables.all_tables(results), tables.run_table(results)):
         parts += [f"## {table.caption}", tables.to_markdown(table)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def facts(findings: StudyResults) -> dict[str, str]:
-    study = findings.study
+def study_facts(results: StudyResults) -> dict[str, str]:
+    """The lines at the head of the report."""
+    study = results.study
     known = {
         "experiment": study.plan.experiment,
-        "runs": f"{findings.finished} of {findings.wanted} finished"
-        + ("" if findings.finished == findings.wanted else ": what follows is about these alone"),
+        "runs": f"{results.finished} of {results.wanted} finished"
+        + ("" if results.finished == results.wanted else ": this report covers these alone"),
         "seeds": f"{study.plan.seeds}",
     }
-    shown = [cell.results[0] for cell in findings.cells if cell.results]
+    shown = [cell.results[0] for cell in results.cells if cell.results]
     known["test"] = " or ".join(dict.fromkeys(f"{len(result.outputs):,} sentences" for result in shown))
-    signatures = {str(result.evaluation.get(f"{findings.measure}_signature", "")) for result in shown}
+    signatures = {str(result.evaluation.get(f"{results.main_metric}_signature", "")) for result in shown}
     if any(signatures):
         known["signature"] = "; ".join(sorted(signatures))
     if study.baseline:
         known["baseline"] = ", ".join(f"{axis}: {label}" for axis, label in study.baseline.items())
-    for job in findings.failures:
+    for job in results.failures:
         known[f"failed: {job.label}, seed {job.seed}"] = job.error
     return known
 
 
-def expectations(findings: StudyResults) -> Iterator[str]:
-    """What was expected, and why."""
-    for expectation in findings.study.plan.expect:
+def expectations(results: StudyResults) -> Iterator[str]:
+    """Each expected order with its reason."""
+    for expectation in results.study.plan.expect:
         where = ", ".join(f"{axis}: {label}" for axis, label in expectation.where.items())
-        yield f"{' < '.join(expectation.order)}{f' ({where})' if where else ''}. {expectation.says}".strip()
+        yield f"{' < '.join(expectation.order)}{f' ({where})' if where else ''}. {expectation.reason}".strip()
 
 
-def build_page(findings: StudyResults) -> ReportPage:
-    warning = [OF_BOOTSTRAP] if findings.study.plan.method == "bootstrap" else []
-    expected = tables.verdict_table(findings)
+def build_page(results: StudyResults) -> ReportPage:
+    """The content of the HTML page."""
+    warning = [BOOTSTRAP_WARNING] if results.study.plan.method == "bootstrap" else []
+    expected = tables.expectation_table(results)
     sections = [
-        ReportSection("Result", (*HOW_TO_READ, *warning), (*tables.score_tables(findings), *plots.scores(findings))),
-        ReportSection("Expected and found", tuple(expectations(findings)), (expected,) if expected else ()),
-        ReportSection("Along an axis", (), tuple(plots.trends(findings))),
-        ReportSection("Learning curves", (), tuple(plots.curves(findings))),
-        ReportSection("Score against source length", (), tuple(plots.lengths(findings))),
-        ReportSection("The same sentences", (HOW_CHOSEN,), tuple(sentences(findings))),
-        ReportSection("Every run", (), (tables.run_table(findings),)),
+        ReportSection("Result", (*HOW_TO_READ, *warning), (*tables.score_tables(results), *plots.scores(results))),
+        ReportSection("Expected and found", tuple(expectations(results)), (expected,) if expected else ()),
+        ReportSection("Along an axis", (), tuple(plots.trends(results))),
+        ReportSection("Learning curves", (), tuple(plots.curves(results))),
+        ReportSection("Score against source length", (), tuple(plots.lengths(results))),
+        ReportSection("The same sentences", (HOW_CHOSEN,), tuple(compared_sentences(results))),
+        ReportSection("Every run", (), (tables.run_table(results),)),
     ]
     return ReportPage(
-        findings.study.name, findings.study.plan.question, facts(findings), tuple(s for s in sections if s.blocks)
+        results.study.name,
+        results.study.plan.question,
+        study_facts(results),
+        tuple(s for s in sections if s.blocks),
     )
 
 
 HOW_TO_READ = (
-    "Mean, variance, standard deviation and 95 % interval are over seeds: they tell of the chance in training. A "
-    "difference is sure if it is larger than chance would make it in both ways in which chance comes in: p, seeds, is "
-    "Welch's test over the runs, or Student's test of pairs where the same runs are tested in two ways; p, sentences, "
-    "is a paired test over the sentences of the test set, with these models. Both are corrected for the number of "
-    "comparisons by Holm's method; sure means that both are below 0.05. A measure that does not go by sentences has "
-    "the first alone, and with one seed nothing is sure.",
+    "Mean, variance, standard deviation and 95 % confidence interval are over seeds: they show the randomness of "
+    "training. A difference is significant if both tests find it: p, seeds, is Welch's t-test over the runs, or the "
+    "paired t-test if the same runs are evaluated in two ways; p, sentences, is a paired test over the sentences of "
+    "the test set, with these models. Both are corrected for the number of comparisons by Holm's method, and both must "
+    "be below 0.05. A metric without per-sentence counts has the first test alone, and with one seed no difference is "
+    "significant.",
 )
-OF_BOOTSTRAP = (
-    "The p-values of the paired bootstrap count one side only: of pairs of equally good systems, 10 % to 13 % get one "
-    "below 0.05. Approximate randomisation has no such fault."
+BOOTSTRAP_WARNING = (
+    "The p-values of the paired bootstrap are one-sided: of pairs of equally good systems, 10 % to 13 % get one below "
+    "0.05. Approximate randomization does not have this bias."
 )
 HOW_CHOSEN = (
-    "Of each third of the test set, by length: the sentence on which the models differ most. All are of one seed; "
-    f"of more than {MOST_ATTEMPTS} models the first are shown."
+    "From each third of the test set, by length: the sentence on which the models differ most. All have one seed; "
+    f"of more than {MAX_SYSTEMS} models the first are shown."
 )
 
 
-def sentences(findings: StudyResults) -> Iterator[ComparedSentence]:
-    """The same sentences, side by side, each with what every model made of it and where it looked."""
-    shown = comparable(findings)
+def compared_sentences(results: StudyResults) -> Iterator[ComparedSentence]:
+    """The same sentences side by side, each with the output and the attention of every model."""
+    shown = comparable_results(results)
     if not shown:
         return
     first = shown[0][1]
-    translators = {result.run: _translator(result.run) for _, result in shown}
-    for place in telling_places([result for _, result in shown]):
-        attempts = tuple(_attempt(label, result, place, translators[result.run]) for label, result in shown)
-        yield ComparedSentence(f"Sentence {place + 1}", first.sources[place], first.targets[place][0], attempts)
+    translators = {result.run: _load_translator(results, result.run) for _, result in shown}
+    for index in most_different_sentences([result for _, result in shown]):
+        outputs = tuple(_system_output(label, result, index, translators[result.run]) for label, result in shown)
+        yield ComparedSentence(f"Sentence {index + 1}", first.sources[index], first.targets[index][0], outputs)
 
 
-def comparable(findings: StudyResults) -> list[tuple[str, Result]]:
-    """Each model once, with its label: those of the least seed that most have, tested on the same sentences."""
-    models = {cell.condition.run_name(1): cell for cell in reversed(findings.cells) if cell.results}
+def comparable_results(study_results: StudyResults) -> list[tuple[str, Result]]:
+    """One result for each model, with its label: of the lowest seed that most have, on the same sentences."""
+    models = {cell.condition.run_name(1): cell for cell in reversed(study_results.cells) if cell.results}
     cells = list(reversed(models.values()))
     seeds = [result.seed for cell in cells for result in cell.results]
     seed = max(sorted(set(seeds)), key=seeds.count, default=0)
-    name = findings.study.training_label
+    name = study_results.study.training_label
     results = [(name(cell.condition), result) for cell in cells for result in cell.results if result.seed == seed]
-    return [(label, result) for label, result in results if result.sources == results[0][1].sources][:MOST_ATTEMPTS]
+    return [(label, result) for label, result in results if result.sources == results[0][1].sources][:MAX_SYSTEMS]
 
 
-def _translator(run: Path) -> Translator | UserError:
-    """The model of a run or, if it is damaged, what is wrong with it."""
+def _load_translator(study_results: StudyResults, run: Path) -> Translator | UserError:
+    """The model of a run, or the error if it is damaged."""
     try:
-        return Translator(Run(run))
+        return Translator(study_results.runs.get(run) or Run(run))
     except UserError as error:
         return error
 
 
-def telling_places(results: Sequence[Result]) -> list[int]:
-    """The places of the sentences on which these results differ most, one of each third of the lengths."""
-    lengths, targets = results[0].lengths, results[0].targets
-    places = [place for place, length in enumerate(lengths) if 0 < length <= LONGEST_SHOWN]
-    places = places[:: 1 + len(places) // MOST_LOOKED_AT]
-    places.sort(key=lambda place: lengths[place])
-    cuts = [number * len(places) // SENTENCES for number in range(SENTENCES + 1)]
-    thirds = [places[begin:end] for begin, end in pairwise(cuts)]
+def most_different_sentences(results: Sequence[Result]) -> list[int]:
+    """The indices of the sentences on which results differ most, one from each third of the lengths.
 
-    def spread(place: int) -> float:
-        scores = [sentence_chrf(result.outputs[place], targets[place]) for result in results]
+    Args:
+        results: Of the same sentences.
+    """
+    lengths, targets = results[0].lengths, results[0].targets
+    indices = [index for index, length in enumerate(lengths) if 0 < length <= MAX_LENGTH]
+    indices = indices[:: 1 + len(indices) // MAX_CANDIDATES]
+    indices.sort(key=lambda index: lengths[index])
+    cuts = [number * len(indices) // SENTENCES for number in range(SENTENCES + 1)]
+    thirds = [indices[begin:end] for begin, end in pairwise(cuts)]
+
+    def spread(index: int) -> float:
+        scores = [sentence_chrf(result.outputs[index], targets[index]) for result in results]
         return max(scores) - min(scores)
 
     return [max(third, key=spread) for third in thirds if third]
 
 
-def _attempt(label: str, result: Result, place: int, translator: Translator | UserError) -> SystemOutput:
-    output, right = result.outputs[place], result.outputs[place] in result.targets[place]
+def _system_output(label: str, result: Result, index: int, translator: Translator | UserError) -> SystemOutput:
+    output, correct = result.outputs[index], result.outputs[index] in result.targets[index]
     if isinstance(translator, UserError):
-        return SystemOutput(label, output, right, None, f"no map: {translator}")
-    manner = result.evaluation
-    search = SearchOptions(beam=manner["beam"], length_penalty=manner["length_penalty"])
-    (translation,) = translator.translate([result.sources[place]], search)
+        return SystemOutput(label, output, correct, None, f"no map: {translator}")
+    search = SearchOptions(beam=result.evaluation["beam"], length_penalty=result.evaluation["length_penalty"])
+    (translation,) = translator.translate([result.sources[index]], search)
     weights = mean_attention(translation.attention)
     if not weights.any():
-        return SystemOutput(label, output, right, None, "looks nowhere")
+        return SystemOutput(label, output, correct, None, "no attention")
     if translation.text != output:
-        return SystemOutput(label, output, right, None, "no map: this model now says something else")
+        return SystemOutput(label, output, correct, None, "no map: this model now has another output")
     figure = attention_map.draw_attention_map(
         weights,
         translation.source_tokens,
@@ -191,4 +210,4 @@ def _attempt(label: str, result: Result, place: int, translator: Translator | Us
         starts=translation.starts,
         source_starts=translation.source_starts,
     )
-    return SystemOutput(label, output, right, figures.render_figure(figure, ".svg"))
+    return SystemOutput(label, output, correct, figures.render_figure(figure, ".svg"))

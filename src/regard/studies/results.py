@@ -1,9 +1,9 @@
-"""What a study has found: every run's results, their spread over seeds, and how sure the differences are."""
+"""The results of a study: those of every run, their spread over seeds, and the significance of differences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from math import inf
 from pathlib import Path
@@ -29,15 +29,15 @@ from regard.studies.definition import Condition, Expectation, Study
 from regard.studies.evaluations import EvaluationSpec
 from regard.studies.runner import TrainingJob
 
-SURE_BELOW = 0.05
+SIGNIFICANCE_LEVEL = 0.05
 METHODS: dict[str, Callable[..., PairedTestResult]] = {
     "bootstrap": paired_bootstrap,
-    "randomisation": approximate_randomization,
+    "randomization": approximate_randomization,
 }
 
 
 class StoredResult(BaseModel):
-    """What an exam has left in a file."""
+    """The content of the file that an evaluation has written."""
 
     model_config = ConfigDict(strict=True)
 
@@ -53,11 +53,11 @@ class StoredResult(BaseModel):
         return {OLD_NAMES.get(name, name): value for name, value in evaluation.items()}
 
     @model_validator(mode="after")
-    def _is_whole(self) -> Self:
+    def _check_consistency(self) -> Self:
         if not len(self.sources) == len(self.lengths) == len(self.targets) == len(self.outputs) or not all(
             self.targets
         ):
-            raise ValueError("it has not as many of everything")
+            raise ValueError("its columns differ in length")
         for name in METRICS.keys() & self.evaluation.keys():
             if not isinstance(self.evaluation[name], int | float):
                 raise ValueError(f"its {name} is not a number")
@@ -66,79 +66,99 @@ class StoredResult(BaseModel):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What one run, of one seed, has made of an exam."""
+    """The result of one evaluation of one run."""
 
     seed: int
     run: Path
     evaluation: Mapping[str, Any]
     sources: tuple[str, ...]
     lengths: tuple[int, ...]  # of the sources, in tokens
-    targets: tuple[tuple[str, ...], ...]
+    targets: tuple[tuple[str, ...], ...]  # of each sentence, one reference or several
     outputs: tuple[str, ...]
-    metrics: tuple[Mapping[str, Any], ...]  # of its training, a row for each validation
+    validations: tuple[Mapping[str, Any], ...]  # the rows of metrics.jsonl
 
     @classmethod
-    def read(cls, run: Run, seed: int, exam: EvaluationSpec) -> Result:
-        path = exam.file(run.path)
+    def load(cls, run: Run, seed: int, path: Path) -> Result:
+        """Read a stored result.
+
+        Args:
+            run: The run directory.
+            seed: That of the run.
+            path: The file of the evaluation.
+        """
         try:
-            kept = StoredResult.model_validate_json(path.read_bytes())
+            stored = StoredResult.model_validate_json(path.read_bytes())
         except ValidationError:
-            raise UserError(f"{path}: this file is damaged; remove it, and the exam is sat again") from None
+            raise UserError(f"{path}: this file is damaged; remove it to repeat the evaluation") from None
         return cls(
             seed,
             run.path,
-            kept.evaluation,
-            tuple(kept.sources),
-            tuple(kept.lengths),
-            tuple(map(tuple, kept.targets)),
-            tuple(kept.outputs),
+            stored.evaluation,
+            tuple(stored.sources),
+            tuple(stored.lengths),
+            tuple(map(tuple, stored.targets)),
+            tuple(stored.outputs),
             tuple(run.metrics()),
         )
 
-    def value(self, measure: str) -> float | None:
-        """None if this kind of run has no such measure."""
-        match METRICS[measure].source:
+    def value(self, metric: str) -> float | None:
+        """The value of a metric; None if this run does not have it.
+
+        Args:
+            metric: Its name.
+        """
+        match METRICS[metric].source:
             case "evaluation":
-                return self.evaluation.get(measure)
+                return self.evaluation.get(metric)
             case "validation":
-                best = min(self.metrics, key=lambda row: row.get("validation_loss", inf), default={})
-                return best.get(measure)
+                best = min(self.validations, key=lambda row: row.get("validation_loss", inf), default={})
+                return best.get(metric)
             case "training":
-                return self.metrics[-1].get("seconds") if self.metrics else None
+                return self.validations[-1].get("seconds") if self.validations else None
 
     @cached_property
-    def counts(self) -> Callable[[str], SentenceStatistics]:
-        """By the name of a measure that goes by sentences."""
-        return cache(lambda measure: sentence_statistics(measure, self.outputs, self.targets))
+    def statistics(self) -> Callable[[str], SentenceStatistics]:
+        """Counts for each sentence, by the name of a text metric."""
+        return cache(lambda metric: sentence_statistics(metric, self.outputs, self.targets))
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionResults:
-    """A condition with the results of all its runs that are finished."""
+    """A cell of the grid: a condition with the results of its finished runs."""
 
     condition: Condition
     label: str
     results: tuple[Result, ...]
 
-    def values(self, measure: str) -> list[float]:
-        values = (result.value(measure) for result in self.results)
+    def values(self, metric: str) -> list[float]:
+        """The values of a metric, one for each run that has it.
+
+        Args:
+            metric: Its name.
+        """
+        values = (result.value(metric) for result in self.results)
         return [value for value in values if value is not None]
 
-    def summary(self, measure: str) -> SampleSummary | None:
-        values = self.values(measure)
+    def summary(self, metric: str) -> SampleSummary | None:
+        """Mean and spread of a metric over seeds; None if no run has it.
+
+        Args:
+            metric: Its name.
+        """
+        values = self.values(metric)
         return summarize(values) if values else None
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A cell held against another, by chance of two kinds: that of training, and that of choosing test sentences.
+    """A cell compared with another, over two sources of chance: training, and the choice of test sentences.
 
-    Both p are corrected for the number of comparisons in the same family; None: it cannot be told.
+    Both p-values are corrected for the number of comparisons in their family; None: unknown.
     """
 
     cell: ConditionResults
     other: ConditionResults
-    measure: str
+    metric: str
     over_seeds: MeanDifference
     over_sentences: PairedTestResult | None
     p_seeds: float | None
@@ -146,148 +166,179 @@ class Comparison:
 
     @property
     def pair(self) -> tuple[ConditionResults, ConditionResults]:
-        """The other comes first."""
+        """The other cell, then the cell."""
         return self.other, self.cell
 
     @property
-    def sure(self) -> bool | None:
-        """Is there a difference, the same one, whichever way chance comes in? None: it cannot be told.
+    def significant(self) -> bool | None:
+        """True if the difference is significant over seeds and over sentences, with the same sign; None: unknown.
 
-        Of a measure that does not go by sentences, the seeds alone decide.
+        A metric without per-sentence counts is tested over seeds alone.
         """
         if self.p_seeds is None:
             return None
-        if not METRICS[self.measure].by_sentence:
-            return self.p_seeds < SURE_BELOW
+        if not METRICS[self.metric].by_sentence:
+            return self.p_seeds < SIGNIFICANCE_LEVEL
         if self.p_sentences is None or self.over_sentences is None:
             return None
         agree = self.over_seeds.mean * self.over_sentences.difference > 0
-        return agree and max(self.p_seeds, self.p_sentences) < SURE_BELOW
+        return agree and max(self.p_seeds, self.p_sentences) < SIGNIFICANCE_LEVEL
 
 
 @dataclass(frozen=True)
 class ExpectationOutcome:
-    """What became of an expectation: is `better` better than `worse`, and is it sure?"""
+    """Whether an expected difference was found."""
 
     expectation: Expectation
     comparison: Comparison  # of the better with the worse
     holds: bool  # on average
 
     @property
-    def words(self) -> str:
-        if self.comparison.sure:
-            return "as expected" if self.holds else "the other way round"
-        return "as expected, but not sure" if self.holds else "not seen"
+    def description(self) -> str:
+        if self.comparison.significant:
+            return "as expected" if self.holds else "opposite"
+        return "as expected, not significant" if self.holds else "not found"
 
 
 @dataclass(frozen=True)
 class StudyResults:
+    """All results of a study.
+
+    Args:
+        study: Its definition.
+        cells: The results of each condition.
+        wanted: The number of runs.
+        finished: The number of finished runs.
+        failures: The jobs that have failed.
+        runs: The opened run directories, by path.
+    """
+
     study: Study
     cells: tuple[ConditionResults, ...]
-    wanted: int  # runs
+    wanted: int
     finished: int
     failures: tuple[TrainingJob, ...]
+    runs: Mapping[Path, Run] = field(default_factory=dict)
 
     @property
-    def measure(self) -> str:
-        """The one that decides."""
-        return self.study.measures[0]
+    def main_metric(self) -> str:
+        """The name of the metric that is compared."""
+        return self.study.metrics[0]
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
-        """Each cell with its baseline, by the measure that decides."""
+        """Each cell with its baseline, by the main metric."""
         pairs = [
             (self.cell(c), self.cell(other)) for c in self.study.conditions if (other := self.study.baseline_of(c))
         ]
-        return compare_conditions(pairs, self.measure, self.study.plan.method)
+        return compare_conditions(pairs, self.main_metric, self.study.plan.method)
 
     @cached_property
-    def verdicts(self) -> list[ExpectationOutcome]:
-        expected = list(self.study.expected())
+    def expectation_outcomes(self) -> list[ExpectationOutcome]:
+        """The outcome of each expected difference whose cells have results."""
+        expected = list(self.study.expected_pairs())
         pairs = [(self.cell(better), self.cell(worse)) for _, worse, better in expected]
-        known = [place for place, pair in enumerate(pairs) if all(cell.values(self.measure) for cell in pair)]
-        compared = compare_conditions([pairs[place] for place in known], self.measure, self.study.plan.method)
-        sign = 1 if METRICS[self.measure].higher_is_better else -1
+        known = [index for index, pair in enumerate(pairs) if all(cell.values(self.main_metric) for cell in pair)]
+        compared = compare_conditions([pairs[index] for index in known], self.main_metric, self.study.plan.method)
+        sign = 1 if METRICS[self.main_metric].higher_is_better else -1
         return [
-            ExpectationOutcome(expected[place][0], comparison, sign * comparison.over_seeds.mean > 0)
-            for place, comparison in zip(known, compared, strict=True)
+            ExpectationOutcome(expected[index][0], comparison, sign * comparison.over_seeds.mean > 0)
+            for index, comparison in zip(known, compared, strict=True)
         ]
 
     def cell(self, condition: Condition) -> ConditionResults:
+        """The results of a condition.
+
+        Args:
+            condition: One of the study's.
+        """
         return next(cell for cell in self.cells if cell.condition is condition)
 
 
 def collect_results(study: Study, jobs: Sequence[TrainingJob]) -> StudyResults:
-    """All results that are there. A run whose results cannot be read has failed."""
-    by_path = {job.path: job for job in jobs}
+    """Read all stored results. A run whose results are damaged counts as failed.
+
+    Args:
+        study: The study.
+        jobs: Its jobs, as `training_jobs` returns them.
+    """
     results: dict[tuple[Path, EvaluationSpec], Result] = {}
-    texts: dict[Path, dict[str, Any]] = {}
+    runs: dict[Path, Run] = {}
     for job in jobs:
-        for exam in job.request.exams:
-            if exam.file(job.path).is_file():
-                try:
-                    run = Run(job.path)
-                    results[job.path, exam], texts[job.path] = Result.read(run, job.seed, exam), run.data_digests
-                except UserError as error:
-                    job.state, job.error = "failed", str(error)
+        stored = {spec: path for spec in job.request.evaluations if (path := spec.find(job.path))}
+        try:
+            if stored:
+                runs[job.path] = Run(job.path)
+            for spec, path in stored.items():
+                results[job.path, spec] = Result.load(runs[job.path], job.seed, path)
+        except UserError as error:
+            job.state, job.error = "failed", str(error)
     cells = []
     for condition in study.conditions:
-        runs = [path for path in by_path if path.name in {condition.run_name(seed) for seed in study.seeds}]
-        found = tuple(results[path, condition.exam] for path in runs if (path, condition.exam) in results)
-        _check_texts(found, texts)
+        names = {condition.run_name(seed) for seed in study.seeds}
+        keys = [(job.path, condition.evaluation) for job in jobs if job.path.name in names]
+        found = tuple(results[key] for key in keys if key in results)
+        _check_same_texts(found, runs)
         cells.append(ConditionResults(condition, study.label(condition), found))
     failures = tuple(job for job in jobs if job.state == "failed")
-    return StudyResults(study, tuple(cells), len(jobs), sum(job.state == "done" for job in jobs), failures)
+    finished = sum(job.state == "done" for job in jobs)
+    return StudyResults(study, tuple(cells), len(jobs), finished, failures, runs)
 
 
-def _check_texts(results: Sequence[Result], texts: Mapping[Path, Mapping[str, Any]]) -> None:
-    """Runs that differ in their seed have learned from, and are tested on, the same texts."""
+def _check_same_texts(results: Sequence[Result], runs: Mapping[Path, Run]) -> None:
+    """Runs that differ in their seed must have been trained and evaluated on the same texts."""
     for result in results[1:]:
         first = results[0]
-        if not _same_sentences(first, result) or texts[first.run] != texts[result.run]:
-            raise UserError(f"{first.run} and {result.run} are about different texts; remove the older one")
+        if not _same_sentences(first, result) or runs[first.run].data_digests != runs[result.run].data_digests:
+            raise UserError(f"{first.run} and {result.run} have different texts; remove the older one")
 
 
 def compare_conditions(
-    pairs: Iterable[tuple[ConditionResults, ConditionResults]], measure: str, method: str
+    pairs: Iterable[tuple[ConditionResults, ConditionResults]], metric: str, method: str
 ) -> list[Comparison]:
-    """One family: the more is compared, the more must each p-value be corrected."""
-    known = [(cell, other) for cell, other in pairs if cell.values(measure) and other.values(measure)]
-    over_seeds = [_over_seeds(cell, other, measure) for cell, other in known]
-    over_sentences = [_over_sentences(cell, other, measure, method) for cell, other in known]
-    p_seeds = _corrected([difference.p for difference in over_seeds])
-    p_sentences = _corrected([test.p if test else None for test in over_sentences])
+    """Compare cells in pairs, as one family of tests for the correction of p-values.
+
+    Args:
+        pairs: Each cell with the one to compare it with. Pairs without results are left out.
+        metric: The name of the metric to compare.
+        method: The test over sentences, a key of `METHODS`.
+    """
+    known = [(cell, other) for cell, other in pairs if cell.values(metric) and other.values(metric)]
+    over_seeds = [_compare_seeds(cell, other, metric) for cell, other in known]
+    over_sentences = [_compare_sentences(cell, other, metric, method) for cell, other in known]
+    p_seeds = _holm_corrected([difference.p for difference in over_seeds])
+    p_sentences = _holm_corrected([test.p if test else None for test in over_sentences])
     columns = zip(known, over_seeds, over_sentences, p_seeds, p_sentences, strict=True)
     return [
-        Comparison(cell, other, measure, seeds, sentences, p, p_too)
+        Comparison(cell, other, metric, seeds, sentences, p, p_too)
         for (cell, other), seeds, sentences, p, p_too in columns
     ]
 
 
-def _over_seeds(cell: ConditionResults, other: ConditionResults, measure: str) -> MeanDifference:
-    """The same runs, tested in two ways, are pairs; runs that were trained in two ways are not."""
+def _compare_seeds(cell: ConditionResults, other: ConditionResults, metric: str) -> MeanDifference:
+    """A paired test if the same runs were evaluated in two ways, and Welch's test of different runs."""
     if cell.condition.run_name(1) != other.condition.run_name(1):
-        return welch_test(cell.values(measure), other.values(measure))
-    ones, others = ({result.seed: result.value(measure) for result in each.results} for each in (cell, other))
+        return welch_test(cell.values(metric), other.values(metric))
+    ones, others = ({result.seed: result.value(metric) for result in each.results} for each in (cell, other))
     both = [(ones[seed], others[seed]) for seed in ones.keys() & others.keys()]
     known = [(one, two) for one, two in both if one is not None and two is not None]
     if not known:
-        return MeanDifference(fmean(cell.values(measure)) - fmean(other.values(measure)), None, None, None)
+        return MeanDifference(fmean(cell.values(metric)) - fmean(other.values(metric)), None, None, None)
     return paired_t_test([one for one, _ in known], [two for _, two in known])
 
 
-def _over_sentences(
-    cell: ConditionResults, other: ConditionResults, measure: str, method: str
+def _compare_sentences(
+    cell: ConditionResults, other: ConditionResults, metric: str, method: str
 ) -> PairedTestResult | None:
-    """A test with the seeds that both have; None if they were not tested on the same sentences by such a measure."""
-    if not METRICS[measure].by_sentence:
+    """A test with the seeds that both have; None without per-sentence counts or with different sentences."""
+    if not METRICS[metric].by_sentence:
         return None
     ones, others = ({result.seed: result for result in each.results} for each in (cell, other))
     both = sorted(ones.keys() & others.keys())
     if not both or any(not _same_sentences(ones[seed], others[seed]) for seed in both):
         return None
     return METHODS[method](
-        [ones[seed].counts(measure) for seed in both], [others[seed].counts(measure) for seed in both]
+        [ones[seed].statistics(metric) for seed in both], [others[seed].statistics(metric) for seed in both]
     )
 
 
@@ -295,6 +346,6 @@ def _same_sentences(one: Result, other: Result) -> bool:
     return (one.sources, one.targets) == (other.sources, other.targets)
 
 
-def _corrected(p_values: Sequence[float | None]) -> list[float | None]:
+def _holm_corrected(p_values: Sequence[float | None]) -> list[float | None]:
     corrected = iter(holm_correction([p for p in p_values if p is not None]))
     return [None if p is None else next(corrected) for p in p_values]

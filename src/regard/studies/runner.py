@@ -1,4 +1,4 @@
-"""Conducting a study: each run is a process of its own, some at a time; one that fails does not stop the rest."""
+"""Run a study: each run is a process of its own, several at a time. A run that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -19,33 +19,34 @@ from typing import IO, Any, Literal, Protocol
 
 from regard import files
 from regard.studies.definition import Study
-from regard.studies.worker import STOPPED, Request
+from regard.studies.worker import STOP, STOPPED, WorkerRequest
 
-LOOK_EVERY = 0.2  # seconds
-# -P: a file in the folder where we are is not taken for a module because of its name.
+POLL_INTERVAL = 0.2  # seconds
+# -P: a file in the current folder is not imported because of its name.
 COMMAND = [sys.executable, "-P", "-m", "regard.studies.worker"]
+NEW_PROCESS_GROUP = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)  # on Windows
 State = Literal["waiting", "running", "done", "failed", "stopped"]
 
 
-@dataclass(eq=False)  # two are never the same
+@dataclass(eq=False)  # no two jobs are equal
 class TrainingJob:
-    """One run: what is asked of it, and how far it has come."""
+    """One run of a study and its progress."""
 
-    label: str  # of its condition, without what is only about exams
+    label: str  # of its condition, without the options of `test`
     seed: int
-    request: Request
+    request: WorkerRequest
     state: State = "waiting"
-    doing: str = ""
-    done: int = 0
+    phase: str = ""  # what its process is doing
+    done: int = 0  # steps, sentences or pairs of this phase
     total: int | None = None
-    first: int = 0  # `done` when this work began: what was done before tells nothing of the rate
+    phase_start: int = 0  # `done` when the phase began: earlier work does not count in the rate
     phase_began: float = 0.0
     began: float = 0.0
-    seconds: float = 0.0  # from its start to its end, this time
+    seconds: float = 0.0  # from start to end of the process
     error: str = ""
-    asked: bool = False  # to stop
+    stop_requested: bool = False
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
-    words: IO[bytes] | None = field(default=None, repr=False)  # what the process has to say besides
+    stderr: IO[bytes] | None = field(default=None, repr=False)  # a temporary file
 
     @property
     def path(self) -> Path:
@@ -53,100 +54,119 @@ class TrainingJob:
 
     @property
     def log(self) -> Path:
-        """What the process had to say, if it failed."""
+        """The file with the error output of a failed process."""
         return self.path.parent / f"{self.path.name}.log"
 
     @property
     def rate(self) -> float:
-        """Of the present work, a second."""
-        return (self.done - self.first) / max(time.monotonic() - self.phase_began, 1e-9)
+        """Units per second in this phase."""
+        return (self.done - self.phase_start) / max(time.monotonic() - self.phase_began, 1e-9)
 
     @property
-    def left(self) -> float | None:
-        """Seconds of the present work; None: not known."""
+    def seconds_left(self) -> float | None:
+        """Seconds left in this phase; None: unknown."""
         return (self.total - self.done) / self.rate if self.total is not None and self.rate > 0 else None
 
-    def hear(self, line: str) -> None:
-        told: dict[str, Any] = json.loads(line)
-        if told["doing"] != self.doing:
-            self.doing, self.first, self.phase_began = told["doing"], told["done"], time.monotonic()
-        self.done, self.total = told["done"], told["total"]
+    def update(self, line: str) -> None:
+        """Take over the progress that the process has reported.
 
-    def recall_failure(self) -> None:
-        """What is not done, and has left a log, failed the last time."""
+        Args:
+            line: A JSON object with `phase`, `done` and `total`.
+        """
+        progress: dict[str, Any] = json.loads(line)
+        if progress["phase"] != self.phase:
+            self.phase, self.phase_start = progress["phase"], progress["done"]
+            self.phase_began = time.monotonic()
+        self.done, self.total = progress["done"], progress["total"]
+
+    def load_failure(self) -> None:
+        """Set the state to failed if the run is not done and its last process has left a log."""
         if self.state == "waiting" and self.log.is_file():
-            self.state, self.error = "failed", _last_words(self.log.read_text(encoding="utf-8", errors="replace"), 1)
+            self.state, self.error = "failed", _error_summary(self.log.read_text(encoding="utf-8", errors="replace"), 1)
 
 
-News = SimpleQueue[tuple[TrainingJob, str | None]]  # a line that a job's process has written; None: it has ended
+Events = SimpleQueue[tuple[TrainingJob, str | None]]  # a line that a job's process has written; None: it has ended
 
 
 class StudyObserver(Protocol):
-    """Whoever wants to know how a study goes, and may ask it to stop."""
+    """Receives the progress of a study, and may stop it."""
 
-    def changed(self, job: TrainingJob) -> None:
-        """A job has begun, or has ended."""
+    def job_changed(self, job: TrainingJob) -> None:
+        """Called when a job has started or ended."""
 
-    def looked(self, jobs: Sequence[TrainingJob]) -> None:
-        """A moment has passed."""
+    def polled(self, jobs: Sequence[TrainingJob]) -> None:
+        """Called a few times per second."""
 
     def should_stop(self) -> bool: ...
 
 
 def training_jobs(study: Study, runs: Path) -> list[TrainingJob]:
-    """One for each run of the study, those of the first seed first.
+    """One job for each run of a study, those of the first seed first.
 
-    `runs` is the folder of all run directories. It may serve several studies: equal experiments are one run.
+    Args:
+        study: The study.
+        runs: The folder of all run directories. Studies may share it: equal experiments are one run.
     """
     jobs: dict[Path, TrainingJob] = {}
     for seed in study.seeds:
         for condition in study.conditions:
             path = runs / condition.run_name(seed)
             if path not in jobs:
-                request = Request(path, condition.with_seed(seed), [])
+                request = WorkerRequest(path, condition.with_seed(seed), [])
                 jobs[path] = TrainingJob(study.training_label(condition), seed, request)
-            if condition.exam not in jobs[path].request.exams:
-                jobs[path].request.exams.append(condition.exam)
+            if condition.evaluation not in jobs[path].request.evaluations:
+                jobs[path].request.evaluations.append(condition.evaluation)
     for job in jobs.values():
-        job.state = "waiting" if job.request.left() else "done"
+        job.state = "waiting" if job.request.pending() else "done"
     return list(jobs.values())
 
 
-def run_jobs(jobs: Sequence[TrainingJob], at_once: int, watcher: StudyObserver) -> None:
-    """Run all jobs that are waiting, `at_once` at a time, until they have ended or the watcher wants to stop."""
-    news: News = SimpleQueue()
+def run_jobs(jobs: Sequence[TrainingJob], at_once: int, observer: StudyObserver) -> None:
+    """Run all waiting jobs until they have ended or the observer wants to stop.
+
+    Args:
+        jobs: Of one study; those that are not waiting are left alone.
+        at_once: How many processes run at a time.
+        observer: Receives the progress.
+    """
+    events: Events = SimpleQueue()
     running: list[TrainingJob] = []
     waiting = [job for job in jobs if job.state == "waiting"]
     try:
         while waiting or running:
-            if watcher.should_stop():
+            if observer.should_stop():
                 waiting.clear()
                 for job in running:
-                    _ask_to_stop(job)
+                    _request_stop(job)
             while waiting and len(running) < at_once:
                 running.append(waiting.pop(0))
-                _start(running[-1], news)
-                watcher.changed(running[-1])
-            for job, line in _heard(news):
+                _start_job(running[-1], events)
+                observer.job_changed(running[-1])
+            for job, line in _new_events(events):
                 if line is not None:
-                    job.hear(line)
+                    job.update(line)
                 else:
-                    _end(job)
+                    _finish_job(job)
                     running.remove(job)
-                    watcher.changed(job)
-            watcher.looked(jobs)
+                    observer.job_changed(job)
+            observer.polled(jobs)
     finally:
-        for job in running:  # something went wrong here: they save what they have
-            _ask_to_stop(job)
+        for job in running:  # after an exception here: the processes save their state
+            _request_stop(job)
 
 
 def seconds_left(jobs: Sequence[TrainingJob], at_once: int) -> float | None:
-    """A guess: a run of which nothing is known takes as long as the others, on average. None: none is known yet."""
+    """An estimate for the whole study; None: nothing is known yet. Unknown runs take as long as the known ones.
+
+    Args:
+        jobs: All jobs of the study.
+        at_once: How many processes run at a time.
+    """
     now = time.monotonic()
     running = [job for job in jobs if job.state == "running"]
-    under_way = [job.left for job in running if job.left is not None]
+    under_way = [job.seconds_left for job in running if job.seconds_left is not None]
     known = [job.seconds for job in jobs if job.state == "done" and job.seconds]
-    known += [now - job.began + job.left for job in running if job.left is not None]
+    known += [now - job.began + job.seconds_left for job in running if job.seconds_left is not None]
     if not known:
         return None
     waiting = sum(job.state == "waiting" for job in jobs)
@@ -154,77 +174,87 @@ def seconds_left(jobs: Sequence[TrainingJob], at_once: int) -> float | None:
     return (sum(under_way) + unknown * sum(known) / len(known)) / min(at_once, max(len(running) + waiting, 1))
 
 
-def _start(job: TrainingJob, news: News) -> None:
+def _start_job(job: TrainingJob, events: Events) -> None:
     job.path.parent.mkdir(parents=True, exist_ok=True)
-    job.words = TemporaryFile()  # noqa: SIM115 (closed when the process has ended)
+    job.stderr = TemporaryFile()  # noqa: SIM115 (closed when the process has ended)
     process = subprocess.Popen(
         COMMAND,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=job.words,
+        stderr=job.stderr,
         encoding="utf-8",
         errors="replace",
         env=os.environ | {"OMP_NUM_THREADS": "1"},
-        start_new_session=True,  # Ctrl-C is for this process, which then asks the others
+        # Ctrl-C is for this process alone, which then stops the others.
+        start_new_session=True,
+        creationflags=NEW_PROCESS_GROUP,
     )
-    job.process, job.state, job.began, job.doing = process, "running", time.monotonic(), ""
-    Thread(target=_listen, args=(job, process, news), daemon=True).start()
+    job.process, job.state, job.began, job.phase = process, "running", time.monotonic(), ""
+    Thread(target=_read_output, args=(job, process, events), daemon=True).start()
+    _write_line(process, job.request.dump())
+
+
+def _write_line(process: subprocess.Popen[str], line: str) -> None:
     assert process.stdin
-    with suppress(BrokenPipeError), process.stdin as stdin:
-        stdin.write(job.request.dump())
+    with suppress(OSError, ValueError):  # the process may have ended
+        process.stdin.write(f"{line}\n")
+        process.stdin.flush()
 
 
-def _listen(job: TrainingJob, process: subprocess.Popen[str], news: News) -> None:
+def _read_output(job: TrainingJob, process: subprocess.Popen[str], events: Events) -> None:
     assert process.stdout
     try:
         with process.stdout as lines:
             for line in lines:
-                news.put((job, line))
+                events.put((job, line))
         process.wait()
     finally:
-        news.put((job, None))
+        events.put((job, None))
 
 
-def _heard(news: News) -> Iterator[tuple[TrainingJob, str | None]]:
-    """All that is new, after at most a moment."""
+def _new_events(events: Events) -> Iterator[tuple[TrainingJob, str | None]]:
+    """All new events, after at most one poll interval."""
     with suppress(Empty):
-        yield news.get(timeout=LOOK_EVERY)
+        yield events.get(timeout=POLL_INTERVAL)
         while True:
-            yield news.get_nowait()
+            yield events.get_nowait()
 
 
-def _ask_to_stop(job: TrainingJob) -> None:
-    if job.process and not job.asked:
-        job.asked = True
-        job.process.terminate()
+def _request_stop(job: TrainingJob) -> None:
+    if job.process and not job.stop_requested:
+        job.stop_requested = True
+        _write_line(job.process, STOP)
 
 
-def _end(job: TrainingJob) -> None:
-    """Its process is gone: how did it end?"""
+def _finish_job(job: TrainingJob) -> None:
+    """Set the state of a job whose process has ended."""
     assert job.process
-    assert job.words
+    assert job.process.stdin
+    assert job.stderr
     code = job.process.returncode
-    with job.words as words:
-        words.seek(0)
-        said = words.read().decode(errors="replace").strip()
-    job.seconds, job.process, job.words = time.monotonic() - job.began, None, None
-    if code == 0 and not job.request.left():
+    with suppress(OSError):
+        job.process.stdin.close()
+    with job.stderr as file:
+        file.seek(0)
+        errors = file.read().decode(errors="replace").strip()
+    job.seconds, job.process, job.stderr = time.monotonic() - job.began, None, None
+    if code == 0 and not job.request.pending():
         job.state = "done"
-    elif code == STOPPED or (job.asked and code == -signal.SIGTERM):  # which may come before it can listen
+    elif code == STOPPED:
         job.state = "stopped"
     else:
-        job.state, job.error = "failed", _last_words(said, code)
+        job.state, job.error = "failed", _error_summary(errors, code)
     if job.state == "failed":
-        files.write_atomic(job.log, f"{said or job.error}\n".encode())
+        files.write_atomic(job.log, f"{errors or job.error}\n".encode())
     else:
         job.log.unlink(missing_ok=True)
 
 
-def _last_words(said: str, code: int) -> str:
-    """What a process said was wrong: all of it, or the last line of a traceback."""
-    said = said.strip()
+def _error_summary(errors: str, code: int) -> str:
+    """The error output of a process, or the last line of a traceback, or how the process ended."""
+    errors = errors.strip()
     if code < 0:
         return f"ended by {signal.Signals(-code).name}"
-    if "Traceback (most recent call last)" in said:
-        return said.splitlines()[-1]
-    return said or (f"ended with code {code}" if code else "ended without a result")
+    if "Traceback (most recent call last)" in errors:
+        return errors.splitlines()[-1]
+    return errors or (f"ended with code {code}" if code else "ended without a result")

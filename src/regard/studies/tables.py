@@ -1,4 +1,4 @@
-"""What a study has found as tables for people, and as CSV and JSON for programs."""
+"""The results of a study as tables, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -19,142 +19,147 @@ from regard.studies.results import Comparison, ConditionResults, StudyResults
 UNKNOWN = "–"
 
 
-def main_table(findings: StudyResults) -> Table:
-    """The measure that decides: every mean with its spread over seeds, and how sure the differences are."""
-    measure = METRICS[findings.measure]
-    compared = {id(comparison.cell): comparison for comparison in findings.comparisons}
-    unit = " (%)" if measure.percent else ""
-    head = ["runs", f"{measure.title}{unit}", "variance", "deviation", "95 % interval"]
-    baselines = [findings.study.baseline_of(cell.condition) is None for cell in findings.cells]
+def main_table(results: StudyResults) -> Table:
+    """The main metric: means with their spread over seeds, and the significance of differences."""
+    metric = METRICS[results.main_metric]
+    compared = {id(comparison.cell): comparison for comparison in results.comparisons}
+    unit = " (%)" if metric.percent else ""
+    head = ["runs", f"{metric.title}{unit}", "variance", "std. dev.", "95 % interval"]
+    baselines = [results.study.baseline_of(cell.condition) is None for cell in results.cells]
     if not all(baselines):
-        head += ["difference", "p, sentences", "p, seeds", "sure"]
+        head += ["difference", "p, sentences", "p, seeds", "significant"]
     rows = []
-    for cell, is_baseline in zip(findings.cells, baselines, strict=True):
-        row = [*_names(findings, cell), *_spread(cell, findings.measure)]
+    for cell, is_baseline in zip(results.cells, baselines, strict=True):
+        row = [*_option_labels(results, cell), *_spread_columns(cell, results.main_metric)]
         if not all(baselines):
-            row += ["baseline", "", "", ""] if is_baseline else _difference(compared.get(id(cell)), measure)
+            row += ["baseline", "", "", ""] if is_baseline else _difference_columns(compared.get(id(cell)), metric)
         rows.append(tuple(row))
-    return Table((*_axes(findings), *head), tuple(rows), caption=f"{measure.title}, over seeds")
+    return Table((*_axis_titles(results), *head), tuple(rows), caption=f"{metric.title}, over seeds")
 
 
-def _spread(cell: ConditionResults, name: str) -> list[str]:
-    measure, summary = METRICS[name], cell.summary(name)
+def _spread_columns(cell: ConditionResults, name: str) -> list[str]:
+    metric, summary = METRICS[name], cell.summary(name)
     if summary is None:
         return [str(len(cell.results)), *[UNKNOWN] * 4]
-    scale = 100 if measure.percent else 1
-    spread = [str(summary.count), format_metric(summary.mean, measure)]
+    scale = 100 if metric.percent else 1
+    spread = [str(summary.count), format_metric(summary.mean, metric)]
     if summary.variance is None or summary.deviation is None or summary.low is None or summary.high is None:
         return [*spread, *[UNKNOWN] * 3]
     low, high = summary.low, summary.high
-    if measure.percent:  # what cannot be is not told; of errors there may be more than 100 %
+    if metric.percent:  # clip impossible values; error rates may exceed 100 %
         low, high = max(0.0, low), min(high, max(1.0, *cell.values(name)))
-    interval = f"{format_metric(low, measure)} to {format_metric(high, measure)}"
-    return [*spread, in_short(summary.variance * scale**2), in_short(summary.deviation * scale), interval]
+    interval = f"{format_metric(low, metric)} to {format_metric(high, metric)}"
+    return [*spread, three_digits(summary.variance * scale**2), three_digits(summary.deviation * scale), interval]
 
 
-def _difference(comparison: Comparison | None, measure: Metric) -> list[str]:
+def _difference_columns(comparison: Comparison | None, metric: Metric) -> list[str]:
     if comparison is None:
         return [UNKNOWN] * 4
-    sure = {True: "yes", False: "no", None: UNKNOWN}[comparison.sure]
-    difference = format_metric(comparison.over_seeds.mean, measure)
+    significant = {True: "yes", False: "no", None: UNKNOWN}[comparison.significant]
+    difference = format_metric(comparison.over_seeds.mean, metric)
     signed = difference if difference.startswith("-") else f"+{difference}"
-    return [signed, chance(comparison.p_sentences), chance(comparison.p_seeds), sure]
+    return [signed, format_p_value(comparison.p_sentences), format_p_value(comparison.p_seeds), significant]
 
 
-def format_metric(value: float, measure: Metric) -> str:
-    """A value without its sign of per cent, which stands in the head of the column."""
-    return measure.form.format(value).removesuffix("%")
+def format_metric(value: float, metric: Metric) -> str:
+    """A value without its percent sign, which is in the head of the column."""
+    return metric.form.format(value).removesuffix("%")
 
 
-def in_short(value: float) -> str:
-    """Three digits that matter."""
+def three_digits(value: float) -> str:
+    """A number with three significant digits."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def chance(p: float | None) -> str:
+def format_p_value(p: float | None) -> str:
+    """A p-value with three decimals."""
     if p is None:
         return UNKNOWN
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
-def other_table(findings: StudyResults) -> Table | None:
-    """Means and variances of the other measures."""
-    others = findings.study.measures[1:]
+def other_metrics_table(results: StudyResults) -> Table | None:
+    """Means and variances of the other metrics; None if there are none."""
+    others = results.study.metrics[1:]
     if not others:
         return None
     head = [part for name in others for part in (METRICS[name].title, "variance")]
     rows = []
-    for cell in findings.cells:
-        row = _names(findings, cell)
+    for cell in results.cells:
+        row = _option_labels(results, cell)
         for name in others:
             summary, scale = cell.summary(name), 100 if METRICS[name].percent else 1
             row.append(METRICS[name].form.format(summary.mean) if summary else UNKNOWN)
             variance = summary.variance if summary else None
-            row.append(UNKNOWN if variance is None else in_short(variance * scale**2))
+            row.append(UNKNOWN if variance is None else three_digits(variance * scale**2))
         rows.append(tuple(row))
-    return Table((*_axes(findings), *head), tuple(rows), caption="other measures, over seeds")
+    return Table((*_axis_titles(results), *head), tuple(rows), caption="other metrics, over seeds")
 
 
-def verdict_table(findings: StudyResults) -> Table | None:
-    """What was expected of each pair, and what came out."""
-    measure = METRICS[findings.measure]
+def expectation_table(results: StudyResults) -> Table | None:
+    """Every expected difference and its outcome; None if there are none."""
+    metric = METRICS[results.main_metric]
     rows = [
         (
-            f"{verdict.comparison.other.label} < {verdict.comparison.cell.label}",
-            *(format_metric(fmean(cell.values(findings.measure)), measure) for cell in verdict.comparison.pair),
-            chance(verdict.comparison.p_sentences),
-            chance(verdict.comparison.p_seeds),
-            verdict.words,
+            f"{outcome.comparison.other.label} < {outcome.comparison.cell.label}",
+            *(format_metric(fmean(cell.values(results.main_metric)), metric) for cell in outcome.comparison.pair),
+            format_p_value(outcome.comparison.p_sentences),
+            format_p_value(outcome.comparison.p_seeds),
+            outcome.description,
         )
-        for verdict in findings.verdicts
+        for outcome in results.expectation_outcomes
     ]
     head = ("expected: worse < better", "left", "right", "p, sentences", "p, seeds", "found")
     return Table(head, tuple(rows), caption="expected and found") if rows else None
 
 
-def run_table(findings: StudyResults) -> Table:
-    """Every single run."""
-    measures = findings.study.measures
+def run_table(results: StudyResults) -> Table:
+    """A row for each evaluation of each run."""
+    metrics = results.study.metrics
     rows = [
         (
-            *_names(findings, cell),
+            *_option_labels(results, cell),
             str(result.seed),
-            *(_value(result.value(name), name) for name in measures),
+            *(_format_or_unknown(result.value(name), name) for name in metrics),
             result.run.name,
         )
-        for cell in findings.cells
+        for cell in results.cells
         for result in cell.results
     ]
-    head = (*_axes(findings), "seed", *(METRICS[name].title for name in measures), "run")
+    head = (*_axis_titles(results), "seed", *(METRICS[name].title for name in metrics), "run")
     return Table(head, tuple(rows), caption="every run")
 
 
-def _value(value: float | None, name: str) -> str:
+def _format_or_unknown(value: float | None, name: str) -> str:
     return UNKNOWN if value is None else METRICS[name].form.format(value)
 
 
-def score_tables(findings: StudyResults) -> list[Table]:
-    return [table for table in (main_table(findings), other_table(findings)) if table]
+def score_tables(results: StudyResults) -> list[Table]:
+    """The tables of the main metric and of the others."""
+    return [table for table in (main_table(results), other_metrics_table(results)) if table]
 
 
-def all_tables(findings: StudyResults) -> list[Table]:
-    return [table for table in (*score_tables(findings), verdict_table(findings)) if table]
+def all_tables(results: StudyResults) -> list[Table]:
+    """The tables that are printed: scores, and expected and found."""
+    return [table for table in (*score_tables(results), expectation_table(results)) if table]
 
 
-def _axes(findings: StudyResults) -> list[str]:
-    return [axis.title for axis in findings.study.axes] or ["experiment"]
+def _axis_titles(results: StudyResults) -> list[str]:
+    return [axis.title for axis in results.study.axes] or ["experiment"]
 
 
-def _keys(findings: StudyResults) -> list[str]:
-    """For programs: no two axes have the same."""
-    return [axis.name for axis in findings.study.axes] or ["experiment"]
+def _axis_names(results: StudyResults) -> list[str]:
+    """For programs; unlike titles, they are unique."""
+    return [axis.name for axis in results.study.axes] or ["experiment"]
 
 
-def _names(findings: StudyResults, cell: ConditionResults) -> list[str]:
+def _option_labels(results: StudyResults, cell: ConditionResults) -> list[str]:
     return [printable(label) for label in cell.condition.labels] or [cell.label]
 
 
 def to_markdown(table: Table) -> str:
+    """A table in Markdown."""
+
     def line(cells: Iterable[str]) -> str:
         return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
 
@@ -162,6 +167,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in CSV; None is an empty cell."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
@@ -169,58 +175,66 @@ def to_csv(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def runs_csv(findings: StudyResults) -> str:
-    """A line for each run and exam, with all of its measures in full."""
+def runs_csv(results: StudyResults) -> str:
+    """A line for each evaluation of each run, with all metrics at full precision."""
     rows = [
-        (*_names(findings, cell), result.seed, result.run.name, *(result.value(name) for name in METRICS))
-        for cell in findings.cells
+        (*_option_labels(results, cell), result.seed, result.run.name, *(result.value(name) for name in METRICS))
+        for cell in results.cells
         for result in cell.results
     ]
-    return to_csv((*_keys(findings), "seed", "run", *METRICS), rows)
+    return to_csv((*_axis_names(results), "seed", "run", *METRICS), rows)
 
 
-def summary_csv(findings: StudyResults) -> str:
-    """A line for each condition and measure."""
+def summary_csv(results: StudyResults) -> str:
+    """A line for each condition and metric."""
     rows = [
-        (*_names(findings, cell), name, s.count, s.mean, s.variance, s.deviation, s.low, s.high)
-        for cell in findings.cells
+        (*_option_labels(results, cell), name, s.count, s.mean, s.variance, s.deviation, s.low, s.high)
+        for cell in results.cells
         for name in METRICS
         if (s := cell.summary(name))
     ]
-    head = (*_keys(findings), "measure", "runs", "mean", "variance", "deviation", "low", "high")
+    head = (*_axis_names(results), "metric", "runs", "mean", "variance", "deviation", "low", "high")
     return to_csv(head, rows)
 
 
-def results_to_dict(findings: StudyResults) -> dict[str, Any]:
-    study = findings.study
+def results_to_dict(results: StudyResults) -> dict[str, Any]:
+    """All results, as in JSON.
+
+    Args:
+        results: Those of a study.
+    """
+    study = results.study
     return {
         "study": study.name,
         "question": study.plan.question,
         "experiment": study.plan.experiment,
         "axes": {axis.name: axis.labels for axis in study.axes},
-        "measures": study.measures,
+        "metrics": study.metrics,
         "method": study.plan.method,
-        "runs": {"wanted": findings.wanted, "finished": findings.finished},
+        "runs": {"wanted": results.wanted, "finished": results.finished},
         "failures": [
-            {"run": job.path.name, "label": job.label, "seed": job.seed, "error": job.error}
-            for job in findings.failures
+            {"run": job.path.name, "label": job.label, "seed": job.seed, "error": job.error} for job in results.failures
         ],
-        "conditions": [_cell_json(findings, cell) for cell in findings.cells],
-        "comparisons": [_comparison_json(comparison) for comparison in findings.comparisons],
+        "conditions": [_cell_to_dict(results, cell) for cell in results.cells],
+        "comparisons": [_comparison_to_dict(comparison) for comparison in results.comparisons],
         "expectations": [
-            {"says": verdict.expectation.says, "found": verdict.words, **_comparison_json(verdict.comparison)}
-            for verdict in findings.verdicts
+            {
+                "reason": outcome.expectation.reason,
+                "outcome": outcome.description,
+                **_comparison_to_dict(outcome.comparison),
+            }
+            for outcome in results.expectation_outcomes
         ],
         "version": __version__,
     }
 
 
-def _cell_json(findings: StudyResults, cell: ConditionResults) -> dict[str, Any]:
+def _cell_to_dict(results: StudyResults, cell: ConditionResults) -> dict[str, Any]:
     return {
         "label": cell.label,
-        "options": {axis.name: label for axis, label in zip(findings.study.axes, cell.condition.labels, strict=True)},
-        "test": cell.condition.exam.manner.model_dump(),
-        "measures": {name: asdict(summary) for name in METRICS if (summary := cell.summary(name))},
+        "options": {axis.name: label for axis, label in zip(results.study.axes, cell.condition.labels, strict=True)},
+        "test": cell.condition.evaluation.options.model_dump(),
+        "metrics": {name: asdict(summary) for name in METRICS if (summary := cell.summary(name))},
         "runs": [
             {"seed": result.seed, "run": result.run.name}
             | {name: value for name in METRICS if (value := result.value(name)) is not None}
@@ -229,7 +243,7 @@ def _cell_json(findings: StudyResults, cell: ConditionResults) -> dict[str, Any]
     }
 
 
-def _comparison_json(comparison: Comparison) -> dict[str, Any]:
+def _comparison_to_dict(comparison: Comparison) -> dict[str, Any]:
     return {
         "label": comparison.cell.label,
         "against": comparison.other.label,
@@ -237,9 +251,10 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
         "over_sentences": asdict(comparison.over_sentences) if comparison.over_sentences else None,
         "corrected_p_seeds": comparison.p_seeds,
         "corrected_p_sentences": comparison.p_sentences,
-        "sure": comparison.sure,
+        "significant": comparison.significant,
     }
 
 
-def dump_json(findings: StudyResults) -> str:
-    return json.dumps(results_to_dict(findings), ensure_ascii=False, indent=2)
+def dump_json(results: StudyResults) -> str:
+    """All results, as JSON text."""
+    return json.dumps(results_to_dict(results), ensure_ascii=False, indent=2)

@@ -1,9 +1,10 @@
-"""One run of a study, in a process of its own: it is trained, or goes on with its training, and sits its exams.
+"""One run of a study, in a process of its own: train it, or continue its training, then evaluate it.
 
     python -m regard.studies.worker < REQUEST
 
-A request is a JSON object (see `Request`). How far the work has come is told on standard output, a JSON object a line.
-Whoever has started it reads them; when nobody does any more, it saves what it has and stops.
+The first line of standard input is a JSON object (see `WorkerRequest`); a line `stop` after it stops the worker. (A
+line, not a signal: it works on Windows, too.) Progress is written to standard output, one JSON object per line. If
+nobody reads it any more, the worker saves its state and stops.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from regard import files
@@ -28,89 +30,117 @@ from regard.studies.evaluations import EvaluationSpec
 if TYPE_CHECKING:
     from regard.inference.translator import Translator
 
-TELL_EVERY = 0.5  # seconds
-STOPPED = 75  # the exit code of a worker that was asked to stop: all is saved to go on from
+REPORT_INTERVAL = 0.5  # seconds
+STOP = "stop"
+STOPPED = 75  # the exit code of a worker that has been stopped: its state is saved, to continue from
 
 
 @dataclass(frozen=True)
-class Request:
-    path: Path  # of the run
+class WorkerRequest:
+    """What a worker has to do.
+
+    Args:
+        path: The run directory.
+        experiment: What to train.
+        evaluations: What to evaluate the trained model on.
+    """
+
+    path: Path
     experiment: Experiment
-    exams: list[EvaluationSpec]
+    evaluations: list[EvaluationSpec]
 
     def dump(self) -> str:
+        """One line of JSON."""
         return json.dumps(
             {
                 "path": str(self.path),
                 "experiment": loading.dump_experiment(self.experiment),
-                "exams": [exam.as_json() for exam in self.exams],
+                "evaluations": [evaluation.to_dict() for evaluation in self.evaluations],
             }
         )
 
     @classmethod
-    def parse(cls, text: str) -> Request:
-        known = json.loads(text)
-        experiment = loading.parse_experiment(known["experiment"], "the request")
-        return cls(Path(known["path"]), experiment, [EvaluationSpec.from_json(exam) for exam in known["exams"]])
+    def parse(cls, text: str) -> WorkerRequest:
+        """The inverse of `dump`.
 
-    def left(self) -> list[EvaluationSpec]:
-        """The exams that are still to be sat. With none left, all is done."""
-        return [exam for exam in self.exams if not exam.file(self.path).is_file()]
+        Args:
+            text: One line of JSON.
+        """
+        values = json.loads(text)
+        experiment = loading.parse_experiment(values["experiment"], "the request")
+        return cls(Path(values["path"]), experiment, [EvaluationSpec.from_dict(each) for each in values["evaluations"]])
+
+    def pending(self) -> list[EvaluationSpec]:
+        """The evaluations that have no result yet. If there are none, everything is done."""
+        return [evaluation for evaluation in self.evaluations if evaluation.find(self.path) is None]
 
 
 class Reporter:
-    """An observer that tells how far the work has come, and stops when asked to, or when nobody listens any more."""
+    """A training observer that reports progress, and stops when requested or when nobody reads its reports.
+
+    Args:
+        channel: Where to write progress.
+    """
 
     def __init__(self, channel: BinaryIO) -> None:
         self.channel = channel
         self.stopping = False
-        self.told_at = 0.0
+        self.reported_at = 0.0
         self.steps = 0
 
     def stop(self, *_: object) -> None:
         self.stopping = True
 
-    def tell(self, doing: str, done: int, total: int | None, urgent: bool = False) -> None:
-        if urgent or time.monotonic() - self.told_at >= TELL_EVERY:
-            self.told_at = time.monotonic()
+    def send(self, phase: str, done: int, total: int | None, urgent: bool = False) -> None:
+        """Write a line, unless the last one is recent and this one is not urgent."""
+        if urgent or time.monotonic() - self.reported_at >= REPORT_INTERVAL:
+            self.reported_at = time.monotonic()
             try:
-                self.channel.write(json.dumps({"doing": doing, "done": done, "total": total}).encode() + b"\n")
-            except BrokenPipeError:
+                self.channel.write(json.dumps({"phase": phase, "done": done, "total": total}).encode() + b"\n")
+            except OSError:  # a broken pipe
                 self.stop()
 
     def on_tokenizer_training(self) -> None:
-        self.tell("reading", 0, None, urgent=True)
+        self.send("reading", 0, None, urgent=True)
 
     def on_examples_read(self, split: str, pairs: int) -> None:
-        self.tell("reading", pairs, None)
+        self.send("reading", pairs, None)
 
     def on_train_begin(self, progress: Any, steps: int, parameters: int) -> None:
         self.steps = steps
-        self.tell("training", progress.step, steps, urgent=True)
+        self.send("training", progress.step, steps, urgent=True)
 
     def on_step_end(self, progress: Any, loss: float) -> None:
-        self.tell("training", progress.step, self.steps)
+        self.send("training", progress.step, self.steps)
 
     def on_validation_end(self, row: dict[str, Any], best: bool) -> None:
-        self.tell("training", row["step"], self.steps)
+        self.send("training", row["step"], self.steps)
 
     def should_stop(self) -> bool:
         return self.stopping
 
 
-def work(request: Request, reporter: Reporter) -> None:
-    """Train, and sit the exams that are left. `TrainingStopped` is raised if it was asked to stop before the end."""
+def run_request(request: WorkerRequest, reporter: Reporter) -> None:
+    """Train the run and do its pending evaluations.
+
+    Args:
+        request: What to do.
+        reporter: Receives the progress.
+
+    Raises:
+        TrainingStopped: If the reporter wanted to stop before the end.
+    """
     from regard.training import TrainingStopped, train
 
-    with own_turn(request.path, reporter):
+    with exclusive_access(request.path, reporter):
         if not train(request.experiment, request.path, reporter).finished:
             raise TrainingStopped
         run_evaluations(request, reporter)
 
 
 @contextmanager
-def own_turn(path: Path, reporter: Reporter) -> Iterator[None]:
-    """Another study may be at work on the same run: then this one waits."""
+def exclusive_access(path: Path, reporter: Reporter) -> Iterator[None]:
+    """Lock a run. If another study is using it, wait."""
     from regard.training import TrainingStopped
 
     while not reporter.should_stop():
@@ -118,76 +148,94 @@ def own_turn(path: Path, reporter: Reporter) -> Iterator[None]:
             if alone:
                 yield
                 return
-        reporter.tell("waiting", 0, None)
-        time.sleep(TELL_EVERY)
+        reporter.send("waiting", 0, None)
+        time.sleep(REPORT_INTERVAL)
     raise TrainingStopped
 
 
-def run_evaluations(request: Request, reporter: Reporter) -> None:
-    """Each exam that is left. One that this run cannot sit does not stop the others."""
+def run_evaluations(request: WorkerRequest, reporter: Reporter) -> None:
+    """Do the pending evaluations. One that is impossible for this run does not stop the others."""
     from regard.inference.translator import Translator
     from regard.runs import Run
 
+    pending = request.pending()
+    if not pending:
+        return
     translator = Translator(Run(request.path))
     errors = []
-    left = request.left()
-    for number, exam in enumerate(left):
+    for number, evaluation in enumerate(pending):
         try:
-            run_evaluation(translator, exam, reporter, before=number, after=len(left) - number - 1)
+            run_evaluation(translator, evaluation, reporter, before=number, after=len(pending) - number - 1)
         except UserError as error:
             errors.append(str(error))
     if errors:
         raise UserError("\n".join(errors))
 
 
-def run_evaluation(translator: Translator, exam: EvaluationSpec, reporter: Reporter, before: int, after: int) -> None:
-    """Translate, score, and keep both with the run. There are exams before and after this one."""
+def run_evaluation(
+    translator: Translator, evaluation: EvaluationSpec, reporter: Reporter, before: int, after: int
+) -> None:
+    """Translate and score a split, and store both in the run directory.
+
+    Args:
+        translator: The model of the run.
+        evaluation: Which sentences, and how to decode them.
+        reporter: Receives the progress.
+        before: How many evaluations have been done.
+        after: How many are still to be done.
+    """
     from regard.evaluation.evaluator import Evaluator
-    from regard.search import SearchOptions
     from regard.training import TrainingStopped
 
-    run, manner = translator.runs[0], exam.manner
-    examination = Evaluator(translator, manner.split, exam.data)
-    if examination.changed:
-        raise UserError(f"{run.path}: the {manner.split} split is not what it was in training; remove this run")
-    sentences = len(examination.pairs)
+    run, options = translator.runs[0], evaluation.options
+    evaluator = Evaluator(translator, options.split, evaluation.data)
+    if evaluator.changed:
+        raise UserError(f"{run.path}: the {options.split} split has changed since training; remove this run")
+    sentences = len(evaluator.pairs)
     done = before * sentences
 
     def advance(count: int) -> None:
         nonlocal done
         done += count
-        reporter.tell("testing", done, (before + 1 + after) * sentences)
+        reporter.send("evaluating", done, (before + 1 + after) * sentences)
         if reporter.should_stop():
             raise TrainingStopped
 
-    search = SearchOptions(beam=manner.beam, length_penalty=manner.length_penalty)
-    evaluation, translations = examination.translate(search, advance)
-    result = {
-        "exam": exam.as_json(),
-        "evaluation": evaluation.to_dict(),
-        "sources": [pair.source for pair in examination.pairs],
+    result, translations = evaluator.translate(options.search_options(), advance)
+    stored = {
+        "spec": evaluation.to_dict(),
+        "evaluation": result.to_dict(),
+        "sources": [pair.source for pair in evaluator.pairs],
         "lengths": [max(0, len(translation.source_tokens) - 1) for translation in translations],  # without the end
-        "targets": [[pair.target, *pair.other_targets] for pair in examination.pairs],
+        "targets": [list(references) for references in evaluator.references],
         "outputs": [translation.text for translation in translations],
         "translations": [translation.to_dict(attention=False) for translation in translations],
     }
-    path = exam.file(run.path)
+    path = evaluation.file(run.path)
     path.parent.mkdir(exist_ok=True)
-    for leftover in path.parent.glob(f".{path.name}.*"):  # of a process that was killed
+    for leftover in path.parent.glob(f".{path.name}.*"):  # of a killed process
         leftover.unlink()
-    files.write_atomic(path, json.dumps(result, ensure_ascii=False).encode())
+    files.write_atomic(path, json.dumps(stored, ensure_ascii=False).encode())
+
+
+def _stop_on_request(lines: BinaryIO, reporter: Reporter) -> None:
+    for line in iter(lines.readline, b""):
+        if line.strip() == STOP.encode():
+            reporter.stop()
 
 
 def worker_main() -> None:
-    # What a library may print is not for those who read how far we are.
+    # Standard output is for progress; what a library prints goes to standard error.
     reporter = Reporter(os.fdopen(os.dup(1), "wb", buffering=0))
     os.dup2(2, 1)
     signal.signal(signal.SIGTERM, reporter.stop)
-    request = Request.parse(sys.stdin.read())
+    lines = os.fdopen(os.dup(0), "rb", buffering=0)  # unbuffered: has no lock that a thread may hold at the end
+    request = WorkerRequest.parse(lines.readline().decode())
+    Thread(target=_stop_on_request, args=(lines, reporter), daemon=True).start()
     from regard.training import TrainingStopped
 
     try:
-        work(request, reporter)
+        run_request(request, reporter)
     except TrainingStopped:
         sys.exit(STOPPED)
     except UserError as error:

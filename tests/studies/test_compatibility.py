@@ -1,0 +1,63 @@
+"""Studies of Regard 0.5.0: nothing is trained or evaluated again, and the results stay the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+
+from regard.studies import built_in, parsing, tables
+from regard.studies.definition import Study
+from regard.studies.results import collect_results
+from regard.studies.runner import training_jobs
+
+OLD = Path(__file__).parent.parent / "fixtures" / "studies-0.5.0"
+NEW_NAMES = {"aligned": "alignment_accuracy", "unfinished": "truncated"}
+
+
+def old_study() -> Study:
+    return parsing.build_study("small", parsing.parse_study_file(OLD / "small/study.yaml"))
+
+
+def approximately(known: dict[str, Any]) -> dict[str, Any]:
+    return {key: pytest.approx(value, rel=1e-9) if isinstance(value, float) else value for key, value in known.items()}
+
+
+def test_an_old_study_is_done_and_has_the_same_results():
+    study = old_study()
+    jobs = training_jobs(study, OLD / "runs")
+    assert [job.state for job in jobs] == ["done"] * 4
+    results = tables.results_to_dict(collect_results(study, jobs))
+    expected = json.loads((OLD / "small/results.json").read_text())
+    assert results["runs"] == expected["runs"] == {"wanted": 4, "finished": 4}
+    assert results["metrics"] == ["exact_match", "alignment_accuracy", "truncated", "token_accuracy"]
+    for condition, old in zip(results["conditions"], expected["conditions"], strict=True):
+        assert (condition["label"], condition["options"]) == (old["label"], old["options"])
+        for run, old_run in zip(condition["runs"], old["runs"], strict=True):
+            assert run == {NEW_NAMES.get(name, name): value for name, value in old_run.items()}
+        for name, summary in old["measures"].items():
+            assert condition["metrics"][NEW_NAMES.get(name, name)] == approximately(summary)
+    for comparison, old in zip(results["comparisons"], expected["comparisons"], strict=True):
+        assert comparison["over_seeds"] == approximately(old["over_seeds"])
+        assert comparison["over_sentences"]["p"] == old["over_sentences"]["p"]
+        assert comparison["significant"] == old["sure"]
+    assert [each["reason"] for each in results["expectations"]] == [each["says"] for each in expected["expectations"]]
+
+
+def test_an_old_study_grows_by_new_runs_alone(tmp_path: Path):
+    copytree(OLD / "runs", tmp_path / "runs")
+    leaves = parsing.override_leaves(parsing.parse_study_file(OLD / "small/study.yaml"), seeds=3)
+    grown = parsing.build_study("small", leaves)
+    assert parsing.extends_study(grown, (OLD / "small/study.yaml").read_text(), "study.yaml")
+    jobs = training_jobs(grown, tmp_path / "runs")
+    assert [(job.seed, job.state) for job in jobs if job.state != "done"] == [(3, "waiting")] * 2
+
+
+@pytest.mark.parametrize("name", built_in.study_names())
+def test_runs_and_evaluations_of_built_in_studies_keep_their_names(name: str):
+    study = parsing.build_study(name, parsing.parse_study(built_in.read_study(name), name))
+    files = {f"{c.run_name(1)}/exams/{c.evaluation.file_name}" for c in study.conditions}
+    assert sorted(files) == json.loads((OLD / "names.json").read_text())[name]
