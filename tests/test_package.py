@@ -133,7 +133,15 @@ def test_search_loads_no_tasks_or_corpora():
 
 
 # Laboratory modules that measure, without drawing or writing a page.
-MEASUREMENTS = ("matrix_parsing", "tensor_trace", "gradients", "probe_tasks", "faithfulness", "alignment")
+MEASUREMENTS = (
+    "matrix_parsing",
+    "tensor_trace",
+    "gradients",
+    "probe_tasks",
+    "faithfulness",
+    "alignment",
+    "head_experiments",
+)
 
 
 @pytest.mark.parametrize("module", MEASUREMENTS)

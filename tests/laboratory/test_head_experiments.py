@@ -1,4 +1,4 @@
-"""What heads compute against its closed form, which knows nothing of attention."""
+"""The output of attention heads compared with its closed form."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from regard.laboratory.head_experiments import (
     TWO_HEADS,
     A,
     B,
-    HeadOutcome,
-    Keys,
+    HeadShares,
+    RandomKeys,
     closed_form,
 )
 from regard.laboratory.head_report import head_report
@@ -33,13 +33,13 @@ from regard.laboratory.lab_report import LabReport
 Regard = Callable[..., Any]
 
 
-def conduct(name: str, **options: Any) -> LabReport:
+def run_experiment(name: str, **options: Any) -> LabReport:
     defaults: dict[str, Any] = {"beta": None, "sigma": None, "keys": 5, "draws": 211, "seed": 1}
     return head_report(EXPERIMENTS[name], **defaults | options)
 
 
 def test_keys_are_orthonormal_directions_of_varying_length() -> None:
-    keys = Keys(7, 0.1, 100_003, seed=3)
+    keys = RandomKeys(7, 0.1, 100_003, seed=3)
     directions = keys.directions()
     assert torch.allclose(directions @ directions.mT, torch.eye(7, dtype=torch.float64), atol=1e-12)
     lengths = torch.cat(list(keys.lengths()))
@@ -47,29 +47,29 @@ def test_keys_are_orthonormal_directions_of_varying_length() -> None:
     assert lengths.mean().item() == pytest.approx(1, abs=0.001)
     assert lengths.std().item() == pytest.approx(0.1, abs=0.001)
     assert torch.equal(lengths, torch.cat(list(keys.lengths()))), "the same draws each time"
-    assert not torch.equal(lengths, torch.cat(list(Keys(7, 0.1, 100_003, seed=4).lengths())))
+    assert not torch.equal(lengths, torch.cat(list(RandomKeys(7, 0.1, 100_003, seed=4).lengths())))
 
 
-def test_draws_come_in_chunks_that_fit_into_memory() -> None:
-    chunks = [len(lengths) for lengths in Keys(50, 0.1, 1_003, seed=1).lengths()]
+def test_draws_are_computed_in_chunks() -> None:
+    chunks = [len(lengths) for lengths in RandomKeys(50, 0.1, 1_003, seed=1).lengths()]
     assert chunks == [400, 400, 203]
-    assert HeadOutcome.of(ONE_HEAD, 50, Keys(50, 0.1, 1_003, seed=1)).measured.shape == (1_003, 3)
+    assert HeadShares.of_heads(ONE_HEAD, 50, RandomKeys(50, 0.1, 1_003, seed=1)).measured.shape == (1_003, 3)
 
 
 @settings(max_examples=60)
 @given(
-    asked=st.sampled_from([COPY, ONE_HEAD, TWO_HEADS]),
+    heads=st.sampled_from([COPY, ONE_HEAD, TWO_HEADS]),
     beta=st.floats(0, 1e4),
     sigma=st.floats(0, 3),
     keys=st.integers(3, 23),
     seed=st.integers(0, 99),
 )
-def test_what_is_measured_is_the_closed_form(
-    asked: tuple[head_experiments.Head, ...], beta: float, sigma: float, keys: int, seed: int
+def test_measured_shares_match_the_closed_form(
+    heads: tuple[head_experiments.Head, ...], beta: float, sigma: float, keys: int, seed: int
 ) -> None:
-    outcome = HeadOutcome.of(asked, beta, Keys(keys, sigma, 13, seed))
-    assert torch.allclose(outcome.measured, outcome.exact, atol=1e-9)
-    total = outcome.measured[:, A] + outcome.measured[:, B] + (keys - 2) * outcome.measured[:, OTHER]
+    shares = HeadShares.of_heads(heads, beta, RandomKeys(keys, sigma, 13, seed))
+    assert torch.allclose(shares.measured, shares.exact, atol=1e-9)
+    total = shares.measured[:, A] + shares.measured[:, B] + (keys - 2) * shares.measured[:, OTHER]
     assert torch.allclose(total, torch.ones(13, dtype=torch.float64))
 
 
@@ -79,15 +79,17 @@ def test_the_closed_form_by_hand() -> None:
     e, e2 = math.e, math.e**2
     between = closed_form(ONE_HEAD, 4.0, lengths)[0].tolist()
     assert between == pytest.approx([e2 / (e2 + e + 2), e / (e2 + e + 2), 1 / (e2 + e + 2)])
-    near = closed_form(ONE_HEAD, 4.0, lengths, others=False)[0].tolist()
-    assert near == pytest.approx([1 / (1 + math.exp(-1)), 1 / (1 + math.exp(1)), 0])  # sigmoid(β (λ_a − λ_b) / √d)
+    approximate = closed_form(ONE_HEAD, 4.0, lengths, others=False)[0].tolist()
+    assert approximate == pytest.approx(
+        [1 / (1 + math.exp(-1)), 1 / (1 + math.exp(1)), 0]
+    )  # sigmoid(β (λ_a − λ_b) / √d)
     copies = closed_form(TWO_HEADS, 4.0, lengths)[0].tolist()
     assert copies[A] == pytest.approx((e2 / (e2 + 3) + 1 / (e + 3)) / 2)
     assert closed_form(TWO_HEADS, 4.0, lengths, others=False)[0].tolist() == [0.5, 0.5, 0]
 
 
 def test_a_long_query_copies_and_a_short_one_does_not() -> None:
-    data = conduct("copy").data
+    data = run_experiment("copy").data
     assert data["heads"]["one head"]["mean"] == pytest.approx([1, 0, 0], abs=1e-9)
     by_beta = {row["beta"]: row["heads"]["one head"] for row in data["by_beta"]}
     growth = math.exp(1 / math.sqrt(5))
@@ -96,7 +98,7 @@ def test_a_long_query_copies_and_a_short_one_does_not() -> None:
 
 
 def test_a_long_query_averages_and_a_short_one_does_not() -> None:
-    data = conduct("average").data
+    data = run_experiment("average").data
     assert data["heads"]["one head"]["mean"] == pytest.approx([0.5, 0.5, 0], abs=1e-9)
     short = data["by_beta"][0]
     assert short["beta"] == pytest.approx(1 / math.sqrt(2)), "of length 1"
@@ -105,26 +107,26 @@ def test_a_long_query_averages_and_a_short_one_does_not() -> None:
 
 
 @pytest.mark.parametrize("name", ["noisy-average", "two-heads"])
-def test_one_head_swings_and_two_hold_still(name: str) -> None:
-    data = conduct(name).data
+def test_one_head_varies_and_two_heads_are_stable(name: str) -> None:
+    data = run_experiment(name).data
     one, two = data["heads"]["one head"], data["heads"]["two heads"]
-    assert one["deviation"][A] > 0.3
-    assert two["deviation"][A] < 1e-5 * one["deviation"][A]
-    assert one["least"][A] < 0.01
-    assert one["greatest"][A] > 0.99
+    assert one["std"][A] > 0.3
+    assert two["std"][A] < 1e-5 * one["std"][A]
+    assert one["min"][A] < 0.01
+    assert one["max"][A] > 0.99
     assert two["mean"][:2] == pytest.approx([0.5, 0.5], abs=1e-6)
     for summary in (one, two):
-        assert summary["largest_difference"] < 1e-9
-        assert summary["largest_difference_without_others"] < 5e-4, "the homework's own approximation, to three digits"
+        assert summary["max_error"] < 1e-9
+        assert summary["max_error_without_others"] < 5e-4, "the approximation holds to three digits"
     histogram = data["histogram"]
-    assert histogram["two heads"][10] == 100, "all in the middle"
+    assert histogram["two heads"][10] == 100, "all in the middle bin"
     assert sum(histogram["one head"]) == pytest.approx(100)
     assert len(data["first_draws"]["one head"]) == 60
 
 
 def test_the_same_seed_gives_the_same_draws() -> None:
-    assert conduct("noisy-average").data == conduct("noisy-average").data
-    assert conduct("noisy-average").data["heads"] != conduct("noisy-average", seed=2).data["heads"]
+    assert run_experiment("noisy-average").data == run_experiment("noisy-average").data
+    assert run_experiment("noisy-average").data["heads"] != run_experiment("noisy-average", seed=2).data["heads"]
 
 
 @pytest.mark.parametrize(
@@ -135,23 +137,23 @@ def test_the_same_seed_gives_the_same_draws() -> None:
         ({"beta": 1e7}, "--beta is 1e.07"),
         ({"sigma": -0.1}, "--sigma is -0.1; it can be from 0"),
         ({"sigma": math.inf}, "--sigma is inf"),
-        ({"keys": 2}, "--keys is 2; it can be from 3, two and one other, to 50"),
+        ({"keys": 2}, "--keys is 2; it can be from 3 to 50"),
         ({"keys": 51}, "--keys is 51"),
-        ({"draws": 0}, "--draws is 0; of 5 keys it can be from 1 to 1,000,000"),
+        ({"draws": 0}, "--draws is 0; for 5 keys it can be from 1 to 1,000,000"),
         ({"draws": 1_000_001}, "--draws is 1,000,001"),
-        ({"draws": 20_001, "keys": 50}, "--draws is 20,001; of 50 keys it can be from 1 to 20,000"),
+        ({"draws": 20_001, "keys": 50}, "--draws is 20,001; for 50 keys it can be from 1 to 20,000"),
         ({"seed": -1}, "--seed is -1; it can be 0 or more"),
     ],
 )
-def test_what_is_refused(options: dict[str, Any], problem: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(UserError, match=problem):
-        conduct("copy", **options)
+        run_experiment("copy", **options)
 
 
 @pytest.mark.parametrize("options", [{"beta": 0.0}, {"beta": 1e6}, {"sigma": 0.0, "draws": 1}, {"draws": 1, "keys": 3}])
 @pytest.mark.parametrize("name", ["average", "two-heads"])
-def test_extremes_are_drawn(name: str, options: dict[str, Any]) -> None:
-    found = conduct(name, **options)
+def test_extreme_options_are_drawn(name: str, options: dict[str, Any]) -> None:
+    found = run_experiment(name, **options)
     found.figure.draw_without_rendering()
     json.dumps(found.data, allow_nan=False)
 

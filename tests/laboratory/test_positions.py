@@ -1,4 +1,4 @@
-"""How alike the vectors of positions are, against what sums of cosines say."""
+"""The similarity of position encodings compared with sums of cosines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from regard.errors import UserError
-from regard.laboratory.positions import position_report, similarities, unevenness, wavelengths
+from regard.laboratory.positions import position_report, product_deviation, similarity_by_distance, wavelengths
 
 Regard = Callable[..., Any]
 
@@ -22,21 +22,21 @@ def test_wavelengths_are_a_geometric_progression() -> None:
     assert waves == pytest.approx([2 * math.pi * 10_000 ** (2 * k / 22) for k in range(11)], rel=1e-6)
 
 
-def test_sines_are_alike_as_their_distance_says() -> None:
+def test_sinusoidal_similarity_depends_on_the_distance() -> None:
     """cos(PE(t), PE(t + n)) = (2/size) Σ_k cos(ω_k n)."""
     data = position_report(14, 31).data
     for row in data["similarity"]["sine"]:
         expected = sum(math.cos(row["distance"] / 10_000 ** (2 * k / 14)) for k in range(7)) / 7
-        assert (row["least"], row["mean"], row["greatest"]) == pytest.approx((expected,) * 3, abs=1e-6)
-    assert data["largest_deviation"] < 1e-5
+        assert (row["min"], row["mean"], row["max"]) == pytest.approx((expected,) * 3, abs=1e-6)
+    assert data["max_deviation"] < 1e-5
     assert [row["mean"] for row in data["similarity"]["one-hot"]] == [1] + [0] * 30
 
 
-def test_what_depends_on_the_place_is_noticed() -> None:
+def test_dependence_on_the_position_is_measured() -> None:
     vectors = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 2.0]])
-    assert unevenness(vectors) == 3  # 1, 1 and 4 at a distance of 0
-    near = similarities(vectors)[1]
-    assert (near.least, near.mean, near.greatest) == (0, 0.5, 1)
+    assert product_deviation(vectors) == 3  # 1, 1 and 4 at a distance of 0
+    near = similarity_by_distance(vectors)[1]
+    assert (near.min, near.mean, near.max) == (0, 0.5, 1)
 
 
 @pytest.mark.parametrize(
@@ -49,12 +49,12 @@ def test_what_depends_on_the_place_is_noticed() -> None:
         (64, 10**9, "--length is 1,000,000,000"),
     ],
 )
-def test_what_is_refused(size: int, length: int, problem: str) -> None:
+def test_invalid_options_are_refused(size: int, length: int, problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         position_report(size, length)
 
 
-def test_the_smallest_is_drawn() -> None:
+def test_smallest_encoding_is_drawn() -> None:
     position_report(2, 2).figure.draw_without_rendering()
 
 

@@ -1,4 +1,4 @@
-"""The worked examples against the numbers of the discussion sheet and of the slides."""
+"""The worked examples compared with EECS 182 Discussion 8 and the Week 4 slides."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ SUFFIXES = (".png", ".svg", ".pdf", ".html")
 HOSTILE = "$x^2$ <b>bold</b> \\alpha \x1b[31m red"
 
 
-def numbers(report: LabReport, symbol: str) -> list[list[float]]:
+def grid_numbers(report: LabReport, symbol: str) -> list[list[float]]:
     (found,) = (step["numbers"] for step in report.data["steps"] if step["symbol"] == symbol)
     return found
 
 
 def bleu(hypothesis: str | None = None, reference: str | None = None, **options: Any) -> LabReport:
-    return worked_bleu.bleu_report(hypothesis, reference, **{"longest": None, "floor": None} | options)
+    return worked_bleu.bleu_report(hypothesis, reference, **{"max_ngram_order": None, "floor": None} | options)
 
 
-def test_the_discussion_sheet() -> None:
+def test_eecs_182_example() -> None:
     report = worked_examples.qkv_report()
-    assert numbers(report, "Q") == [[5, 19], [4, 35], [-2, 50]]
-    assert numbers(report, "K") == [[1, 30], [3, 24], [6, -12]]
-    assert numbers(report, "V") == [[23, 46], [25, 39], [10, -12]]
-    assert numbers(report, "E")[1] == [1054, 852, -396]
-    assert numbers(report, "Y")[1] == pytest.approx([23, 46])
-    weights = numbers(report, "A")[1]
+    assert grid_numbers(report, "Q") == [[5, 19], [4, 35], [-2, 50]]
+    assert grid_numbers(report, "K") == [[1, 30], [3, 24], [6, -12]]
+    assert grid_numbers(report, "V") == [[23, 46], [25, 39], [10, -12]]
+    assert grid_numbers(report, "E")[1] == [1054, 852, -396]
+    assert grid_numbers(report, "Y")[1] == pytest.approx([23, 46])
+    weights = grid_numbers(report, "A")[1]
     assert weights[0] == 1
     assert weights[1] == pytest.approx(math.exp(852 - 1054))
 
 
 def test_argmax_takes_the_first_value_alone() -> None:
     report = worked_examples.qkv_report(hard=True)
-    assert numbers(report, "A")[1] == [1, 0, 0]
-    assert numbers(report, "Y")[1] == [23, 46]
+    assert grid_numbers(report, "A")[1] == [1, 0, 0]
+    assert grid_numbers(report, "Y")[1] == [23, 46]
 
 
 def test_scores_are_divided_by_the_root_of_the_size_of_a_key() -> None:
-    """Weights that leave 3 numbers of the states' 2, so that the wrong size would be seen."""
+    """Keys of size 3 from states of size 2, so that the wrong size is detected."""
     wide = ((1.0, 0.0), (2.0, 9.0), (1.0, 1.0))
     plain, scaled = (
         worked_examples.qkv_report(query_weights=wide, key_weights=wide, scaled=scaled) for scaled in (False, True)
     )
-    expected = torch.tensor(numbers(plain, "E")) / math.sqrt(3)
-    assert torch.allclose(torch.tensor(numbers(scaled, "E")), expected)
+    expected = torch.tensor(grid_numbers(plain, "E")) / math.sqrt(3)
+    assert torch.allclose(torch.tensor(grid_numbers(scaled, "E")), expected)
 
 
 def test_scaled_is_what_multi_head_attention_with_one_head_computes() -> None:
@@ -70,13 +70,13 @@ def test_scaled_is_what_multi_head_attention_with_one_head_computes() -> None:
         getattr(attention, f"{layer}_layer").weight.data = weight
     attention.output_layer = torch.nn.Identity()
     outputs, weights = attention(states[None], attention.prepare(states[None], torch.ones(1, 7, dtype=torch.bool)))
-    assert torch.allclose(torch.tensor(numbers(report, "A"), dtype=torch.float64), weights[0, 0])
-    assert torch.allclose(torch.tensor(numbers(report, "Y"), dtype=torch.float64), outputs[0])
+    assert torch.allclose(torch.tensor(grid_numbers(report, "A"), dtype=torch.float64), weights[0, 0])
+    assert torch.allclose(torch.tensor(grid_numbers(report, "Y"), dtype=torch.float64), outputs[0])
 
 
 def test_values_may_be_of_another_size_than_keys() -> None:
     report = worked_examples.qkv_report(value_weights=((1, 2), (3, 4), (5, 6), (7, 8), (9, 1)))
-    assert [len(row) for row in numbers(report, "Y")] == [5, 5, 5]
+    assert [len(row) for row in grid_numbers(report, "Y")] == [5, 5, 5]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_values_may_be_of_another_size_than_keys() -> None:
     [
         ({"query_weights": ((1, 2, 3),)}, "--query-weights has rows of 3 numbers, but the rows of --states have 2"),
         ({"value_weights": ((1,),)}, "--value-weights has rows of 1 numbers, but the rows of --states have 2"),
-        ({"key_weights": ((1, 2),)}, "--query-weights has 2 rows and --key-weights 1; they must be equal"),
+        ({"key_weights": ((1, 2),)}, "--query-weights has 2 rows and --key-weights 1; both must be equal"),
     ],
 )
 def test_sizes_must_fit_each_other(options: dict[str, Any], problem: str) -> None:
@@ -92,103 +92,103 @@ def test_sizes_must_fit_each_other(options: dict[str, Any], problem: str) -> Non
         worked_examples.qkv_report(**options)
 
 
-def test_the_slides_softmax() -> None:
+def test_softmax_of_the_week_4_slides() -> None:
     report = worked_examples.softmax_report()
-    weights = numbers(report, "α")
+    weights = grid_numbers(report, "α")
     assert weights[0] == pytest.approx([0.2249, 0.5005, 0.2747], abs=5e-5)
     assert weights[1] == pytest.approx([0.2546, 0.4640, 0.2814], abs=5e-5)
-    powers = numbers(report, "exp(e_i)")[0]
+    powers = grid_numbers(report, "exp(e_i)")[0]
     assert powers == pytest.approx([math.exp(0.1), math.exp(0.9), math.exp(0.3), 4.914633], abs=1e-6)
     (remark,) = report.data["remarks"].values()
-    assert "print the weights 0.15, 0.70, 0.15; right are 0.2249, 0.5005, 0.2747" in remark
+    assert "print the weights 0.15, 0.70, 0.15; correct are 0.2249, 0.5005, 0.2747" in remark
 
 
 @pytest.mark.parametrize("scores", [((1054, 852, -396),), ((-900, -901),), ((1e6, -1e6, 0),)])
-def test_immense_scores_are_shown_without_overflow(scores: matrix_parsing.Matrix) -> None:
+def test_large_scores_do_not_overflow(scores: matrix_parsing.Matrix) -> None:
     report = worked_examples.softmax_report(scores)
-    (row,) = numbers(report, "exp(e_i − max e)")
+    (row,) = grid_numbers(report, "exp(e_i − max e)")
     assert all(map(math.isfinite, row))
-    (weights,) = numbers(report, "α")
+    (weights,) = grid_numbers(report, "α")
     assert [power / row[-1] for power in row[:-1]] == pytest.approx(weights)
     assert report.data["remarks"] == {}
 
 
-def test_the_slides_context() -> None:
+def test_context_of_the_week_4_slides() -> None:
     report = worked_examples.context_report()
-    assert numbers(report, "c") == [pytest.approx([0.55, 0.40])]
-    assert numbers(report, "α_i v_i")[1] == pytest.approx([0.49, 0.28])
+    assert grid_numbers(report, "c") == [pytest.approx([0.55, 0.40])]
+    assert grid_numbers(report, "α_i v_i")[1] == pytest.approx([0.49, 0.28])
     (remark,) = report.data["remarks"].values()
-    assert "The slides print 0.46. Right is c = (0.55, 0.40)" in remark
+    assert "The Week 4 slides print 0.46. Correct is c = (0.55, 0.40)" in remark
 
 
 def test_a_weight_of_one_copies_and_a_weight_of_zero_leaves_out() -> None:
     report = worked_examples.context_report(((0.0, 1.0),), ((3, 5, 7), (11, 13, 17)))
-    assert numbers(report, "c") == [[11, 13, 17]]
+    assert grid_numbers(report, "c") == [[11, 13, 17]]
     assert report.data["remarks"] == {}
 
 
 @pytest.mark.parametrize(
     ("weights", "problem"),
     [
-        (((0.5, 0.5), (0.5, 0.5)), "--weights has 2 rows; one context takes one row of weights"),
-        (((0.5, 0.5),), "--weights has 2 numbers, but --values has 3 rows; each needs a weight"),
-        (((-0.5, 1.0, 0.5),), "--weights has -0.5; no weight is below zero"),
-        (((0.5, 0.4, 0.2),), "--weights sum to 1.1; weights of attention sum to 1"),
+        (((0.5, 0.5), (0.5, 0.5)), "--weights has 2 rows; a context needs one row of weights"),
+        (((0.5, 0.5),), "--weights has 2 numbers, but --values has 3 rows; each value needs one weight"),
+        (((-0.5, 1.0, 0.5),), "--weights has -0.5; weights cannot be negative"),
+        (((0.5, 0.4, 0.2),), "--weights sum to 1.1; attention weights must sum to 1"),
     ],
 )
-def test_weights_that_are_none_are_refused(weights: matrix_parsing.Matrix, problem: str) -> None:
+def test_invalid_weights_are_refused(weights: matrix_parsing.Matrix, problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         worked_examples.context_report(weights)
 
 
-def test_the_slides_bleu() -> None:
+def test_bleu_of_the_week_4_slides() -> None:
     report = bleu()
-    assert [row[:2] for row in numbers(report, "P_n")] == [[4, 4], [1, 3], [0, 2]]
-    assert [row[2] for row in numbers(report, "P_n")] == pytest.approx([1, 1 / 3, 0.01])
-    ((mean, penalty, score, hundred),) = numbers(report, "BLEU")
+    assert [row[:2] for row in grid_numbers(report, "P_n")] == [[4, 4], [1, 3], [0, 2]]
+    assert [row[2] for row in grid_numbers(report, "P_n")] == pytest.approx([1, 1 / 3, 0.01])
+    ((mean, penalty, score, hundred),) = grid_numbers(report, "BLEU")
     assert (round(mean, 4), round(penalty, 4), round(score, 4)) == (0.1494, 0.6065, 0.0906)
     assert hundred == pytest.approx(100 * score)
-    assert numbers(report, "BP") == [[4, 6, pytest.approx(math.exp(1 - 6 / 4))]]
-    assert numbers(report, "2-grams") == [[1, 1, 1], [1, 0, 0], [1, 0, 0]]
-    assert report.data["reading"] == "useless"
+    assert grid_numbers(report, "BP") == [[4, 6, pytest.approx(math.exp(1 - 6 / 4))]]
+    assert grid_numbers(report, "2-grams") == [[1, 1, 1], [1, 0, 0], [1, 0, 0]]
+    assert report.data["quality"] == "useless"
     (remark,) = report.data["remarks"].values()
-    assert "print a geometric mean of 0.22 and a BLEU of 0.13. Right are 0.1494 and 0.0906" in remark
+    assert "print a geometric mean of 0.22 and a BLEU of 0.13. Correct are 0.1494 and 0.0906" in remark
 
 
-def test_own_sentences_are_judged_as_sacrebleu_does() -> None:
+def test_other_sentences_are_scored_with_sacrebleu_defaults() -> None:
     report = bleu("the cat the cat the cat on mats", "the cat sat on the mat")
     assert "smooth:exp" in report.data["signature"]
     assert report.data["remarks"] == {}
-    assert numbers(report, "1-grams")[0] == [3, 2, 2], "what is said more often than wanted counts as often as wanted"
-    for n, (match, said, _) in enumerate(numbers(report, "P_n"), start=1):
-        ngrams = numbers(report, f"{n}-grams")
-        assert (match, said) == (sum(row[2] for row in ngrams), sum(row[0] for row in ngrams))
+    assert grid_numbers(report, "1-grams")[0] == [3, 2, 2], "counts are clipped to those of the reference"
+    for n, (match, total, _) in enumerate(grid_numbers(report, "P_n"), start=1):
+        ngrams = grid_numbers(report, f"{n}-grams")
+        assert (match, total) == (sum(row[2] for row in ngrams), sum(row[0] for row in ngrams))
 
 
-def test_only_the_slides_own_way_is_held_against_what_they_print() -> None:
-    assert "What the slides print" not in bleu(floor=0.1).data["remarks"]
-    assert "What the slides print" not in bleu(longest=2).data["remarks"]
+def test_erratum_is_shown_only_for_the_settings_of_the_slides() -> None:
+    assert "Erratum in the Week 4 slides" not in bleu(floor=0.1).data["remarks"]
+    assert "Erratum in the Week 4 slides" not in bleu(max_ngram_order=2).data["remarks"]
 
 
 @pytest.mark.parametrize(
     ("hypothesis", "reference", "why"),
-    [("a b", "a b", "too short to have 3-grams"), ("a b c d", "w x y z", "Nothing of the hypothesis")],
+    [("a b", "a b", "too short to have 3-grams"), ("a b c d", "w x y z", "No word of the hypothesis")],
 )
 def test_a_score_of_zero_is_explained(hypothesis: str, reference: str, why: str) -> None:
     report = bleu(hypothesis, reference)
     assert report.data["score"] == 0
-    assert why in report.data["remarks"]["Why it is 0"]
+    assert why in report.data["remarks"]["Why the score is 0"]
 
 
 @pytest.mark.parametrize(
-    ("matching", "reading"), [(1, "useless"), (2, "understandable"), (4, "good"), (6, "very good"), (11, "very good")]
+    ("matching", "quality"), [(1, "useless"), (2, "understandable"), (4, "good"), (6, "very good"), (11, "very good")]
 )
-def test_the_slides_reading(matching: int, reading: str) -> None:
-    wanted = [f"w{n}" for n in range(11)]
-    said = [word if n < matching else f"x{n}" for n, word in enumerate(wanted)]
-    data = bleu(" ".join(said), " ".join(wanted), longest=1).data
+def test_quality_labels_of_the_week_4_slides(matching: int, quality: str) -> None:
+    reference = [f"w{n}" for n in range(11)]
+    hypothesis = [word if n < matching else f"x{n}" for n, word in enumerate(reference)]
+    data = bleu(" ".join(hypothesis), " ".join(reference), max_ngram_order=1).data
     assert data["score"] == pytest.approx(100 * matching / 11)
-    assert data["reading"] == reading
+    assert data["quality"] == quality
 
 
 @pytest.mark.parametrize(
@@ -198,14 +198,14 @@ def test_the_slides_reading(matching: int, reading: str) -> None:
         ({"reference": "a"}, "--hypothesis is missing"),
         ({"hypothesis": " ", "reference": "a"}, "--hypothesis has no words"),
         ({"hypothesis": "<skipped>", "reference": "a"}, "--hypothesis has no words"),
-        ({"hypothesis": "a", "reference": "a" * 501}, "--reference has 501 characters; there can be up to 500"),
-        ({"longest": 0}, "--longest is 0; it can be from 1 to 9"),
-        ({"longest": 10}, "--longest is 10"),
+        ({"hypothesis": "a", "reference": "a" * 501}, "--reference has 501 characters; the maximum is 500"),
+        ({"max_ngram_order": 0}, "--max-ngram-order is 0; it can be from 1 to 9"),
+        ({"max_ngram_order": 10}, "--max-ngram-order is 10"),
         ({"floor": 0.0}, "--floor is 0; it must be above 0 and at most 1"),
         ({"floor": math.nan}, "--floor is nan"),
     ],
 )
-def test_what_bleu_refuses(options: dict[str, Any], problem: str) -> None:
+def test_invalid_bleu_options_are_refused(options: dict[str, Any], problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         bleu(**options)
 
@@ -233,7 +233,7 @@ def test_matrices_are_rows_of_numbers() -> None:
         (",".join("1" * 51), "row 1: 51 numbers; the maximum is 50"),
     ],
 )
-def test_what_is_no_matrix_is_refused(text: str, problem: str) -> None:
+def test_invalid_matrices_are_refused(text: str, problem: str) -> None:
     with pytest.raises(UserError, match=problem):
         matrix_parsing.parse_matrices(key_weights=text)
 

@@ -1,4 +1,4 @@
-"""`regard lab`: worked examples, and what attention can compute."""
+"""`regard lab`: worked examples of attention and BLEU, and experiments with attention heads."""
 
 from __future__ import annotations
 
@@ -10,99 +10,107 @@ import typer
 from regard.cli import options
 from regard.cli.report_output import check_output_path, print_report
 
-lab = typer.Typer(help="Worked examples, and what attention can compute; alone, it lists them.")
+lab = typer.Typer(help="Worked examples and experiments that need no trained model; without a command, list them.")
 
-Matrix = Annotated[str | None, typer.Option(metavar="'A,B; C,D'", help="Rows of numbers (default: the example's).")]
+MatrixText = Annotated[
+    str | None, typer.Option(metavar="'A,B; C,D'", help="A matrix, row by row (default: that of the example).")
+]
 
 
 @lab.callback(invoke_without_command=True)
-def listed(context: typer.Context, as_json: options.WholeJson = False) -> None:
+def list_experiments(context: typer.Context, as_json: options.WholeJson = False) -> None:
     if context.invoked_subcommand is not None:
         return
-    about = {
+    summaries = {
         command.name or "": (command.callback.__doc__ or "").splitlines()[0] for command in lab.registered_commands
     }
     if as_json:
-        print(json.dumps(about, ensure_ascii=False))
+        print(json.dumps(summaries, ensure_ascii=False))
         return
-    width = max(map(len, about))
-    for name, line in about.items():
-        print(f"{name:{width}}  {line}")
+    width = max(map(len, summaries))
+    for name, summary in summaries.items():
+        print(f"{name:{width}}  {summary}")
 
 
 @lab.command("qkv")
-def qkv(
-    states: Matrix = None,
-    query_weights: Matrix = None,
-    key_weights: Matrix = None,
-    value_weights: Matrix = None,
+def qkv_command(
+    states: MatrixText = None,
+    query_weights: MatrixText = None,
+    key_weights: MatrixText = None,
+    value_weights: MatrixText = None,
     scaled: Annotated[bool, typer.Option("--scaled", help="Divide scores by √d.")] = False,
-    hard: Annotated[bool, typer.Option("--hard", help="Take the highest score alone, in place of softmax.")] = False,
+    hard: Annotated[bool, typer.Option("--hard", help="Use argmax in place of softmax.")] = False,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """Queries, keys and values: self-attention by hand, with the numbers of the discussion sheet or your own."""
+    """Queries, keys and values: self-attention by hand (EECS 182 Discussion 8)."""
     paths = check_output_path(out)
-    from regard.laboratory import matrix_parsing, worked_examples
+    from regard.laboratory.matrix_parsing import parse_matrices
+    from regard.laboratory.worked_examples import qkv_report
 
-    given = matrix_parsing.parse_matrices(
+    given = parse_matrices(
         states=states, query_weights=query_weights, key_weights=key_weights, value_weights=value_weights
     )
-    print_report(worked_examples.qkv_report(**given, scaled=scaled, hard=hard), paths, as_json)
+    print_report(qkv_report(**given, scaled=scaled, hard=hard), paths, as_json)
 
 
 @lab.command("softmax")
-def softmax(scores: Matrix = None, out: options.Out = None, as_json: options.WholeJson = False) -> None:
-    """From scores to weights, with the numbers of the slides or your own."""
+def softmax_command(scores: MatrixText = None, out: options.Out = None, as_json: options.WholeJson = False) -> None:
+    """Softmax: from scores to weights (Week 4 slides)."""
     paths = check_output_path(out)
-    from regard.laboratory import matrix_parsing, worked_examples
+    from regard.laboratory.matrix_parsing import parse_matrices
+    from regard.laboratory.worked_examples import softmax_report
 
-    print_report(worked_examples.softmax_report(**matrix_parsing.parse_matrices(scores=scores)), paths, as_json)
+    print_report(softmax_report(**parse_matrices(scores=scores)), paths, as_json)
 
 
 @lab.command("context")
-def context(
-    weights: Matrix = None,
-    values: Matrix = None,
+def context_command(
+    weights: MatrixText = None,
+    values: MatrixText = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """From weights to a context, with the numbers of the slides or your own."""
+    """The context vector: a weighted sum of values (Week 4 slides)."""
     paths = check_output_path(out)
-    from regard.laboratory import matrix_parsing, worked_examples
+    from regard.laboratory.matrix_parsing import parse_matrices
+    from regard.laboratory.worked_examples import context_report
 
-    print_report(
-        worked_examples.context_report(**matrix_parsing.parse_matrices(weights=weights, values=values)), paths, as_json
-    )
+    print_report(context_report(**parse_matrices(weights=weights, values=values)), paths, as_json)
 
 
 @lab.command("bleu")
-def bleu(
-    hypothesis: Annotated[str | None, typer.Option(help="What a model said (default: the slides').")] = None,
-    reference: Annotated[str | None, typer.Option(help="What it should have said.")] = None,
-    longest: Annotated[int | None, typer.Option(help="Up to n-grams of so many words (default: 4).")] = None,
+def bleu_command(
+    hypothesis: Annotated[
+        str | None, typer.Option(help="The output of a model (default: the slides' example).")
+    ] = None,
+    reference: Annotated[str | None, typer.Option(help="The reference translation.")] = None,
+    max_ngram_order: Annotated[int | None, typer.Option(help="The longest n-grams, in words (default: 4).")] = None,
     floor: Annotated[
-        float | None, typer.Option(help="Put a count of 0 at this (default: sacreBLEU's own smoothing).")
+        float | None, typer.Option(help="Replace an n-gram count of 0 by this (default: sacreBLEU's smoothing).")
     ] = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """BLEU of one sentence, n-gram by n-gram, with the slides' sentences or your own."""
+    """BLEU of one sentence, n-gram by n-gram (Week 4 slides)."""
     paths = check_output_path(out)
-    from regard.laboratory import worked_bleu
+    from regard.laboratory.worked_bleu import bleu_report
 
-    print_report(worked_bleu.bleu_report(hypothesis, reference, longest=longest, floor=floor), paths, as_json)
+    report = bleu_report(hypothesis, reference, max_ngram_order=max_ngram_order, floor=floor)
+    print_report(report, paths, as_json)
 
 
-def add_experiment(name: str, about: str) -> None:
-    """A command for one of `regard.laboratory.head_experiments.EXPERIMENTS`."""
+def add_experiment(name: str, summary: str) -> None:
+    """Add a command for one of `regard.laboratory.head_experiments.EXPERIMENTS`."""
 
     def experiment(
-        beta: Annotated[float | None, typer.Option(help="β, how much longer a query is than a key.")] = None,
-        sigma: Annotated[float | None, typer.Option(help="σ, the standard deviation of a key's length, 1.")] = None,
-        keys: Annotated[int, typer.Option(help="How many keys there are.")] = 5,
-        draws: Annotated[int, typer.Option(help="How often keys are drawn.")] = 1000,
-        seed: Annotated[int, typer.Option(help="The same seed, the same draws.")] = 1,
+        beta: Annotated[float | None, typer.Option(help="β, the scale of the query.")] = None,
+        sigma: Annotated[
+            float | None, typer.Option(help="σ, the standard deviation of key lengths, whose mean is 1.")
+        ] = None,
+        keys: Annotated[int, typer.Option(help="The number of keys.")] = 5,
+        draws: Annotated[int, typer.Option(help="The number of random draws of the keys.")] = 1000,
+        seed: Annotated[int, typer.Option(help="The seed of the draws.")] = 1,
         out: options.Out = None,
         as_json: options.WholeJson = False,
     ) -> None:
@@ -110,28 +118,28 @@ def add_experiment(name: str, about: str) -> None:
         from regard.laboratory.head_experiments import EXPERIMENTS
         from regard.laboratory.head_report import head_report
 
-        chosen = EXPERIMENTS[name]
-        print_report(head_report(chosen, beta=beta, sigma=sigma, keys=keys, draws=draws, seed=seed), paths, as_json)
+        report = head_report(EXPERIMENTS[name], beta=beta, sigma=sigma, keys=keys, draws=draws, seed=seed)
+        print_report(report, paths, as_json)
 
-    experiment.__doc__ = about
+    experiment.__doc__ = summary
     lab.command(name)(experiment)
 
 
-add_experiment("copy", "One head copies a value, if its query is long enough.")
+add_experiment("copy", "One head copies a value, if its query is long enough (CS224n-style homework).")
 add_experiment("average", "One head averages two values, if its query is long enough.")
-add_experiment("noisy-average", "The same with keys of random length: the output swings from one value to the other.")
-add_experiment("two-heads", "Two heads copy a value each, and their average holds still.")
+add_experiment("noisy-average", "One head with keys of random length: the output alternates between two values.")
+add_experiment("two-heads", "Two heads with keys of random length: the average of two values is stable.")
 
 
 @lab.command("positions")
-def positions(
-    size: Annotated[int, typer.Option(help="How many numbers tell a position.")] = 64,
-    length: Annotated[int, typer.Option(help="How many positions.")] = 100,
+def positions_command(
+    size: Annotated[int, typer.Option(help="The size of a sinusoidal encoding.")] = 64,
+    length: Annotated[int, typer.Option(help="The number of positions.")] = 100,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """How vectors tell positions: sines and one-hot, as pictures, and how alike near and far ones are."""
+    """Sinusoidal and one-hot position encodings, and their similarity by distance."""
     paths = check_output_path(out)
-    from regard.laboratory import positions as encodings
+    from regard.laboratory.positions import position_report
 
-    print_report(encodings.position_report(size, length), paths, as_json)
+    print_report(position_report(size, length), paths, as_json)

@@ -1,12 +1,12 @@
-"""What heads of attention can compute: copies and averages, of keys that are known and of keys that vary.
+"""What attention heads can compute: copies and averages of values, with fixed keys and with keys of random length.
 
     k_i = λ_i μ_i      λ_i ~ N(1, σ), μ orthonormal      q = β μ_a, or β (μ_a + μ_b)      α = softmax(q · k_i / √d)
 
-A key has as many numbers, d, as there are keys. Values are one-hot, so that an output shows what it is made of: its
-share of v_a is α_a. The output of several heads is their mean. All of it is from the homework.
+There are d keys of size d. Values are one-hot, so the output shows its composition: its share of v_a is α_a. The output
+of several heads is their mean. The experiments follow the CS224n-style homework (docs/sources.md).
 
-Symbols: λ lengths, μ directions. Shapes: lengths [draws, keys]; shares [draws, 3], of v_a, of v_b and of a third value,
-which stands for all others: no query is made of their keys, so that they are all alike.
+Symbols: λ lengths, μ directions. Shapes: lengths [draws, keys]; shares [draws, 3], of v_a, of v_b and of a third value
+that represents all others: no query contains their directions, so all have the same weight.
 """
 
 from __future__ import annotations
@@ -18,26 +18,35 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from regard.laboratory.worked_examples import memory, scaled_dot
+from regard.laboratory.attention_by_hand import scaled_dot_attention, unmasked_memory
 from regard.seeding import seed_for
 
-A, B, OTHER = 0, 1, 2  # keys
-Head = tuple[int, ...]  # the keys whose directions, times β, are added up to its query
+A, B, OTHER = 0, 1, 2  # indices of keys
+Head = tuple[int, ...]  # the keys whose directions, times β, are summed to its query
 COPY: tuple[Head, ...] = ((A,),)  # q = β μ_a
 ONE_HEAD: tuple[Head, ...] = ((A, B),)  # q = β (μ_a + μ_b)
 TWO_HEADS: tuple[Head, ...] = ((A,), (B,))  # q_1 = β μ_a, q_2 = β μ_b
 
-CHUNK = 1_000_000  # numbers in the keys that are in memory at a time
+MAX_CHUNK = 1_000_000  # elements of keys in memory at a time
 
 
 @dataclass(frozen=True)
 class HeadExperiment:
-    """Heads that are asked, by name, and how; those of the experiment itself come first."""
+    """An experiment with its default settings.
+
+    Args:
+        name: The name of its command.
+        title: The title of its report.
+        lead: What it shows.
+        configurations: The heads of each configuration by name; the experiment's own comes first.
+        sigma: The default σ.
+        beta: The default β.
+    """
 
     name: str
     title: str
     lead: str
-    asked: Mapping[str, tuple[Head, ...]]
+    configurations: Mapping[str, tuple[Head, ...]]
     sigma: float
     beta: float = 50.0
 
@@ -48,30 +57,30 @@ EXPERIMENTS = {
         HeadExperiment(
             "copy",
             "One head copies",
-            "A query along one key, q = β μ_a, has v_a for an answer, if it is long enough.",
+            "With a query along one key, q = β μ_a, the output is v_a, if β is large enough.",
             {"one head": COPY},
             sigma=0.0,
         ),
         HeadExperiment(
             "average",
             "One head averages",
-            "A query between two keys, q = β (μ_a + μ_b), has (v_a + v_b)/2 for an answer, if it is long enough.",
+            "With a query between two keys, q = β (μ_a + μ_b), the output is (v_a + v_b)/2, if β is large enough.",
             {"one head": ONE_HEAD},
             sigma=0.0,
         ),
         HeadExperiment(
             "noisy-average",
-            "One head cannot average keys that vary",
-            "Keys have lengths that vary. The longer of two takes nearly all the weight of a query between them, so "
-            "that the output swings from v_a to v_b.",
+            "One head cannot average keys of random length",
+            "Keys have random lengths. With a query between two keys, the longer key gets nearly all the weight, so "
+            "the output alternates between v_a and v_b.",
             {"one head": ONE_HEAD, "two heads": TWO_HEADS},
             sigma=0.1,
         ),
         HeadExperiment(
             "two-heads",
-            "Two heads average keys that vary",
-            "Keys have lengths that vary. A head of its own copies each of two values, whatever their keys' lengths, "
-            "and the mean of both heads holds still.",
+            "Two heads average keys of random length",
+            "Keys have random lengths. Each of two heads copies one value, whatever the length of its key, and the "
+            "mean of both heads is stable.",
             {"two heads": TWO_HEADS, "one head": ONE_HEAD},
             sigma=0.1,
         ),
@@ -80,8 +89,15 @@ EXPERIMENTS = {
 
 
 @dataclass(frozen=True)
-class Keys:
-    """Keys that are drawn any number of times. The same seed gives the same draws, each time that they are asked."""
+class RandomKeys:
+    """Keys with fixed directions and random lengths; each iteration repeats the same draws.
+
+    Args:
+        count: The number of keys, which is also their size d.
+        sigma: The standard deviation of the lengths.
+        draws: The number of draws.
+        seed: The seed.
+    """
 
     count: int
     sigma: float
@@ -89,31 +105,45 @@ class Keys:
     seed: int
 
     def directions(self) -> Tensor:
-        """μ, one a row: the same in all draws."""
-        numbers = torch.randn(self.count, self.count, generator=self.generator("directions"), dtype=torch.float64)
-        return torch.linalg.qr(numbers).Q
+        """μ, one per row, the same in all draws: [keys, d]."""
+        shape = self.count, self.count
+        return torch.linalg.qr(self._normal(shape, "directions")).Q
 
     def lengths(self) -> Iterator[Tensor]:
-        """λ ~ N(1, σ) of some draws at a time, since a million of them would not fit into memory with their keys."""
-        most = CHUNK // self.count**2
-        for first in range(0, self.draws, most):
-            shape = min(most, self.draws - first), self.count
-            yield 1 + self.sigma * torch.randn(shape, generator=self.generator("lengths", first), dtype=torch.float64)
+        """λ ~ N(1, σ) in chunks [draws, keys], because the keys of all draws may not fit into memory."""
+        chunk = MAX_CHUNK // self.count**2
+        for first in range(0, self.draws, chunk):
+            shape = min(chunk, self.draws - first), self.count
+            yield 1 + self.sigma * self._normal(shape, "lengths", first)
 
-    def generator(self, *purpose: object) -> torch.Generator:
-        return torch.Generator().manual_seed(seed_for(self.seed, *purpose))
+    def _normal(self, shape: tuple[int, int], *purpose: object) -> Tensor:
+        generator = torch.Generator("cpu").manual_seed(seed_for(self.seed, *purpose))
+        return torch.randn(shape, generator=generator, dtype=torch.float64, device="cpu")
 
 
 @dataclass(frozen=True)
-class HeadOutcome:
-    """What the output of each draw is made of."""
+class HeadShares:
+    """The shares of the values in the output of each draw [draws, 3].
+
+    Args:
+        measured: Computed by attention.
+        exact: The closed form.
+        approximate: The closed form without the other keys.
+    """
 
     measured: Tensor
-    exact: Tensor  # the closed form
-    near: Tensor  # the same without the other keys
+    exact: Tensor
+    approximate: Tensor
 
     @classmethod
-    def of(cls, heads: tuple[Head, ...], beta: float, keys: Keys) -> HeadOutcome:
+    def of_heads(cls, heads: tuple[Head, ...], beta: float, keys: RandomKeys) -> HeadShares:
+        """Run the heads on all draws.
+
+        Args:
+            heads: The heads.
+            beta: β.
+            keys: The keys.
+        """
         directions = keys.directions()
         parts = [
             (
@@ -127,20 +157,33 @@ class HeadOutcome:
 
 
 def run_heads(heads: tuple[Head, ...], beta: float, directions: Tensor, lengths: Tensor) -> Tensor:
-    """The shares in what attention answers: α = softmax(q · k_i / √d), Σ_i α_i v_i, and the mean over heads."""
-    same = torch.eye(len(directions), dtype=torch.float64)
-    attention = scaled_dot(same, same)  # queries and keys are what they are: W_q = W_k = 1
+    """The shares computed by attention: α = softmax(q · k_i / √d), Σ_i α_i v_i, and the mean over heads [draws, 3].
+
+    Args:
+        heads: The heads.
+        beta: β.
+        directions: μ [keys, d].
+        lengths: λ [draws, keys].
+    """
+    identity = torch.eye(len(directions), dtype=directions.dtype, device=directions.device)
+    attention = scaled_dot_attention(identity, identity)  # W_q = W_k = 1: queries and keys are used as given
     queries = beta * torch.stack([directions[list(head)].sum(0) for head in heads])  # [heads, d]
     keys = lengths.unsqueeze(-1) * directions  # [draws, keys, d]
-    answers, _ = attention(queries.expand(len(keys), -1, -1), memory(same.expand_as(keys), keys))
-    return answers.mean(1)[:, [A, B, OTHER]]
+    memory = unmasked_memory(identity.expand_as(keys), keys)
+    outputs, _ = attention(queries.expand(len(keys), -1, -1), memory)
+    return outputs.mean(1)[:, [A, B, OTHER]]
 
 
 def closed_form(heads: tuple[Head, ...], beta: float, lengths: Tensor, others: bool = True) -> Tensor:
-    """α_i = 1 / Σ_j exp(e_j − e_i), with e_j = β λ_j / √d for the keys that the query is made of, and 0 for others.
+    """α_i = 1 / Σ_j exp(e_j − e_i), with e_j = β λ_j / √d for the keys in the query and 0 for others: [draws, 3].
 
-    Without the others, as if they had no weight, α_a is 1 for a query along μ_a, and sigmoid(β (λ_a − λ_b) / √d) for
-    one between μ_a and μ_b.
+    Without the others, α_a is 1 for a query along μ_a, and sigmoid(β (λ_a − λ_b) / √d) for one between μ_a and μ_b.
+
+    Args:
+        heads: The heads.
+        beta: β.
+        lengths: λ [draws, keys].
+        others: Include the keys that are not in the query.
     """
     count = lengths.shape[1]
     shares = lengths.new_zeros(len(lengths), 3)

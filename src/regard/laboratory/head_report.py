@@ -1,4 +1,4 @@
-"""The report of an experiment with heads: what their output is made of, over all draws and for several β."""
+"""The report of an experiment with heads: the composition of their output, over all draws and for several β."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from regard.errors import UserError
 from regard.laboratory.formatting import format_number
-from regard.laboratory.head_experiments import ONE_HEAD, A, B, HeadExperiment, HeadOutcome, Keys, closed_form
+from regard.laboratory.head_experiments import ONE_HEAD, A, B, HeadExperiment, HeadShares, RandomKeys, closed_form
 from regard.laboratory.lab_report import LabReport
 from regard.plotting import formula_vs_measured, head_outputs
 from regard.plotting.formula_vs_measured import Curve
@@ -21,70 +21,106 @@ from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 BETAS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 SHARES = (Formula("v_a"), Formula("v_b"), "each other value")
 LINE_POINTS = 40
-FIRST_DRAWS = 6  # in a table
-MOST_KEYS, MOST_DRAWS, LARGEST = 50, 1_000_000, 1e6
-MOST_NUMBERS = 50_000_000  # in the keys of all draws, so that nobody waits for hours
+TABLE_DRAWS = 6  # the first draws, in a table
+MAX_KEYS, MAX_DRAWS, MAX_PARAMETER = 50, 1_000_000, 1e6
+MAX_ELEMENTS = 50_000_000  # in the keys of all draws, which bounds the running time
 
 
 @dataclass(frozen=True)
 class ShareSummary:
-    """The shares of v_a, of v_b and of each other value, over all draws."""
+    """The shares of v_a, of v_b and of each other value, over all draws.
+
+    Args:
+        mean: The mean of each share.
+        std: Its standard deviation.
+        min: Its minimum.
+        max: Its maximum.
+        closed_form: The mean of its closed form.
+        max_error: The largest difference from the closed form, of any share in any draw.
+        max_error_without_others: The same for the closed form without the other keys.
+    """
 
     mean: list[float]
-    deviation: list[float]
-    least: list[float]
-    greatest: list[float]
-    closed_form: list[float]  # its mean
-    largest_difference: float  # from the closed form, of any share in any draw
-    largest_difference_without_others: float  # the same, if the closed form leaves the other keys out
+    std: list[float]
+    min: list[float]
+    max: list[float]
+    closed_form: list[float]
+    max_error: float
+    max_error_without_others: float
 
     @classmethod
-    def of(cls, outcome: HeadOutcome) -> ShareSummary:
-        shares = outcome.measured
+    def of_shares(cls, found: HeadShares) -> ShareSummary:
+        """Summarize all draws.
+
+        Args:
+            found: The shares of each draw.
+        """
+        shares = found.measured
         return cls(
             mean=shares.mean(0).tolist(),
-            deviation=shares.std(0, correction=0).tolist(),
-            least=shares.amin(0).tolist(),
-            greatest=shares.amax(0).tolist(),
-            closed_form=outcome.exact.mean(0).tolist(),
-            largest_difference=(shares - outcome.exact).abs().max().item(),
-            largest_difference_without_others=(shares - outcome.near).abs().max().item(),
+            std=shares.std(0, correction=0).tolist(),
+            min=shares.amin(0).tolist(),
+            max=shares.amax(0).tolist(),
+            closed_form=found.exact.mean(0).tolist(),
+            max_error=(shares - found.exact).abs().max().item(),
+            max_error_without_others=(shares - found.approximate).abs().max().item(),
         )
 
 
-Summaries = Mapping[str, ShareSummary]  # of each kind of heads
+Summaries = Mapping[str, ShareSummary]  # by configuration of heads
 ByBeta = Mapping[float, Summaries]
 
 
 def head_report(
     experiment: HeadExperiment, *, beta: float | None, sigma: float | None, keys: int, draws: int, seed: int
 ) -> LabReport:
-    """The experiment with its own β and σ, or with others."""
+    """The composition of the output over all draws, compared with its closed form.
+
+    Args:
+        experiment: The experiment.
+        beta: β; None for the experiment's own.
+        sigma: σ; None for the experiment's own.
+        keys: The number of keys.
+        draws: The number of draws.
+        seed: The seed of the draws.
+
+    Raises:
+        UserError: If an argument is out of range.
+    """
     beta = experiment.beta if beta is None else beta
     sigma = experiment.sigma if sigma is None else sigma
-    check(beta, sigma, keys, draws, seed)
-    drawn = Keys(keys, sigma, draws if sigma else 1, seed)  # without σ, all draws are the same
-    outcomes = {kind: HeadOutcome.of(heads, beta, drawn) for kind, heads in experiment.asked.items()}
-    summaries = {kind: ShareSummary.of(outcome) for kind, outcome in outcomes.items()}
-    others = {unit_length(experiment), *BETAS} - {beta}
+    _check_head_options(beta, sigma, keys, draws, seed)
+    random_keys = RandomKeys(keys, sigma, draws if sigma else 1, seed)  # without σ, all draws are equal
+    shares_by_kind = {
+        kind: HeadShares.of_heads(heads, beta, random_keys) for kind, heads in experiment.configurations.items()
+    }
+    summaries = {kind: ShareSummary.of_shares(shares) for kind, shares in shares_by_kind.items()}
+    others = {_unit_length_beta(experiment), *BETAS} - {beta}
     by_beta = {beta: summaries} | {
-        each: {kind: ShareSummary.of(HeadOutcome.of(heads, each, drawn)) for kind, heads in experiment.asked.items()}
+        each: {
+            kind: ShareSummary.of_shares(HeadShares.of_heads(heads, each, random_keys))
+            for kind, heads in experiment.configurations.items()
+        }
         for each in others
     }
     by_beta = dict(sorted(by_beta.items()))
-    swings = len(outcomes) > 1
-    if not swings:
-        picture = picture_over_beta(experiment, by_beta, drawn)
-    elif experiment.asked[(kind := next(iter(outcomes)))] == ONE_HEAD:
-        picture = picture_of_swing(outcomes[kind], beta, drawn)
+    varies = len(shares_by_kind) > 1
+    if not varies:
+        picture = _beta_picture(experiment, by_beta, random_keys)
+    elif experiment.configurations[(kind := next(iter(shares_by_kind)))] == ONE_HEAD:
+        picture = _swing_picture(shares_by_kind[kind], beta, random_keys)
     else:
-        picture = picture_of_contrast(outcomes)
+        picture = _contrast_picture(shares_by_kind)
     sections = [
-        ReportSection("What the output is made of", said(summaries, experiment), (picture, table_of_shares(summaries))),
-        ReportSection("Longer queries", *(swings_over_beta(by_beta) if swings else growth(experiment, by_beta, keys))),
+        ReportSection(
+            "Composition of the output", _closed_form_text(summaries, experiment), (picture, _share_table(summaries))
+        ),
+        ReportSection(
+            "Effect of β", *(_variation_table(by_beta) if varies else _growth_table(experiment, by_beta, keys))
+        ),
     ]
     if sigma:
-        sections.insert(1, ReportSection("The first draws", (), (table_of_draws(outcomes, drawn),)))
+        sections.insert(1, ReportSection("The first draws", (), (_draw_table(shares_by_kind, random_keys),)))
     facts = {
         Formula("β"): f"{beta:g}",
         Formula("σ"): f"{sigma:g}",
@@ -93,7 +129,7 @@ def head_report(
         "seed": str(seed),
     }
     if not sigma:
-        facts["draws"] += ", all the same without σ"
+        facts["draws"] += ", all equal without σ"
     data = {
         "experiment": experiment.name,
         **{"beta": beta, "sigma": sigma, "keys": keys, "draws": draws, "seed": seed},
@@ -103,115 +139,118 @@ def head_report(
             for each, row in by_beta.items()
         ],
         "first_draws": {
-            kind: outcome.measured[: head_outputs.MAX_DRAWS_IN_ORDER, A].tolist() for kind, outcome in outcomes.items()
+            kind: shares.measured[: head_outputs.MAX_DRAWS_IN_ORDER, A].tolist()
+            for kind, shares in shares_by_kind.items()
         },
         "histogram": {
-            kind: head_outputs.share_histogram(outcome.measured[:, A]).tolist() for kind, outcome in outcomes.items()
+            kind: head_outputs.share_histogram(shares.measured[:, A]).tolist()
+            for kind, shares in shares_by_kind.items()
         },
     }
     return LabReport(ReportPage(experiment.title, Formula(experiment.lead), facts, tuple(sections)), data)
 
 
-def check(beta: float, sigma: float, keys: int, draws: int, seed: int) -> None:
+def _check_head_options(beta: float, sigma: float, keys: int, draws: int, seed: int) -> None:
     for option, value in (("--beta", beta), ("--sigma", sigma)):
-        if not (isfinite(value) and 0 <= value <= LARGEST):
-            raise UserError(f"{option} is {value:g}; it can be from 0 to {LARGEST:,.0f}")
-    if not 3 <= keys <= MOST_KEYS:
-        raise UserError(f"--keys is {keys:,}; it can be from 3, two and one other, to {MOST_KEYS}")
-    most = min(MOST_DRAWS, MOST_NUMBERS // keys**2)
-    if not 1 <= draws <= most:
-        raise UserError(f"--draws is {draws:,}; of {keys} keys it can be from 1 to {most:,}")
+        if not (isfinite(value) and 0 <= value <= MAX_PARAMETER):
+            raise UserError(f"{option} is {value:g}; it can be from 0 to {MAX_PARAMETER:,.0f}")
+    if not 3 <= keys <= MAX_KEYS:
+        raise UserError(f"--keys is {keys:,}; it can be from 3 to {MAX_KEYS}")
+    max_draws = min(MAX_DRAWS, MAX_ELEMENTS // keys**2)
+    if not 1 <= draws <= max_draws:
+        raise UserError(f"--draws is {draws:,}; for {keys} keys it can be from 1 to {max_draws:,}")
     if seed < 0:
         raise UserError(f"--seed is {seed}; it can be 0 or more")
 
 
-def unit_length(experiment: HeadExperiment) -> float:
+def _unit_length_beta(experiment: HeadExperiment) -> float:
     """The β of a query of length 1: ‖β (μ_a + μ_b)‖ = β √2."""
-    heads, *_ = experiment.asked.values()
+    heads, *_ = experiment.configurations.values()
     return 1 / sqrt(len(heads[0]))
 
 
-def said(summaries: Summaries, experiment: HeadExperiment) -> tuple[str, ...]:
-    """How well the closed form fits, and what it is without the other keys."""
-    most = max(summary.largest_difference for summary in summaries.values())
-    texts = [f"No share differs from its closed form by more than {format_number(most)} in any draw."]
-    for kind, heads in experiment.asked.items():
+def _closed_form_text(summaries: Summaries, experiment: HeadExperiment) -> tuple[str, ...]:
+    """The error of the closed form, with and without the other keys."""
+    error = max(summary.max_error for summary in summaries.values())
+    texts = [Formula(f"No share differs from its closed form by more than {format_number(error)} in any draw.")]
+    for kind, heads in experiment.configurations.items():
         between = A in heads[0] and B in heads[0]
         simple = "sigmoid(β (λ_a − λ_b) / √d)" if between else "1" if len(heads) == 1 else "1/2"
-        off = summaries[kind].largest_difference_without_others
+        error = summaries[kind].max_error_without_others
         texts.append(
-            f"Without the other keys, {kind} would give v_a a share of {simple}; no share differs from what it would "
-            f"be then by more than {format_number(off)}."
+            Formula(
+                f"Without the other keys, the share of v_a with {kind} would be {simple}; no share differs from this "
+                f"approximation by more than {format_number(error)}."
+            )
         )
-    return tuple(map(Formula, texts))
+    return tuple(texts)
 
 
-def table_of_shares(summaries: Summaries) -> Table:
+def _share_table(summaries: Summaries) -> Table:
     rows: list[tuple[str, ...]] = []
     for kind, summary in summaries.items():
-        columns = (summary.mean, summary.deviation, summary.least, summary.greatest, summary.closed_form)
+        columns = (summary.mean, summary.std, summary.min, summary.max, summary.closed_form)
         rows += [
             (Formula(f"{share}, {kind}"), *map(format_number, row))
             for share, *row in zip(SHARES, *columns, strict=True)
         ]
-    return Table(("share of", "mean", "deviation", "least", "greatest", "closed form"), tuple(rows))
+    return Table(("share of", "mean", "std", "min", "max", "closed form"), tuple(rows))
 
 
-def table_of_draws(outcomes: Mapping[str, HeadOutcome], drawn: Keys) -> Table:
-    """Beside each measured share of v_a, its closed form with and without the other keys."""
-    columns = [next(drawn.lengths())[:, A], next(drawn.lengths())[:, B]]
-    head = ["draw", "λ_a", "λ_b"]
-    for kind, outcome in outcomes.items():
-        columns += [outcome.measured[:, A], outcome.exact[:, A], outcome.near[:, A]]
-        head += [f"v_a, {kind}", "closed form", "without others"]
-    shown = torch.stack([column[:FIRST_DRAWS] for column in columns], -1)  # [draws, columns]
-    rows = [(str(place), *map(format_number, row)) for place, row in enumerate(shown.tolist(), start=1)]
-    return Table(tuple(map(Formula, head)), tuple(rows))
+def _draw_table(shares_by_kind: Mapping[str, HeadShares], random_keys: RandomKeys) -> Table:
+    """The first draws: the measured share of v_a and its closed form with and without the other keys."""
+    columns = [next(random_keys.lengths())[:, A], next(random_keys.lengths())[:, B]]
+    head = ["draw", Formula("λ_a"), Formula("λ_b")]
+    for kind, shares in shares_by_kind.items():
+        columns += [shares.measured[:, A], shares.exact[:, A], shares.approximate[:, A]]
+        head += [Formula(f"v_a, {kind}"), "closed form", "without others"]
+    shown = torch.stack([column[:TABLE_DRAWS] for column in columns], -1)  # [draws, columns]
+    rows = [(str(index), *map(format_number, row)) for index, row in enumerate(shown.tolist(), start=1)]
+    return Table(tuple(head), tuple(rows))
 
 
-def growth(experiment: HeadExperiment, by_beta: ByBeta, keys: int) -> tuple[tuple[str, ...], tuple[Table, ...]]:
-    """How the shares of one kind of heads grow with the query."""
-    ((kind, _),) = experiment.asked.items()
-    short = by_beta[unit_length(experiment)][kind]
+def _growth_table(experiment: HeadExperiment, by_beta: ByBeta, keys: int) -> tuple[tuple[str, ...], tuple[Table, ...]]:
+    """The shares of one configuration for several β."""
+    ((kind, _),) = experiment.configurations.items()
+    short = by_beta[_unit_length_beta(experiment)][kind]
     text = (
-        f"A query of length 1 gives v_a a share of {format_number(short.mean[A])}; one that says nothing would give it "
+        f"A query of length 1 gives v_a a share of {format_number(short.mean[A])}; uniform weights would give it "
         f"1/{keys} = {format_number(1 / keys)}. The right direction is not enough: the scale matters."
     )
-    head = ("β", "length of q", *SHARES, "closed form of v_a", "largest difference")
+    head = ("β", "length of q", *SHARES, Formula("closed form of v_a"), "max error")
     rows = [
         (
             format_number(beta),
-            format_number(beta / unit_length(experiment)),
+            format_number(beta / _unit_length_beta(experiment)),
             *map(format_number, row[kind].mean),
             format_number(row[kind].closed_form[A]),
-            format_number(row[kind].largest_difference),
+            format_number(row[kind].max_error),
         )
         for beta, row in by_beta.items()
     ]
     return (Formula(text),), (Table(tuple(map(Formula, head)), tuple(rows)),)
 
 
-def swings_over_beta(by_beta: ByBeta) -> tuple[tuple[str, ...], tuple[Table, ...]]:
-    """How the share of v_a comes to swing, or to hold still."""
+def _variation_table(by_beta: ByBeta) -> tuple[tuple[str, ...], tuple[Table, ...]]:
+    """Mean and standard deviation of the share of v_a for several β."""
     kinds = list(next(iter(by_beta.values())))
     text = (
-        "One head swings the more, the longer its query. Two heads hold still once their queries are long enough to "
-        "copy, as long as no key comes near to a length of zero."
+        "The output of one head varies more, the larger β is. The output of two heads is stable once β is large enough "
+        "to copy, as long as no key has a length near zero."
     )
     rows = [
         (
             format_number(beta),
-            *(f"{format_number(row[kind].mean[A])} ± {format_number(row[kind].deviation[A])}" for kind in kinds),
+            *(f"{format_number(row[kind].mean[A])} ± {format_number(row[kind].std[A])}" for kind in kinds),
         )
         for beta, row in by_beta.items()
     ]
-    head = ("β", *(f"v_a, {kind}" for kind in kinds))
-    return (Formula(text),), (Table(tuple(map(Formula, head)), tuple(rows)),)
+    return (text,), (Table((Formula("β"), *(Formula(f"v_a, {kind}") for kind in kinds)), tuple(rows)),)
 
 
-def picture_of_contrast(outcomes: Mapping[str, HeadOutcome]) -> Picture:
-    """How much the outputs of one head and of two spread. One head comes first, as in the legend of other figures."""
-    measured = [(kind, outcomes[kind].measured) for kind in sorted(outcomes)]
+def _contrast_picture(shares_by_kind: Mapping[str, HeadShares]) -> Picture:
+    """The spread of the outputs of one head and of two; one head comes first, as in other figures."""
+    measured = [(kind, shares_by_kind[kind].measured) for kind in sorted(shares_by_kind)]
     kinds = [HeadOutputs(kind, shares[:, A], shares[:, B]) for kind, shares in measured]
     return Picture(
         head_outputs.draw_head_contrast(kinds),
@@ -222,38 +261,40 @@ def picture_of_contrast(outcomes: Mapping[str, HeadOutcome]) -> Picture:
     )
 
 
-def picture_of_swing(outcome: HeadOutcome, beta: float, drawn: Keys) -> Picture:
-    """How the output of one head swings between v_a and v_b, and the sigmoid of the closed form."""
-    differences = torch.cat([lengths[:, A] - lengths[:, B] for lengths in drawn.lengths()])
-    most = max(differences.abs().max().item(), 0.1)
-    x = torch.linspace(-most, most, 10 * LINE_POINTS + 1, dtype=torch.float64, device=differences.device)
-    curve = torch.sigmoid(beta * x / sqrt(drawn.count))
+def _swing_picture(shares: HeadShares, beta: float, random_keys: RandomKeys) -> Picture:
+    """The output of one head between v_a and v_b, and the sigmoid of the closed form."""
+    differences = torch.cat([lengths[:, A] - lengths[:, B] for lengths in random_keys.lengths()])
+    largest = max(differences.abs().max().item(), 0.1)
+    x = torch.linspace(-largest, largest, 10 * LINE_POINTS + 1, dtype=torch.float64, device=differences.device)
+    curve = torch.sigmoid(beta * x / sqrt(random_keys.count))
     return Picture(
         head_outputs.draw_swing(
-            outcome.measured[:, A], differences, (x.tolist(), curve.tolist()), "sigmoid(β (λ_a − λ_b) / √d)"
+            shares.measured[:, A], differences, (x.tolist(), curve.tolist()), "sigmoid(β (λ_a − λ_b) / √d)"
         ),
         alt="the share of v_a in the output of one head, draw after draw and over the difference of key lengths",
-        caption=Formula("Left: the share of v_a swings from draw to draw. Right: it follows the sigmoid of λ_a − λ_b."),
+        caption=Formula("Left: the share of v_a in the first draws. Right: it follows the sigmoid of λ_a − λ_b."),
     )
 
 
-def picture_over_beta(experiment: HeadExperiment, by_beta: ByBeta, drawn: Keys) -> Picture:
-    """What was measured, on the lines of the closed form."""
-    ((kind, heads),) = experiment.asked.items()
+def _beta_picture(experiment: HeadExperiment, by_beta: ByBeta, random_keys: RandomKeys) -> Picture:
+    """Measured shares over β, and the curves of the closed form."""
+    ((kind, heads),) = experiment.configurations.items()
     known = {beta: row[kind] for beta, row in by_beta.items() if beta > 0}
     low, high = min(known), max(known)
     line = [low * (high / low) ** (step / LINE_POINTS) for step in range(LINE_POINTS + 1)]
     formula = torch.stack(  # [points, shares]
-        [torch.cat([closed_form(heads, beta, lengths) for lengths in drawn.lengths()]).mean(0) for beta in line]
+        [torch.cat([closed_form(heads, beta, lengths) for lengths in random_keys.lengths()]).mean(0) for beta in line]
     )
-    shown = [share for share in range(len(SHARES)) if len(heads[0]) > 1 or share != B]  # v_b is like any other
+    shown = [
+        share for share in range(len(SHARES)) if len(heads[0]) > 1 or share != B
+    ]  # for a copy, v_b is one of the others
     curves = [
         Curve(SHARES[share], (line, formula[:, share].tolist()), (list(known), [s.mean[share] for s in known.values()]))
         for share in shown
     ]
     return Picture(
         formula_vs_measured.draw_formula_curves(
-            curves, Formula("β"), "share in the output", [(unit_length(experiment), Formula("‖q‖ = 1"))]
+            curves, Formula("β"), "share in the output", [(_unit_length_beta(experiment), Formula("‖q‖ = 1"))]
         ),
         alt="the shares of the values in the output over β, measured and in closed form",
         caption="Points are measured, lines are the closed form. The dotted line marks a query of length 1.",

@@ -1,4 +1,7 @@
-"""A worked example of BLEU: one sentence against another, n-gram by n-gram, as sacreBLEU counts them."""
+"""A worked example of BLEU for one sentence, n-gram by n-gram, as sacreBLEU computes it.
+
+The example is from the Week 4 slides (docs/sources.md).
+"""
 
 from __future__ import annotations
 
@@ -11,132 +14,163 @@ from regard.errors import UserError
 from regard.evaluation.bleu import BleuScore, bleu, ngrams
 from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
-from regard.laboratory.worked_steps import count, tell
+from regard.laboratory.worked_examples import ERRATUM
+from regard.laboratory.worked_steps import indexed, steps_report
 from regard.plotting.matrix_steps import Grid
+from regard.plotting.symbols import Formula
 
-# Of the slides. They put P_3 = 0/2 at 0.01; sacreBLEU puts a floor under the count, and 0.02/2 is 0.01.
+# The Week 4 slides replace P_3 = 0/2 by 0.01; sacreBLEU's floor replaces the count: 0.02/2 is 0.01.
 HYPOTHESIS, REFERENCE = "Le chat sur tapis", "Le chat est sur le tapis"
-LONGEST, FLOOR = 3, 0.02
-# How the slides read BLEU, from 0 to 1: up to the first limit, up to the second, and so on.
-LIMITS = (0.1, 0.3, 0.5)
-READINGS = ("useless", "understandable", "good", "very good")
+ORDER, FLOOR = 3, 0.02
+# The interpretation of BLEU in the Week 4 slides: below the first limit, below the second, and so on.
+QUALITY_LIMITS = (0.1, 0.3, 0.5)
+QUALITY_LABELS = ("useless", "understandable", "good", "very good")
 
-MOST_CHARACTERS = 500
-MOST_WORDS = 9  # of an n-gram
+MAX_CHARACTERS = 500
+MAX_NGRAM_ORDER = 9
 
 
 def bleu_report(
-    hypothesis: str | None, reference: str | None, *, longest: int | None, floor: float | None
+    hypothesis: str | None, reference: str | None, *, max_ngram_order: int | None, floor: float | None
 ) -> LabReport:
-    """BLEU = BP · (Π P_n)^(1/N), of the slides' sentences or of two others, which sacreBLEU judges in its own way."""
+    """BLEU = BP · (Π P_n)^(1/N), of the sentences of the Week 4 slides or of two others.
+
+    Args:
+        hypothesis: The output of a model; None for the slides' example.
+        reference: Its reference; given together with the hypothesis.
+        max_ngram_order: N; by default 4, or 3 for the slides' example.
+        floor: Replaces an n-gram count of 0; by default sacreBLEU's exponential smoothing, or the slides' value.
+    """
     slides = hypothesis is None and reference is None
     if slides:
         hypothesis, reference = HYPOTHESIS, REFERENCE
-        longest, floor = LONGEST if longest is None else longest, FLOOR if floor is None else floor
-    hypothesis, reference = check_sentence("--hypothesis", hypothesis), check_sentence("--reference", reference)
-    longest = 4 if longest is None else longest
-    check_options(longest, floor)
-    result = bleu([hypothesis], [reference], max_ngram_order=longest, floor=floor)
+        max_ngram_order = ORDER if max_ngram_order is None else max_ngram_order
+        floor = FLOOR if floor is None else floor
+    hypothesis, reference = _check_sentence("--hypothesis", hypothesis), _check_sentence("--reference", reference)
+    max_ngram_order = 4 if max_ngram_order is None else max_ngram_order
+    _check_bleu_options(max_ngram_order, floor)
+    result = bleu([hypothesis], [reference], max_ngram_order=max_ngram_order, floor=floor)
 
     groups = {
-        "N-grams": compare(hypothesis, reference, longest),
-        "From precisions to BLEU": score_steps(result, floor),
+        "N-grams": ngram_grids(hypothesis, reference, max_ngram_order),
+        "From precisions to BLEU": score_grids(result, floor),
     }
     value = result.score / 100
-    reading = READINGS[bisect_right(LIMITS, value)]
+    quality = QUALITY_LABELS[bisect_right(QUALITY_LIMITS, value)]
     facts = {
-        "said, the hypothesis": hypothesis,
-        "wanted, the reference": reference,
-        "BLEU": f"{value:.4f}, or {result.score:.2f} of 100",
-        "as the slides read it": reading,
+        "hypothesis": hypothesis,
+        "reference": reference,
+        "BLEU": f"{value:.4f}, or {result.score:.2f} on a scale of 100",
+        "interpretation of the Week 4 slides": quality,
         "signature": result.signature,
     }
-    lead = "BLEU counts how many n-grams of the hypothesis stand in the reference, and punishes a short hypothesis."
+    lead = "BLEU is the precision of the n-grams of the hypothesis, with a penalty for a short hypothesis."
     remarks = {}
     if 0 in result.totals:
         size = result.totals.index(0) + 1
-        remarks["Why it is 0"] = (
-            f"The hypothesis is too short to have {size}-grams, so P_{size} is 0, and BLEU with it; --longest "
-            f"{size - 1} asks for no more than it has."
+        remarks["Why the score is 0"] = (
+            f"The hypothesis is too short to have {size}-grams, so P_{size} and BLEU are 0; use "
+            f"--max-ngram-order {size - 1}."
         )
     elif not any(result.counts):
-        remarks["Why it is 0"] = "Nothing of the hypothesis stands in the reference."
-    if slides and (longest, floor) == (LONGEST, FLOOR):
-        remarks["What the slides print"] = printed(result)
-    data = {"hypothesis": hypothesis, "reference": reference, "floor": floor, "reading": reading, **asdict(result)}
-    return tell("BLEU, n-gram by n-gram", lead, facts, groups, remarks, data)
+        remarks["Why the score is 0"] = "No word of the hypothesis is in the reference."
+    if slides and (max_ngram_order, floor) == (ORDER, FLOOR):
+        remarks[ERRATUM] = _erratum(result)
+    data = {"hypothesis": hypothesis, "reference": reference, "floor": floor, "quality": quality, **asdict(result)}
+    return steps_report("BLEU, n-gram by n-gram", lead, facts, groups, remarks, data)
 
 
-def compare(hypothesis: str, reference: str, longest: int) -> list[Grid]:
-    """For each n, the n-grams of the hypothesis: one that it has more often than the reference counts only so often."""
-    sides = zip(ngrams(hypothesis, max_ngram_order=longest), ngrams(reference, max_ngram_order=longest), strict=True)
-    columns = ["said", "wanted", "match"]
+def ngram_grids(hypothesis: str, reference: str, max_ngram_order: int) -> list[Grid]:
+    """One grid per n: the n-grams of the hypothesis with clipped counts.
+
+    Args:
+        hypothesis: The hypothesis.
+        reference: The reference.
+        max_ngram_order: The largest n.
+    """
+    sides = zip(*(ngrams(text, max_ngram_order=max_ngram_order) for text in (hypothesis, reference)), strict=True)
+    columns = ["hypothesis", "reference", "match"]
     return [
         Grid(
             f"{size}-grams",
-            "match = min(said, wanted)",
-            [[many, there.get(ngram, 0), min(many, there.get(ngram, 0))] for ngram, many in here.items()],
-            list(here),
+            "match = min(hypothesis, reference)",
+            [
+                [count, reference_counts.get(ngram, 0), min(count, reference_counts.get(ngram, 0))]
+                for ngram, count in counts.items()
+            ],
+            list(counts),
             columns,
         )
-        for size, (here, there) in enumerate(sides, start=1)
-        if here
+        for size, (counts, reference_counts) in enumerate(sides, start=1)
+        if counts
     ]
 
 
-def score_steps(result: BleuScore, floor: float | None) -> list[Grid]:
-    """Precisions, brevity penalty and score. The numbers of a row are of different kinds, so they have no tints."""
-    remedy = "1/2, then 1/4, …" if floor is None else format_number(floor)
-    zero = f", 0 is put at {remedy}" if 0 in result.counts and any(result.counts) else ""
+def score_grids(result: BleuScore, floor: float | None) -> list[Grid]:
+    """Precisions, brevity penalty and score; untinted, because the columns are different quantities.
+
+    Args:
+        result: The score.
+        floor: The smoothing floor, if any.
+    """
+    replacement = "1/2, then 1/4, …" if floor is None else format_number(floor)
+    zero = f", 0 is replaced by {replacement}" if 0 in result.counts and any(result.counts) else ""
     precisions = [precision / 100 for precision in result.precisions]
     score, penalty = result.score / 100, result.brevity_penalty
     counted = [list(row) for row in zip(result.counts, result.totals, precisions, strict=True)]
     return [
-        untinted("P_n", f"match / said{zero}", counted, count("P", len(counted)), ["match", "said", "P_n"]),
-        untinted(
+        _untinted_grid(
+            "P_n",
+            f"match / hypothesis{zero}",
+            counted,
+            indexed("P", len(counted)),
+            ["match", "hypothesis", "P_n"],
+        ),
+        _untinted_grid(
             "BP",
             "exp(1 − r/c) if c < r, else 1",
             [[result.length, result.reference_length, penalty]],
-            ["words"],
-            ["c, said", "r, wanted", "BP"],
+            ["length"],
+            ["c, hypothesis", "r, reference", "BP"],
         ),
-        untinted(
+        _untinted_grid(
             "BLEU",
             f"BP · (P_1 · … · P_{len(counted)})^(1/{len(counted)})",
             [[score / penalty, penalty, score, result.score]],
             [""],
-            ["mean of P", "BP", "BLEU", "of 100"],
+            ["geometric mean of P_n", "BP", "BLEU", "× 100"],
         ),
     ]
 
 
-def untinted(
+def _untinted_grid(
     symbol: str, formula: str, numbers: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequence[str]
 ) -> Grid:
-    return Grid(symbol, formula, numbers, rows, columns, tinted=False)
+    row_names, column_names = (list(map(Formula, each)) for each in (rows, columns))
+    return Grid(Formula(symbol), Formula(formula), numbers, row_names, column_names, tinted=False)
 
 
-def printed(result: BleuScore) -> str:
+def _erratum(result: BleuScore) -> str:
     score, penalty = result.score / 100, result.brevity_penalty
     return (
-        f"With P_3 put at 0.01, the slides print a geometric mean of 0.22 and a BLEU of 0.13. Right are "
-        f"{score / penalty:.4f} and {score:.4f}: (1 · 1/3 · 0.01)^(1/3) = {score / penalty:.4f}, and times "
-        f"{penalty:.4f} that is {score:.4f}."
+        f"With P_3 set to 0.01, the Week 4 slides print a geometric mean of 0.22 and a BLEU of 0.13. Correct are "
+        f"{score / penalty:.4f} and {score:.4f}: (1 · 1/3 · 0.01)^(1/3) = {score / penalty:.4f}, and multiplied by "
+        f"BP = {penalty:.4f} it is {score:.4f}."
     )
 
 
-def check_sentence(option: str, text: str | None) -> str:
+def _check_sentence(option: str, text: str | None) -> str:
     if text is None:
         raise UserError(f"{option} is missing: --hypothesis and --reference are given together, or neither")
-    if len(text) > MOST_CHARACTERS:
-        raise UserError(f"{option} has {len(text):,} characters; there can be up to {MOST_CHARACTERS}")
+    if len(text) > MAX_CHARACTERS:
+        raise UserError(f"{option} has {len(text):,} characters; the maximum is {MAX_CHARACTERS}")
     if not ngrams(text, max_ngram_order=1)[0]:
-        raise UserError(f"{option} has no words; give a sentence of at least one")
+        raise UserError(f"{option} has no words; write at least one")
     return text
 
 
-def check_options(longest: int, floor: float | None) -> None:
-    if not 1 <= longest <= MOST_WORDS:
-        raise UserError(f"--longest is {longest}; it can be from 1 to {MOST_WORDS}")
+def _check_bleu_options(max_ngram_order: int, floor: float | None) -> None:
+    if not 1 <= max_ngram_order <= MAX_NGRAM_ORDER:
+        raise UserError(f"--max-ngram-order is {max_ngram_order}; it can be from 1 to {MAX_NGRAM_ORDER}")
     if floor is not None and not (isfinite(floor) and 0 < floor <= 1):
         raise UserError(f"--floor is {floor:g}; it must be above 0 and at most 1")

@@ -1,7 +1,7 @@
 """Worked examples of attention, in steps that can be checked by hand.
 
-The numbers come from the code that models are trained with, in 64 bits. Letters say where an example comes from: D the
-discussion sheet, S the slides. Shapes: everything has a batch of one.
+The numbers are computed by `regard.nn`, in double precision. The examples are from EECS 182 Discussion 8 and from the
+Week 4 slides (docs/sources.md). Shapes: every tensor has a batch size of one.
 """
 
 from __future__ import annotations
@@ -10,33 +10,26 @@ import torch
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.laboratory.attention_by_hand import matrix_tensor, scaled_dot_attention, unmasked_memory
 from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.matrix_parsing import Matrix
-from regard.laboratory.worked_steps import count, step, tell
-from regard.nn import DotAttention, Memory, ScaledDotAttention, attend
+from regard.laboratory.worked_steps import grid_of, indexed, steps_report
+from regard.nn import DotAttention, attend
 
-# D: three states, and what they are multiplied with.
+# EECS 182: three states and three weight matrices.
 STATES: Matrix = ((5, 1), (4, 3), (-2, 6))
 QUERY_WEIGHTS: Matrix = ((1, 0), (2, 9))
 KEY_WEIGHTS: Matrix = ((0, 1), (6, 0))
 VALUE_WEIGHTS: Matrix = ((4, 3), (9, 1))
-SHEET = (STATES, QUERY_WEIGHTS, KEY_WEIGHTS, VALUE_WEIGHTS)
-# S: two rows of scores; weights over three values.
+EECS_182 = (STATES, QUERY_WEIGHTS, KEY_WEIGHTS, VALUE_WEIGHTS)
+# Week 4 slides: two rows of scores; weights over three values.
 SCORES: Matrix = ((0.1, 0.9, 0.3), (0.2, 0.8, 0.3))
 WEIGHTS: Matrix = ((0.15, 0.70, 0.15),)
 VALUES: Matrix = ((0.1, 0.2), (0.7, 0.4), (0.3, 0.6))
 
-LARGEST_EXPONENT = 700  # 64 bits cannot hold exp of much more
-PRINTED = "What the slides print"
-
-
-def scaled_dot(query_weights: Tensor, key_weights: Tensor) -> ScaledDotAttention:
-    """e_ti = W_q s_t · W_k h_i / √d with these weights [key, size], in 64 bits."""
-    key_size, query_size = query_weights.shape
-    attention = ScaledDotAttention(query_size, key_weights.shape[1], key_size=key_size).double()
-    attention.load_state_dict({"query_layer.weight": query_weights, "key_layer.weight": key_weights})
-    return attention.requires_grad_(False)
+LARGEST_EXPONENT = 700  # exp of much more overflows in double precision
+ERRATUM = "Erratum in the Week 4 slides"
 
 
 def qkv_report(
@@ -48,81 +41,96 @@ def qkv_report(
     scaled: bool = False,
     hard: bool = False,
 ) -> LabReport:
-    """D: q_i = W_q h_i, k_i = W_k h_i, v_i = W_v h_i, e_ti = q_t · k_i, α_t = softmax(e_t), y_t = Σ_i α_ti v_i."""
+    """Self-attention of EECS 182 Discussion 8, or of other matrices.
+
+    q_i = W_q h_i, k_i = W_k h_i, v_i = W_v h_i, e_ti = q_t · k_i, α_t = softmax(e_t), y_t = Σ_i α_ti v_i.
+
+    Args:
+        states: h_i, one per row.
+        query_weights: W_q.
+        key_weights: W_k.
+        value_weights: W_v.
+        scaled: Divide the scores by √d.
+        hard: Take the position with the highest score (argmax) in place of softmax.
+    """
     given = (states, query_weights, key_weights, value_weights)
-    check_sizes(*given)
-    h, w_q, w_k, w_v = map(tensor, given)
+    _check_sizes(*given)
+    h, w_q, w_k, w_v = map(matrix_tensor, given)
     q, k, v = h @ w_q.mT, h @ w_k.mT, h @ w_v.mT  # [1, positions, size]: a row is W h
     d = q.shape[-1]
-    e = scaled_dot(w_q[0], w_k[0]).score(h, k) if scaled else DotAttention(d, d).score(q, k)
-    y, a = attend(e, memory(v), hard=hard)  # [1, positions, value], [1, positions, positions]
+    e = scaled_dot_attention(w_q[0], w_k[0]).score(h, k) if scaled else DotAttention(d, d).score(q, k)
+    y, a = attend(e, unmasked_memory(v), hard=hard)  # [1, positions, value], [1, positions, positions]
 
     positions = len(states)
     groups = {
-        "What is given": [
-            step("H", "states", h, count("h", positions)),
-            step("W_q", "for queries", w_q, count("", d)),
-            step("W_k", "for keys", w_k, count("", d)),
-            step("W_v", "for values", w_v, count("", len(value_weights))),
+        "Inputs": [
+            grid_of("H", "states", h, indexed("h", positions)),
+            grid_of("W_q", "query weights", w_q, indexed("", d)),
+            grid_of("W_k", "key weights", w_k, indexed("", d)),
+            grid_of("W_v", "value weights", w_v, indexed("", len(value_weights))),
         ],
         "Queries, keys and values": [
-            step("Q", "q_i = W_q h_i", q, count("q", positions)),
-            step("K", "k_i = W_k h_i", k, count("k", positions)),
-            step("V", "v_i = W_v h_i", v, count("v", positions)),
+            grid_of("Q", "q_i = W_q h_i", q, indexed("q", positions)),
+            grid_of("K", "k_i = W_k h_i", k, indexed("k", positions)),
+            grid_of("V", "v_i = W_v h_i", v, indexed("v", positions)),
         ],
         "Scores, weights and outputs": [
-            step("E", "e_ti = q_t · k_i" + f" / √{d}" * scaled, e, count("q", positions), count("k", positions)),
-            step(
+            grid_of("E", "e_ti = q_t · k_i" + f" / √{d}" * scaled, e, indexed("q", positions), indexed("k", positions)),
+            grid_of(
                 "A",
                 "α_ti = 1 where e_ti is highest" if hard else "α_t = softmax(e_t)",
                 a,
-                count("α", positions),
-                count("v", positions),
+                indexed("α", positions),
+                indexed("v", positions),
             ),
-            step("Y", "y_t = Σ_i α_ti v_i", y, count("y", positions)),
+            grid_of("Y", "y_t = Σ_i α_ti v_i", y, indexed("y", positions)),
         ],
     }
     facts = {
-        "numbers": "those of the discussion sheet" if given == SHEET else "your own",
-        "scores": f"divided by √d = √{d}" if scaled else "not divided by √d; --scaled does it",
-        "weights": "argmax" if hard else "softmax; --hard takes argmax",
+        "numbers": "EECS 182 Discussion 8" if given == EECS_182 else "your own",
+        "scores": f"divided by √d = √{d}" if scaled else "not divided by √d; use --scaled to divide",
+        "weights": "argmax" if hard else "softmax; use --hard for argmax",
     }
-    lead = "Self-attention: each state asks all of them, itself too, and gets a weighted sum of their values."
-    remarks = {"What to see": far_apart(e, a)} if given == SHEET else {}
-    return tell("Queries, keys and values", lead, facts, groups, remarks, {"scaled": scaled, "hard": hard})
+    lead = "Self-attention: each state attends to all states, itself included; its output is a weighted sum of values."
+    remarks = {"Softmax and argmax": _compare_with_argmax(e, a)} if given == EECS_182 else {}
+    return steps_report("Queries, keys and values", lead, facts, groups, remarks, {"scaled": scaled, "hard": hard})
 
 
-def far_apart(scores: Tensor, weights: Tensor) -> str:
-    """D asks what becomes of its second query."""
+def _compare_with_argmax(scores: Tensor, weights: Tensor) -> str:
+    """The question of EECS 182 about the second query."""
     (first, second, _), weight = scores[0, 1].tolist(), weights[0, 1, 1].item()
     return (
-        f"q_2 scores {format_number(first)} with k_1 and {format_number(second)} with k_2. That leaves v_2 a weight of "
-        f"{format_number(weight)}, so y_2 is v_1 = (23, 46): with scores this far apart, softmax is as hard as argmax."
+        f"q_2 scores {format_number(first)} with k_1 and {format_number(second)} with k_2. The weight of v_2 is "
+        f"{format_number(weight)}, so y_2 is v_1 = (23, 46): for scores this far apart, softmax equals argmax."
     )
 
 
-def check_sizes(states: Matrix, query_weights: Matrix, key_weights: Matrix, value_weights: Matrix) -> None:
-    """W h takes as many columns as h has numbers, and q · k as many numbers in q as in k."""
+def _check_sizes(states: Matrix, query_weights: Matrix, key_weights: Matrix, value_weights: Matrix) -> None:
+    """W h needs as many columns in W as h has numbers; q · k needs q and k of the same size."""
     size = len(states[0])
     for name, weights in (("query", query_weights), ("key", key_weights), ("value", value_weights)):
         if len(weights[0]) != size:
             raise UserError(
                 f"--{name}-weights has rows of {len(weights[0])} numbers, but the rows of --states have {size}; "
-                "they must be equal to be multiplied"
+                "both must be equal"
             )
     if len(query_weights) != len(key_weights):
         raise UserError(
-            f"--query-weights has {len(query_weights)} rows and --key-weights {len(key_weights)}; they must be equal, "
-            "so that queries and keys are of one size"
+            f"--query-weights has {len(query_weights)} rows and --key-weights {len(key_weights)}; both must be equal, "
+            "because queries and keys have the same size"
         )
 
 
 def softmax_report(scores: Matrix = SCORES) -> LabReport:
-    """S: α_i = exp(e_i) / Σ_j exp(e_j), for each row of scores."""
-    e = tensor(scores)
+    """Softmax of the scores of the Week 4 slides, or of others: α_i = exp(e_i) / Σ_j exp(e_j).
+
+    Args:
+        scores: Rows of scores.
+    """
+    e = matrix_tensor(scores)
     rows, positions = e.shape[1:]
-    _, a = attend(e, memory(torch.eye(positions, dtype=e.dtype)[None]))
-    # Taking the same from all scores of a row changes no weight, and keeps exp within what 64 bits can hold.
+    _, a = attend(e, unmasked_memory(torch.eye(positions, dtype=e.dtype, device=e.device)[None]))
+    # Subtracting a constant from a row changes no weight and prevents overflow.
     plain = bool(e.abs().max() <= LARGEST_EXPONENT)
     powers = (e if plain else e - e.amax(-1, keepdim=True)).exp()
     powers = torch.cat([powers, powers.sum(-1, keepdim=True)], -1)  # [1, rows, positions + 1]
@@ -130,67 +138,67 @@ def softmax_report(scores: Matrix = SCORES) -> LabReport:
     names = [f"row {number}" for number in range(1, rows + 1)]
     groups = {
         "Step by step": [
-            step("e", "scores", e, names, count("e", positions)),
-            step(power, "each, and their sum", powers, names, [*count("", positions), "Σ"]),
-            step("α", f"α_i = {power} / Σ", a, names, count("α", positions)),
+            grid_of("e", "scores", e, names, indexed("e", positions)),
+            grid_of(power, "exponentials and their sum", powers, names, [*indexed("", positions), "Σ"]),
+            grid_of("α", f"α_i = {power} / Σ", a, names, indexed("α", positions)),
         ]
     }
-    facts = {"numbers": "those of the slides" if scores == SCORES else "your own"}
-    lead = "Softmax makes weights of scores: none below zero, 1 in all, and more for a higher score."
+    facts = {"numbers": "the Week 4 slides" if scores == SCORES else "your own"}
+    lead = "Softmax turns scores into weights that are not negative, sum to 1 and increase with the score."
     remarks = {}
     if scores == SCORES:
         right = ", ".join(f"{weight:.4f}" for weight in a[0, 0].tolist())
-        remarks[PRINTED] = (
-            f"For the scores 0.1, 0.9, 0.3 the slides print the weights 0.15, 0.70, 0.15; right are {right}. Weights "
-            f"have the ratios of exp(e_i), and exp(0.9) is only {(a[0, 0, 1] / a[0, 0, 0]).item():.2f} times exp(0.1), "
-            f"where 0.70 would be {0.70 / 0.15:.2f} times 0.15. Nor can 0.1 and 0.3 have the same weight."
+        remarks[ERRATUM] = (
+            f"For the scores 0.1, 0.9, 0.3 the Week 4 slides print the weights 0.15, 0.70, 0.15; correct are {right}. "
+            f"Weights have the ratios of exp(e_i), and exp(0.9) is only {(a[0, 0, 1] / a[0, 0, 0]).item():.2f} times "
+            f"exp(0.1), while 0.70 is {0.70 / 0.15:.2f} times 0.15. Different scores, such as 0.1 and 0.3, cannot "
+            "have equal weights."
         )
-    return tell("From scores to weights", lead, facts, groups, remarks, {})
+    return steps_report("From scores to weights", lead, facts, groups, remarks, {})
 
 
 def context_report(weights: Matrix = WEIGHTS, values: Matrix = VALUES) -> LabReport:
-    """S: c = Σ_i α_i v_i."""
-    check_weights(weights, len(values))
-    v = tensor(values)
-    c, a = attend(tensor(weights).log(), memory(v))  # softmax(log α) is α, since all α sum to 1
+    """The context vector of the Week 4 slides, or of other weights and values: c = Σ_i α_i v_i.
+
+    Args:
+        weights: One row of weights that sum to 1.
+        values: One value per row.
+    """
+    _check_weights(weights, len(values))
+    v = matrix_tensor(values)
+    c, a = attend(matrix_tensor(weights).log(), unmasked_memory(v))  # softmax(log α) = α, because α sums to 1
     positions = len(values)
     groups = {
         "Step by step": [
-            step("α", "weights", a.mT, count("α", positions), ["α_i"]),
-            step("V", "values", v, count("v", positions)),
-            step("α_i v_i", "weighted values", a.mT * v, [f"α_{i} v_{i}" for i in count("", positions)]),
-            step("c", "c = Σ_i α_i v_i", c, ["c"]),
+            grid_of("α", "weights", a.mT, indexed("α", positions), ["α_i"]),
+            grid_of("V", "values", v, indexed("v", positions)),
+            grid_of("α_i v_i", "weighted values", a.mT * v, [f"α_{i} v_{i}" for i in indexed("", positions)]),
+            grid_of("c", "c = Σ_i α_i v_i", c, ["c"]),
         ]
     }
     slides = (weights, values) == (WEIGHTS, VALUES)
-    facts = {"numbers": "those of the slides" if slides else "your own"}
-    lead = "The context is a weighted sum of the values: a value with a weight of 1 would be copied."
+    facts = {"numbers": "the Week 4 slides" if slides else "your own"}
+    lead = "The context is the weighted sum of the values; a value with weight 1 is copied."
     remarks = {}
     if slides:
         first, second = c[0, 0].tolist()
-        remarks[PRINTED] = (
-            f"The slides print 0.46. Right is c = ({first:.2f}, {second:.2f}): 0.15 · 0.1 + 0.70 · 0.7 + 0.15 · 0.3 = "
-            f"{first:.2f}, and 0.15 · 0.2 + 0.70 · 0.4 + 0.15 · 0.6 = {second:.2f}; neither sum is 0.46."
+        remarks[ERRATUM] = (
+            f"The Week 4 slides print 0.46. Correct is c = ({first:.2f}, {second:.2f}): "
+            f"0.15 · 0.1 + 0.70 · 0.7 + 0.15 · 0.3 = {first:.2f}, and "
+            f"0.15 · 0.2 + 0.70 · 0.4 + 0.15 · 0.6 = {second:.2f}; neither sum is 0.46."
         )
-    return tell("From weights to a context", lead, facts, groups, remarks, {})
+    return steps_report("From weights to a context", lead, facts, groups, remarks, {})
 
 
-def check_weights(weights: Matrix, values: int) -> None:
-    """One row, a weight for each value, none below zero, 1 in all."""
+def _check_weights(weights: Matrix, values: int) -> None:
+    """Weights are one row with one weight per value, not negative, with sum 1."""
     if len(weights) != 1:
-        raise UserError(f"--weights has {len(weights)} rows; one context takes one row of weights")
+        raise UserError(f"--weights has {len(weights)} rows; a context needs one row of weights")
     if len(weights[0]) != values:
-        raise UserError(f"--weights has {len(weights[0])} numbers, but --values has {values} rows; each needs a weight")
+        raise UserError(
+            f"--weights has {len(weights[0])} numbers, but --values has {values} rows; each value needs one weight"
+        )
     if min(weights[0]) < 0:
-        raise UserError(f"--weights has {format_number(min(weights[0]))}; no weight is below zero")
+        raise UserError(f"--weights has {format_number(min(weights[0]))}; weights cannot be negative")
     if abs(sum(weights[0]) - 1) > 1e-6:
-        raise UserError(f"--weights sum to {sum(weights[0]):.6g}; weights of attention sum to 1")
-
-
-def tensor(matrix: Matrix) -> Tensor:
-    return torch.tensor(matrix, dtype=torch.float64).unsqueeze(0)  # [1, rows, columns]
-
-
-def memory(values: Tensor, keys: Tensor | None = None) -> Memory:
-    """These values, all of which may be attended to. Keys are not needed where scores are known."""
-    return Memory(values if keys is None else keys, values, torch.ones(1, 1, values.shape[1], dtype=torch.bool))
+        raise UserError(f"--weights sum to {sum(weights[0]):.6g}; attention weights must sum to 1")

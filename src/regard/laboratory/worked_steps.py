@@ -1,7 +1,4 @@
-"""A computation in small steps, from which the tables, the picture and the data of a report are made.
-
-A step is a `Grid`: its symbol, its formula, and numbers whose rows and columns have names.
-"""
+"""The report of a computation in steps: each step is a `Grid`, shown as a table, in the picture and in the data."""
 
 from __future__ import annotations
 
@@ -19,18 +16,32 @@ from regard.plotting.symbols import Formula
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 
 
-def step(symbol: str, formula: str, numbers: Tensor, rows: Sequence[str], columns: Sequence[str] = ()) -> Grid:
-    """The numbers [1, rows, columns], from a batch of one. Columns without names are numbered."""
-    columns = columns or count("", numbers.shape[-1])
-    return Grid(symbol, formula, numbers[0].tolist(), [*map(Formula, rows)], [*map(Formula, columns)])
+def grid_of(symbol: str, formula: str, numbers: Tensor, rows: Sequence[str], columns: Sequence[str] = ()) -> Grid:
+    """The grid of a tensor; its symbols are typeset.
+
+    Args:
+        symbol: The symbol of the result.
+        formula: The formula of the step.
+        numbers: The result [1, rows, columns].
+        rows: The names of the rows.
+        columns: The names of the columns; by default 1, 2, …
+    """
+    columns = columns or indexed("", numbers.shape[-1])
+    row_names, column_names = (list(map(Formula, each)) for each in (rows, columns))
+    return Grid(Formula(symbol), Formula(formula), numbers[0].tolist(), row_names, column_names)
 
 
-def count(name: str, many: int) -> list[str]:
-    """The names of so many things of a kind: h_1, h_2, …, or only 1, 2, …"""
-    return [Formula(f"{name}_{number}" if name else number) for number in range(1, many + 1)]
+def indexed(name: str, count: int) -> list[str]:
+    """Names with indices: h_1, h_2, …, or 1, 2, … for an empty name.
+
+    Args:
+        name: The common name.
+        count: The number of names.
+    """
+    return [f"{name}_{index}" if name else str(index) for index in range(1, count + 1)]
 
 
-def tell(
+def steps_report(
     title: str,
     lead: str,
     facts: Mapping[str, str],
@@ -38,13 +49,22 @@ def tell(
     remarks: Mapping[str, str],
     data: Mapping[str, Any],
 ) -> LabReport:
-    """The report of groups of steps, and of remarks about them, under headings of their own."""
+    """The report of a computation.
+
+    Args:
+        title: The title of the page.
+        lead: The paragraph below it.
+        facts: Facts by name.
+        groups: The steps by the heading of their section.
+        remarks: Paragraphs by the heading of their section.
+        data: Additional data for JSON.
+    """
     picture = Picture(
         matrix_steps.draw_matrix_steps(list(groups.values()), format_number),
         alt="; ".join(f"{grid.symbol}: {grid.formula}" for grids in groups.values() for grid in grids),
-        caption="The further a number is from zero, the deeper its cell: blue above, orange below.",
+        caption="The color of a cell shows its distance from zero: blue above, orange below.",
     )
-    sections = [ReportSection(heading, (), tuple(map(_table, grids))) for heading, grids in groups.items()]
+    sections = [ReportSection(heading, (), tuple(map(_grid_table, grids))) for heading, grids in groups.items()]
     sections[0] = ReportSection(sections[0].title, (), (picture, *sections[0].blocks))
     sections += [ReportSection(heading, (Formula(text),), ()) for heading, text in remarks.items()]
     steps = [asdict(grid) for grids in groups.values() for grid in grids]
@@ -53,6 +73,6 @@ def tell(
     )
 
 
-def _table(grid: Grid) -> Table:
+def _grid_table(grid: Grid) -> Table:
     rows = [(name, *map(format_number, numbers)) for name, numbers in zip(grid.rows, grid.numbers, strict=True)]
     return Table((Formula(grid.symbol), *grid.columns), tuple(rows), Formula(grid.formula))
