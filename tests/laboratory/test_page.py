@@ -27,8 +27,8 @@ BRIEF = (
 def files() -> dict[str, str]:
     """What the page shows of files, by name: an experiment, and true alignments."""
     (experiment,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
-    (alignments,) = re.findall(r"```\n\$ head -2 true.moses\n(.*?)```", PAGE, re.S)
-    return {"one-way.yaml": experiment, "true.moses": alignments}
+    (alignments,) = re.findall(r"```\n\$ head -2 gold.moses\n(.*?)```", PAGE, re.S)
+    return {"one-way.yaml": experiment, "gold.moses": alignments}
 
 
 def commands() -> list[tuple[list[str], list[str]]]:

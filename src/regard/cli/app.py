@@ -353,5 +353,6 @@ def show(
         show.save_learning_curves(run, curves)
 
 
-for command in (*inspect_commands.COMMANDS, serve.serve):
-    app.command()(command)
+for name, command in inspect_commands.COMMANDS.items():
+    app.command(name)(command)
+app.command()(serve.serve)

@@ -1,7 +1,8 @@
-"""The commands that look into a trained model: what it computes, and what of that means something."""
+"""Commands that inspect a trained model: `explain`, `trace`, `gradients`, `probe`, `align`, `faithful`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +12,12 @@ from regard.cli import options
 from regard.cli.report_output import check_output_path, print_report
 from regard.search.options import GREEDY, SearchOptions
 
-Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text to look into.")]
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="A run directory, or several side by side.")]
-Split = Annotated[options.SplitName, typer.Option(help="Which sentences.")]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The source text.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run directories.")]
+Split = Annotated[options.SplitName, typer.Option(help="The split whose sentences are used.")]
 
 
-def explain(
+def explain_command(
     run: options.Run,
     text: Text,
     beam: options.Beam = GREEDY.beam,
@@ -26,18 +27,18 @@ def explain(
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """Go through one translation step by step: scores, weights, context, the likeliest next tokens."""
+    """Explain one translation step by step: scores, weights, context, most likely next tokens."""
     paths = check_output_path(out)
     from regard.cli.loading import load_translator_for
-    from regard.laboratory import explanation
+    from regard.laboratory.explanation_report import explanation_report
 
-    numbers = {name: number for name, number in (("layer", layer), ("head", head)) if number is not None}
+    selection = {name: number for name, number in (("layer", layer), ("head", head)) if number is not None}
     search = SearchOptions(beam=beam, length_penalty=length_penalty)
-    print_report(explanation.explanation_report(load_translator_for(run, text), text, search, numbers), paths, as_json)
+    print_report(explanation_report(load_translator_for(run, text), text, search, selection), paths, as_json)
 
 
-def trace(run: options.Run, text: Text, out: options.Out = None, as_json: options.WholeJson = False) -> None:
-    """List every tensor of one translation with its shape: what changes from step to step, and what never does."""
+def trace_command(run: options.Run, text: Text, out: options.Out = None, as_json: options.WholeJson = False) -> None:
+    """List every tensor of one translation with its shape and the steps at which it changes."""
     paths = check_output_path(out)
     from regard.cli.loading import load_translator_for
     from regard.laboratory.tensor_trace_report import trace_report
@@ -45,18 +46,18 @@ def trace(run: options.Run, text: Text, out: options.Out = None, as_json: option
     print_report(trace_report(load_translator_for(run, text), text), paths, as_json)
 
 
-def gradients(
+def gradients_command(
     runs: Runs,
     split: Split = options.SplitName.test,
     limit: options.Limit = 500,
-    from_end: Annotated[bool, typer.Option("--from-end", help="Count positions from the source's end.")] = False,
+    from_end: Annotated[bool, typer.Option("--from-end", help="Count positions from the end of the source.")] = False,
     untrained: Annotated[
-        bool, typer.Option("--untrained", help="With the weights before training, drawn from the run's seed.")
+        bool, typer.Option("--untrained", help="Use the weights before training, drawn from the run's seed.")
     ] = False,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """Measure how much gradient reaches each source position, through the bottleneck and through attention."""
+    """Measure the gradient at each source position, through the bottleneck and through attention."""
     paths = check_output_path(out)
     from regard.cli.loading import load_translator
     from regard.cli.progress import ProgressMeter
@@ -76,14 +77,14 @@ def gradients(
     print_report(report, paths, as_json)
 
 
-def probe(
+def probe_command(
     run: options.Run,
     limit: options.Limit = 4000,
-    seed: Annotated[int, typer.Option(min=0, help="Of what is drawn by chance: shuffled labels, states.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of shuffled labels and sampled states.")] = 1,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """Train linear probes: what can be read from the states of encoder, bottleneck and decoder."""
+    """Train linear probes on the states of encoder, bottleneck and decoder."""
     paths = check_output_path(out)
     from regard.cli.loading import load_translator
     from regard.cli.progress import ProgressMeter
@@ -94,18 +95,20 @@ def probe(
     print_report(report, paths, as_json)
 
 
-def align(
+def align_command(
     run: options.Run,
     gold: Annotated[
-        Path | None, typer.Option(help="True alignments, a line for each sentence, in Moses's format: 0-0 1-2.")
+        Path | None, typer.Option(help="Gold word alignments in Moses format, one line per sentence: 0-0 1-2.")
     ] = None,
     split: Split = options.SplitName.test,
     limit: options.Limit = None,
-    sentence: Annotated[int | None, typer.Option(help="Which to draw, from 1 (default: a telling one).")] = None,
+    sentence: Annotated[
+        int | None, typer.Option(help="The sentence to draw, from 1 (default: longest inversion).")
+    ] = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """Hold attention against true alignments; without them, tell how it moves along the source."""
+    """Compare attention with gold alignments; without them, measure its movement along the source."""
     paths = check_output_path(out)
     from regard.cli.loading import load_translator
     from regard.cli.progress import ProgressMeter
@@ -118,17 +121,17 @@ def align(
     print_report(report, paths, as_json)
 
 
-def faithful(
+def faithful_command(
     run: options.Run,
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="The text to look into (default: those of a split).")
+        str | None, typer.Argument(metavar="[TEXT]", help="The source text (default: the sentences of a split).")
     ] = None,
     split: Split = options.SplitName.test,
     limit: options.Limit = 100,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """Hold attention against occlusion and gradient × input: does it explain the output?"""
+    """Compare attention with occlusion and gradient × input."""
     paths = check_output_path(out)
     from regard.cli.loading import load_translator, load_translator_for
     from regard.cli.progress import ProgressMeter
@@ -145,4 +148,11 @@ def faithful(
     print_report(report, paths, as_json)
 
 
-COMMANDS = (explain, trace, gradients, probe, align, faithful)
+COMMANDS: dict[str, Callable[..., None]] = {
+    "explain": explain_command,
+    "trace": trace_command,
+    "gradients": gradients_command,
+    "probe": probe_command,
+    "align": align_command,
+    "faithful": faithful_command,
+}

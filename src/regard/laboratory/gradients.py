@@ -26,7 +26,7 @@ from torch.nn.functional import cross_entropy
 
 from regard.data import Batch, Example, collate
 from regard.inference.translator import ProgressCallback, no_progress
-from regard.laboratory.embeddings import double_precision_copy, encode_embeddings, source_embeddings
+from regard.laboratory.embeddings import double_precision_copy, encode_embeddings, model_device, source_embeddings
 from regard.nn import Encoding, Seq2Seq
 
 Part = Literal["total", "bottleneck", "attention"]
@@ -168,7 +168,7 @@ def gradient_profile(
     ordered = sorted(examples, key=lambda example: len(example.source))
     for begin in range(0, len(ordered), BATCH_SIZE):
         some = ordered[begin : begin + BATCH_SIZE]
-        found = input_gradients(model, collate(some))
+        found = input_gradients(model, collate(some).to(model_device(model)))
         losses += found.loss.tolist()
         norms += [row[:, : len(e.source)] for row, e in zip(found.norms, some, strict=True)]
         advance(len(some))

@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from regard.config.schema import ModelSection
 from regard.data import Batch, Example, collate
+from regard.laboratory.embeddings import model_device
 from regard.nn import Seq2Seq
 from regard.seeding import seed_for
 
@@ -63,7 +64,8 @@ def collect_states(model: Seq2Seq, examples: Sequence[Example], max_states: int,
     order = sorted(range(len(examples)), key=lambda index: len(examples[index].source))
     for begin in range(0, len(order), BATCH_SIZE):
         indices = order[begin : begin + BATCH_SIZE]
-        for kind, states in hidden_states(model, collate([examples[index] for index in indices])).items():
+        batch = collate([examples[index] for index in indices]).to(model_device(model))
+        for kind, states in hidden_states(model, batch).items():
             selected = pad_sequence([sampled[kind][index] for index in indices], batch_first=True)  # [batch, positions]
             rows, columns = selected.to(states.device).nonzero(as_tuple=True)
             sentences = torch.tensor(indices, device=states.device)[rows]

@@ -136,9 +136,9 @@ class TracedTranslation:
         Raises:
             UserError: If the text is empty.
         """
-        if not translator.check(text):
-            raise UserError("this text is empty; write at least one token")
         (translation,) = translator.translate([text], search)
+        if not translation.source_tokens:
+            raise UserError("this text is empty; write at least one token")
         return cls(translation, translator.example(text, translation))
 
     @property
