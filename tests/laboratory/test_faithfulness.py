@@ -298,7 +298,7 @@ def test_command_prints_draws_and_writes(regard, trained: Path, tmp_path: Path) 
         assert "occlusion – gradient × input" in answer.out
         assert "Kendall's τ-b" in answer.out
         assert picture.read_bytes().startswith(b"\x89PNG")
-        assert "Spearman&#x27;s ρ" in page.read_text()
+        assert "Spearman&#39;s ρ" in page.read_text()
         data = json.loads(regard("faithful", trained, *text, "--limit", 5, "--json").out)
         assert data["agreement"].keys() >= set(PAIR_KEYS)
 
