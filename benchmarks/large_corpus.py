@@ -1,8 +1,8 @@
-"""How much memory does training need on a corpus of millions of pairs?
+"""Measures the memory that training needs on a corpus of millions of pairs.
 
-Makes up two corpora, one a hundred times the other, and begins to train on each in a process of its own. What a
-process held at most is compared with the size of the text: token numbers stay on the disk, and only 16 bytes a pair,
-and the order of an epoch, are in memory.
+Generates two corpora, one a hundred times larger than the other, and starts training on each in its own process. The
+peak memory of each process is compared with the size of the text: token ids stay on disk; only 16 bytes per pair and
+the order of an epoch are in memory.
 
     python benchmarks/large_corpus.py --pairs 2000000
 """
@@ -33,7 +33,7 @@ SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u", "a
 
 
 def make_corpus(folder: Path, pairs: int) -> int:
-    """Sentences of made-up words, of which few are frequent and most are rare; the size of the text in bytes."""
+    """Write sentences of random words, few of them frequent, most rare; return the size of the text in bytes."""
     random = Random(1)
     words = ["".join(random.choices(SYLLABLES, k=random.randint(1, 4))) for _ in range(50_000)]
     frequencies = list(accumulate(1 / (rank + 3) for rank in range(len(words))))

@@ -1,7 +1,7 @@
-"""Words and their pieces: which tokens belong together, and where a model looked, word by word.
+"""Word boundaries in sequences of tokens: which tokens form a word, token labels, and attention between words.
 
-A word may be cut into pieces: "▁spielt" or "▁spiel", "t". Which tokens begin a word is said by `starts`, a bool for
-each token. None, or an empty sequence, says that each token is a word of its own.
+A word may be split into subwords: "▁spielt" or "▁spiel", "t". `starts` has a bool for each token, True if it begins a
+word. None or an empty sequence means that each token is a word.
 """
 
 from __future__ import annotations
@@ -10,61 +10,92 @@ from collections.abc import Sequence
 from itertools import pairwise
 from unicodedata import category
 
-import torch
 from torch import Tensor
 
 from regard.errors import printable
 from regard.text import JOINER, SPACE, SPECIAL
 
-HYPHEN = "‑"  # before a piece that goes on with a word
+HYPHEN = "‑"  # before a subword that continues a word
 
 
 def word_starts(tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[bool]:
-    """Where words begin: as `starts` says, and at the first token, around a special one, and before a word's full stop.
+    """For each token, True if a word begins there.
 
-    Tokenizers that mark spaces only do not part "Haus" from what stands behind it in "Haus.", but readers do.
+    Words also begin at the first token, at and after a special token, and at punctuation at the end of a word: for
+    a tokenizer that marks only spaces, "Haus." is one word, for readers it is a word and a full stop.
+
+    Args:
+        tokens: the tokens.
+        starts: where the tokenizer has word boundaries.
     """
-    _check(starts, len(tokens))
+    _check_length(starts, len(tokens))
     if not starts:
         return [True] * len(tokens)
-    alone = [token in SPECIAL for token in tokens]
-    begins = [any(signs) for signs in zip(starts, alone, [True, *alone[:-1]], strict=True)]
-    for place in reversed(range(len(tokens))):
-        behind_a_word = place + 1 == len(tokens) or begins[place + 1]
-        begins[place] |= behind_a_word and is_punctuation(tokens[place])
+    is_special = [token in SPECIAL for token in tokens]
+    begins = [any(reasons) for reasons in zip(starts, is_special, [True, *is_special[:-1]], strict=True)]
+    for index in reversed(range(len(tokens))):
+        ends_a_word = index + 1 == len(tokens) or begins[index + 1]
+        begins[index] |= ends_a_word and is_punctuation(tokens[index])
     return begins
 
 
 def is_punctuation(text: str) -> bool:
-    """No letter, no digit, no part of one: punctuation, symbols and spaces only."""
+    """True if a text has only punctuation, symbols and spaces.
+
+    Args:
+        text: a text.
+    """
     return all(category(character)[0] in "PSZ" for character in text)
 
 
 def word_spans(starts: Sequence[bool] | None, count: int) -> list[range]:
-    """Which of `count` tokens each word is made of. The first token begins a word, whatever is said of it."""
-    _check(starts, count)
+    """The token indices of each word. The first token always begins a word.
+
+    Args:
+        starts: where words begin.
+        count: the number of tokens.
+    """
+    _check_length(starts, count)
     begins = [token for token in range(count) if token == 0 or not starts or starts[token]]
     return [range(begin, end) for begin, end in pairwise([*begins, count])]
 
 
 def token_text(tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[str]:
-    """The words that the tokens spell, without what says where spaces stood."""
+    """The words that tokens spell, without markers of spaces.
+
+    Args:
+        tokens: the tokens.
+        starts: where the tokenizer has word boundaries.
+    """
     words = word_spans(word_starts(tokens, starts), len(tokens))
     return [bare("".join(tokens[piece] for piece in word)) for word in words]
 
 
 def bare(text: str) -> str:
-    """The text without what says where spaces stood; a mark that stands alone stays."""
+    """A token without markers of spaces, unless it consists of nothing else.
+
+    Args:
+        text: a token.
+    """
     return text.removeprefix(SPACE).strip(JOINER) or text
 
 
 def visible(token: str) -> str:
-    """The token with spaces and whatever else cannot be seen made visible."""
+    """A token with spaces and control characters made visible.
+
+    Args:
+        token: a token.
+    """
     return printable(token).replace(" ", "␣")
 
 
 def token_labels(tokens: Sequence[str], starts: Sequence[bool] | None = None) -> list[str]:
-    """What to show of each token; where words are told, without marks of spaces, and with a hyphen if one goes on."""
+    """A label for each token. With `starts`, labels have no markers of spaces, and a hyphen before continued words.
+
+    Args:
+        tokens: the tokens.
+        starts: where the tokenizer has word boundaries.
+    """
     if not starts:
         return [visible(token) for token in tokens]
     begins = word_starts(tokens, starts)
@@ -72,24 +103,30 @@ def token_labels(tokens: Sequence[str], starts: Sequence[bool] | None = None) ->
 
 
 def word_attention(weights: Tensor, starts: Sequence[bool] | None, source_starts: Sequence[bool] | None) -> Tensor:
-    """Where each output word looked, [output words, source words], from the pieces' `weights` [output, source].
+    """Attention weights between words, [output words, source words].
 
-    A source word gets what its pieces get together; an output word looks where its pieces look on average.
-    What sums to 1 in each row of pieces does so in each row of words.
+    Weights are summed over the subwords of a source word and averaged over those of an output word. Rows that sum to 1
+    still do.
 
         a_WV = 1/|W| Σ_{w∈W} Σ_{v∈V} a_wv
+
+    Args:
+        weights: weights between tokens, [output, source].
+        starts: where output words begin.
+        source_starts: where source words begin.
     """
-    outputs = _membership(starts, weights.shape[0]).to(weights)
-    sources = _membership(source_starts, weights.shape[1]).to(weights)
+    outputs = _membership(starts, weights.shape[0], weights)
+    sources = _membership(source_starts, weights.shape[1], weights)
     return (outputs / outputs.sum(1, keepdim=True)) @ weights @ sources.T
 
 
-def _membership(starts: Sequence[bool] | None, count: int) -> Tensor:
-    """[words, tokens]: 1 where a token belongs to a word, 0 elsewhere."""
+def _membership(starts: Sequence[bool] | None, count: int, like: Tensor) -> Tensor:
+    """[words, tokens]: 1 where a token belongs to a word, 0 elsewhere; dtype and device as `like`."""
     words = word_spans(starts, count)
-    return torch.tensor([[token in word for token in range(count)] for word in words]).reshape(len(words), count)
+    rows = [[float(token in word) for token in range(count)] for word in words]
+    return like.new_tensor(rows).reshape(len(words), count)
 
 
-def _check(starts: Sequence[bool] | None, count: int) -> None:
+def _check_length(starts: Sequence[bool] | None, count: int) -> None:
     if starts and len(starts) != count:
         raise ValueError(f"{len(starts)} starts do not fit {count} tokens")
