@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -167,3 +171,152 @@ def test_nn_shows_every_public_class_of_its_tables():
 def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'regard' has no attribute 'lode'"):
         _ = regard.lode
+
+
+# --- One name, one meaning ---------------------------------------------------------------------------------
+
+# Commands that are named after the function that they call.
+COMMANDS = {"bleu", "compare", "evaluate", "explain", "train"}
+DUPLICATES_LEFT = {
+    *("_add_colour_bar", "_axes", "_base_name", "_check", "_lengths", "_lines", "_matches", "_names", "_note"),
+    *("_number", "_share", "_spread", "_test", "_words", "check", "select_examples"),
+}
+
+
+def test_no_name_is_defined_twice():
+    definitions = defaultdict(list)
+    for path in FILES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name != "__getattr__":
+                definitions[node.name].append(name_of(path))
+    twice = {name: paths for name, paths in definitions.items() if len(paths) > 1}
+    for name in COMMANDS & twice.keys():
+        assert sum(path.startswith("cli/") for path in twice[name]) == 1
+        assert len(twice[name]) == 2
+    assert {name: paths for name, paths in twice.items() if name not in COMMANDS | DUPLICATES_LEFT} == {}
+
+
+# --- Documentation of the public API -------------------------------------------------------------------------
+
+DOCUMENTED = ("regard.data", "regard.files", "regard.runs", "regard.text", "regard.training")
+UNFINISHED = ("regard", "regard.nn", "regard.search", "regard.inference", "regard.tasks")
+
+
+def public_objects(module: str) -> Iterator[tuple[str, object]]:
+    loaded = import_module(module)
+    names = getattr(loaded, "__all__", None)
+    if names is None:
+        names = [name for name, value in vars(loaded).items() if getattr(value, "__module__", "") == module]
+    for name in names:
+        value = getattr(loaded, name)
+        if not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
+            yield f"{module}.{name}", value
+
+
+def has_parameters(value: object) -> bool:
+    if inspect.isclass(value) and (issubclass(value, BaseException) or getattr(value, "_is_protocol", False)):
+        return False
+    try:
+        parameters = inspect.signature(value).parameters.values()  # type: ignore[arg-type]
+    except ValueError:
+        return False
+    return any(parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in parameters)
+
+
+def undocumented(module: str) -> list[str]:
+    """The public classes and functions of a module that lack a docstring, or `Args:` though they have parameters."""
+    found = []
+    for name, value in public_objects(module):
+        own = vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__  # not an inherited one
+        if not own or (has_parameters(value) and "Args:" not in own):
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize(
+    "module",
+    [*DOCUMENTED, *(pytest.param(name, marks=pytest.mark.xfail(strict=False)) for name in UNFINISHED)],
+)
+def test_the_public_api_is_documented(module: str):
+    assert undocumented(module) == []
+
+
+# --- Devices -------------------------------------------------------------------------------------------------
+
+FACTORIES = {
+    *("tensor", "as_tensor", "zeros", "ones", "full", "empty", "eye", "arange", "linspace"),
+    *("rand", "randn", "randint", "randperm", "Generator"),
+}
+WITHOUT_DEVICE_LEFT = {
+    *("inference/translation.py", "inference/translator.py", "laboratory/head_experiments.py"),
+    *("laboratory/positions.py", "laboratory/worked_examples.py", "reports/example_selection.py"),
+    *("search/beam.py", "search/log_probs.py", "text/word_boundaries.py"),
+}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_tensors_are_created_on_a_named_device(path: Path):
+    if part_of(path).split(".")[0] in ("data", "nn") or name_of(path) in WITHOUT_DEVICE_LEFT:
+        return
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {f"torch.{name}" for name in FACTORIES}:
+            named = any(keyword.arg == "device" for keyword in node.keywords)
+            assert named or (ast.unparse(node.func) == "torch.Generator" and node.args), f"line {node.lineno}"
+
+
+# --- What a package does not import --------------------------------------------------------------------------
+
+
+def test_search_knows_no_tasks_and_no_corpora():
+    for path in FILES:
+        if part_of(path) == "search":
+            assert not {part.split(".")[0] for part in imported_parts(path)} & {"tasks", "corpora"}, path
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [("regard.inference.translator", "regard.plotting"), ("regard.laboratory.matrix_parsing", "matplotlib")],
+)
+def test_a_module_does_not_load_pictures(module: str, unwanted: str):
+    loaded = modules_after(f"import {module}")
+    assert module in loaded
+    assert not {name for name in loaded if name == unwanted or name.startswith(f"{unwanted}.")}
+
+
+# --- Platforms without Unix ----------------------------------------------------------------------------------
+
+UNIX_ONLY = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+WITHOUT_UNIX = f"""
+import os, signal, sys, types
+sys.modules["portalocker"] = types.ModuleType("portalocker")  # of sacreBLEU; chooses its module by the platform's name
+for name in {sorted(UNIX_ONLY - {"posix"})}:
+    sys.modules[name] = None
+for module, name in ((os, "fork"), (os, "pread"), (os, "sched_getaffinity"), (signal, "SIGKILL")):
+    delattr(module, name)
+import regard
+from regard.cli import main
+for arguments in (["train", *sys.argv[1:]], ["translate", sys.argv[3], "abc"]):
+    sys.argv = ["regard", *arguments]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, end.code
+"""
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_module_is_for_unix_only(path: Path):
+    assert not {module.split(".")[0] for module in imported_modules(path)} & UNIX_ONLY
+    assert "os.pread" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_train_and_translate_run_where_unix_modules_are_missing(
+    tiny_file: Path, brief_settings: tuple[str, ...], tmp_path: Path
+):
+    """The lock library replaces `fcntl` itself; nothing else may need one of these modules."""
+    options = [part for setting in brief_settings for part in ("--set", setting)]
+    command = [sys.executable, "-c", WITHOUT_UNIX, str(tiny_file), "--out", str(tmp_path / "run"), *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"{tmp_path}/run: done" in done.stdout

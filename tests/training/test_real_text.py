@@ -111,8 +111,8 @@ def test_the_other_direction_is_two_lines(regard: Regard, place: Path):
     text = MINE.replace("source: de", "source: en").replace("target: en", "target: de")
     Path("back.yaml").write_text(text.replace("  test: corpus/test\n", ""))
     done(regard("train", "back.yaml"))
-    data = Run(Path("runs/back")).experiment.data
-    first = next(iter(data.splits()["train"]))
+    task = Run(Path("runs/back")).experiment.task
+    first = next(iter(task.dataset.splits()["train"]))
     assert first.source == Path("corpus/train.en").read_text().split("\n")[0]
     assert first.target == Path("corpus/train.de").read_text().split("\n")[0]
     answer = regard("evaluate", "runs/back")
