@@ -178,8 +178,8 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 # Commands that are named after the function that they call.
 COMMANDS = {"bleu", "compare", "evaluate", "explain", "train"}
 DUPLICATES_LEFT = {
-    *("_add_colour_bar", "_axes", "_base_name", "_check", "_lengths", "_lines", "_matches", "_names", "_note"),
-    *("_number", "_share", "_spread", "_test", "_words", "check", "select_examples"),
+    *("_add_colour_bar", "_base_name", "_check", "_length_table", "_lines", "_number", "_share"),
+    *("check", "select_examples"),
 }
 
 
