@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
@@ -19,7 +19,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
 from regard.config.schema import Experiment
-from regard.data import Batches, Codec, Example, collate
+from regard.data import Batch, Batches, Codec, Example, collate
 from regard.errors import UserError
 from regard.evaluation.losses import compute_losses
 from regard.files import lock_folder
@@ -203,7 +203,7 @@ class Trainer:
         """One batch: forward, backward, update."""
         progress, started_at = self.progress, time.monotonic()
         torch.manual_seed(seed_for(self.settings.seed, "step", progress.step))  # for dropout and scheduled sampling
-        batch = collate(self.resample_tokens(self.batches.rows(progress.step)))
+        batch = collate(self.resample_tokens(self.batches.rows(progress.step))).to(self.device)
         teacher_forced = self.teacher_forcing_mask(batch.inputs)
         rate = learning_rate(self.settings.rate, progress.step, self.steps, progress.validation_losses)
         for group in self.optimizer.param_groups:
@@ -274,8 +274,8 @@ class Trainer:
         computed again.
         """
         progress, started_at = self.progress, time.monotonic()
-        forced = compute_losses(self.model, self.validation.once(), teacher=True)
-        free = compute_losses(self.model, self.validation.once(), teacher=False)
+        forced = compute_losses(self.model, self.validation_batches(), teacher=True)
+        free = compute_losses(self.model, self.validation_batches(), teacher=False)
         self.check_finite(forced.loss + free.loss, "validation loss")
         best = forced.loss < progress.best_loss
         progress.validation_losses.append(forced.loss)
@@ -298,6 +298,10 @@ class Trainer:
         self.run_directory.append_metrics(row)
         progress.finished = self.stop_reason()
         self.observer.on_validation_end(row, best)
+
+    def validation_batches(self) -> Iterator[Batch]:
+        """The batches of the validation split."""
+        return (batch.to(self.device) for batch in self.validation.once())
 
     def stop_reason(self) -> str:
         """Why training is over; empty if it is not."""
