@@ -11,9 +11,8 @@ import torch
 import yaml
 from typer.main import get_command
 
-from regard import nn
 from regard.cli.app import app
-from regard.config import loading, recipes
+from regard.config import kinds, loading, recipes
 from regard.search import SearchBatch
 from regard.studies import built_in, parsing
 
@@ -53,9 +52,9 @@ def test_a_name_that_does_not_exist_does_not_resolve() -> None:
 
 def test_every_part_of_the_tables_has_its_equation() -> None:
     known = {resolve(name) for name in names_in(ROOT / "docs" / "equations.md") if name.startswith("regard.nn.")}
-    parts = {**nn.MECHANISMS, **nn.CELLS, **nn.WIRINGS, **nn.READOUTS}
-    parts |= {f"positions {kind}": part for kind, part in nn.POSITIONS.items() if kind != "none"}
-    parts |= {f"start {kind}": part for kind, part in nn.STARTS.items() if kind != "zeros"}
+    parts = {**kinds.MECHANISMS, **kinds.CELLS, **kinds.WIRINGS, **kinds.READOUTS}
+    parts |= {f"positions {kind}": part for kind, part in kinds.POSITIONS.items() if kind != "none"}
+    parts |= {f"start {kind}": part for kind, part in kinds.STARTS.items() if kind != "zeros"}
     assert [kind for kind, part in parts.items() if part not in known] == []
 
 

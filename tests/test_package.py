@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import regard
+from regard.config import kinds
 
 SOURCE = Path(regard.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -21,6 +22,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ROWS: list[set[str]] = [
     {"errors"},
     {"config.base"},
+    {"config.kinds"},
     {"seeding", "files", "config.yaml_source"},
     {"text"},
     {"corpora"},
@@ -42,7 +44,7 @@ ROWS: list[set[str]] = [
     {"cli"},
 ]
 ONLY = {
-    "nn": {"errors"},
+    "nn": {"errors", "config.base", "config.kinds"},
     "plotting": {"errors", "files", "text"},
     "reports": {"errors", "files", "text", "plotting"},
 }
@@ -162,9 +164,9 @@ def test_every_public_name_is_there():
         assert getattr(regard.nn, name) is not None
 
 
-def test_nn_shows_every_public_class_of_its_tables():
-    tables = (regard.nn.MECHANISMS, regard.nn.CELLS, regard.nn.POSITIONS, regard.nn.WIRINGS, regard.nn.STARTS)
-    for table in (*tables, regard.nn.READOUTS):
+def test_nn_exports_every_class_of_the_tables_of_kinds():
+    tables = [kinds.MECHANISMS, kinds.CELLS, kinds.POSITIONS, kinds.WIRINGS, kinds.STARTS, kinds.READOUTS]
+    for table in (*tables, kinds.ENCODERS, kinds.DECODERS):
         assert {kind.__name__ for kind in table.values()} <= set(regard.nn.__all__)
 
 

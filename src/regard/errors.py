@@ -1,4 +1,4 @@
-"""The errors that a user can cause, and the words to explain them with."""
+"""Errors that a user can correct, and helpers for their messages."""
 
 from __future__ import annotations
 
@@ -7,21 +7,39 @@ from difflib import get_close_matches
 
 
 class UserError(ValueError):
-    """Something that the person at the keyboard can put right.
+    """An error that the user can correct.
 
-    Its message says what was wrong, where, and what would be right. The command line prints it without a
-    traceback and leaves with exit code 2.
+    The message states what was wrong, where, and what would be valid. The command line prints it without a traceback
+    and exits with code 2.
     """
 
 
 def suggest(value: object, choices: Iterable[str]) -> str:
-    """The end of a message about a value that is not one of `choices`: the nearest one, then all of them."""
+    """The end of a message about a value that is not one of `choices`: the nearest choice, then all of them.
+
+    Args:
+        value: The invalid value.
+        choices: The valid values.
+    """
     names = list(choices)
-    near = get_close_matches(str(value), names, n=1)
-    hint = f"did you mean '{near[0]}'? " if near else ""
-    return f"{hint}choices: {', '.join(names)}"
+    return f"{nearest(value, names)}choices: {', '.join(names)}"
+
+
+def nearest(value: object, choices: Iterable[str]) -> str:
+    """`did you mean '…'? ` for the choice that is spelled most like `value`; empty if none is similar.
+
+    Args:
+        value: The invalid value.
+        choices: The valid values.
+    """
+    similar = get_close_matches(str(value), list(choices), n=1)
+    return f"did you mean '{similar[0]}'? " if similar else ""
 
 
 def printable(text: str) -> str:
-    """The text with line breaks, control characters and the like as visible escapes, such as `\\n`."""
+    """`text` with line breaks, control characters and the like as visible escapes such as `\\n`.
+
+    Args:
+        text: Any text, for example one that a user has typed.
+    """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)

@@ -7,7 +7,7 @@ from typing import Literal, Self
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
-from regard.config.base import Path, Section, explain_validation_error, invalid_combination
+from regard.config.base import KeyPath, Section, explain_validation_error, invalid_combination
 from regard.errors import suggest
 
 
@@ -34,7 +34,7 @@ class Outer(Section):
         return self
 
 
-def told(values: dict[str, object], prefix: Path = ()) -> list[str]:
+def told(values: dict[str, object], prefix: KeyPath = ()) -> list[str]:
     with pytest.raises(ValidationError) as error:
         Outer.model_validate(values)
     return explain_validation_error(error.value, Outer, prefix, lambda path: f"at {'/'.join(path)}").splitlines()

@@ -45,7 +45,7 @@ def test_a_recipe_loads_and_comes_back_from_its_dump(name: str):
 
 def test_a_dump_tells_every_setting():
     text = loading.dump_experiment(loading.load_experiment("case"))
-    for key in ("prompt", "bidirectional", "key_size", "label_smoothing", "steepness", "length_factor"):
+    for key in ("prompt", "bidirectional", "unit_norm", "label_smoothing", "save_every", "length_factor"):
         assert f"{key}:" in text
 
 
@@ -213,7 +213,7 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
         (
             COPY + "model:\n  encoder:\n    sise: 3\n",
             4,
-            "model.encoder.sise: unknown key; did you mean 'size'?",
+            "model.encoder.sise: 'recurrent' encoder has no option sise; did you mean 'size'? it has embedding, ",
         ),
         ("data:\n  task: copy\n  alfabet: abc\n", 3, "data.alfabet: unknown key; did you mean 'alphabet'?"),
         (COPY + "model.dropout: 0.1\n", 2, "model.dropout: unknown key"),
@@ -232,7 +232,11 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
         (COPY + "model:\n  encoder:\n    bidirectional: 1\n", 4, "model.encoder.bidirectional: 1 is invalid"),
         (COPY + "model: 4\n", 2, "model: 4 is not a section; it has the keys encoder, decoder, attention, dropout"),
         (COPY + "model:\n", 2, "model: None is not a section; it has the keys encoder, decoder, attention, dropout"),
-        (COPY + "model:\n  encoder: [1]\n", 3, "model.encoder: [1] is not a section; it has the keys embedding, "),
+        (
+            COPY + "model:\n  encoder: [1]\n",
+            3,
+            "model.encoder: [1] is not a section; it has the keys kind, ",
+        ),
         # bounds
         (
             COPY + "training:\n  epochs: 0\n",
@@ -251,7 +255,7 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
         (
             COPY + "model:\n  attention:\n    kind: aditive\n",
             4,
-            "model.attention.kind: 'aditive' is not a valid choice; did you mean 'additive'? choices: none, mean, dot, ",
+            "model.attention.kind: 'aditive' is not a valid choice; did you mean 'additive'? choices: none, mean, ",
         ),
         (
             COPY + "training:\n  rate: {kind: 3}\n",
@@ -276,18 +280,18 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
         (
             SIDES + "    size: 8\n    layers: 2\n",
             7,
-            "the encoder ends with 1 layer(s) of 8 and the decoder begins with 2 l",
+            "the encoder ends with 1 layer(s) of 8 and the decoder starts with 2 l",
         ),
-        (SIDES + "    size: 9\n", 7, "begins with 1 layer(s) of 9; choose tanh, relu or zeros"),
+        (SIDES + "    size: 9\n", 7, "starts with 1 layer(s) of 9; choose tanh, relu or zeros"),
         (
             COPY + "model:\n  attention:\n    kind: mean\n    hard: true\n",
             5,
-            "model.attention.hard: true means nothing for",
+            "model.attention.hard: 'mean' attention has no option hard; it has none",
         ),
         (
             COPY + "model:\n  attention:\n    kind: none\n    unit_norm: true\n",
             5,
-            "model.attention.unit_norm: true means",
+            "model.attention.unit_norm: 'none' attention has no option unit_norm; it has none",
         ),
         (
             COPY + "model:\n  encoder:\n    kind: self-attention\n    heads: 3\n",

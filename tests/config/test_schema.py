@@ -1,4 +1,4 @@
-"""The choices of the configuration and the tables that serve them say the same."""
+"""The sections of an experiment: kinds, defaults, sizes and combinations."""
 
 from __future__ import annotations
 
@@ -8,23 +8,11 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from regard import nn
-from regard.config import loading
-from regard.config.base import Section
-from regard.config.schema import (
-    AttentionSection,
-    CoderSection,
-    DecoderSection,
-    EncoderSection,
-    Experiment,
-    LearningRateSection,
-    ModelSection,
-    OptimizerSection,
-    PositionsSection,
-    TeacherForcingSection,
-)
+from regard.config import kinds, loading
+from regard.config.base import Kinds, KindSection, Section
+from regard.config.schema import Experiment, LearningRateSection, ModelSection, OptimizerSection, TeacherForcingSection
 from regard.errors import UserError
-from regard.nn import build
+from regard.nn.build import build_model
 from regard.tasks import TASKS
 from regard.training import schedules, trainer
 
@@ -32,14 +20,6 @@ from regard.training import schedules, trainer
 @pytest.mark.parametrize(
     ("section", "field", "table"),
     [
-        (AttentionSection, "kind", nn.MECHANISMS),
-        (CoderSection, "cell", nn.CELLS),
-        (PositionsSection, "kind", nn.POSITIONS),
-        (DecoderSection, "wiring", nn.WIRINGS),
-        (DecoderSection, "start", nn.STARTS),
-        (DecoderSection, "readout", nn.READOUTS),
-        (EncoderSection, "kind", build.ENCODERS),
-        (DecoderSection, "kind", build.DECODERS),
         (OptimizerSection, "kind", trainer.OPTIMIZERS),
         (LearningRateSection, "kind", schedules.LEARNING_RATES),
         (TeacherForcingSection, "kind", {"constant": None, **schedules.TEACHER_FORCING_DECAYS}),
@@ -48,6 +28,42 @@ from regard.training import schedules, trainer
 )
 def test_choices_are_the_keys_of_their_table_in_the_same_order(section: type[Section], field: str, table: Any):
     assert list(get_args(section.model_fields[field].annotation)) == list(table)
+
+
+FAMILIES = {name: table for name, table in vars(kinds).items() if isinstance(table, Kinds)}
+FAMILIES_WITH_SECTIONS = ("MECHANISMS", "POSITIONS", "ENCODERS", "DECODERS")
+KINDS = [(FAMILIES[name], kind) for name in FAMILIES_WITH_SECTIONS for kind in FAMILIES[name]]
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
+def test_every_kind_names_a_class_and_the_default_is_a_kind(family: Kinds[Any]):
+    assert family.default in family
+    assert all(isinstance(each, type) for each in family.values())
+    assert len(set(family.values())) == len(family)
+
+
+@pytest.mark.parametrize(("family", "kind"), KINDS)
+def test_a_kind_has_a_settings_class_and_its_section_reports_the_kind(family: Kinds[Any], kind: str):
+    section = family.parse_section({"kind": kind})
+    assert type(section) is family[kind].Section
+    assert section.kind == kind
+    assert family.parse_section(section.model_dump()) == section
+    assert family.parse_section(section) is section
+
+
+@pytest.mark.parametrize(("family", "kind"), KINDS)
+def test_an_option_of_another_kind_is_refused_by_name(family: Kinds[Any], kind: str):
+    own = family[kind].Section.model_fields.keys()
+    for option in sorted(family.all_options() - own):
+        with pytest.raises(ValidationError) as error:
+            family.parse_section({"kind": kind, option: 3})
+        assert [(each["loc"], each["type"]) for each in error.value.errors()] == [((option,), "extra_forbidden")]
+
+
+def test_the_defaults_are_a_gru_with_scaled_dot_attention():
+    model = ModelSection()
+    assert (model.encoder.kind, model.decoder.kind, model.attention.kind) == ("recurrent", "recurrent", "scaled-dot")
+    assert model == ModelSection.model_validate({"encoder": {"cell": "gru"}, "attention": {"key_size": None}})
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -64,32 +80,39 @@ def sections(section: type[Section]) -> list[type[Section]]:
     ]
 
 
-@pytest.mark.parametrize("section", sections(Experiment), ids=lambda section: section.__name__)
-def test_settings_are_frozen_strict_and_know_no_other_key(section: type[Section]):
+KIND_SECTIONS: list[type[KindSection]] = sorted({family[kind].Section for family, kind in KINDS}, key=str)
+
+
+@pytest.mark.parametrize("section", [*sections(Experiment), *KIND_SECTIONS], ids=lambda section: section.__name__)
+def test_sections_are_frozen_and_strict_and_refuse_unknown_keys(section: type[Section]):
     assert section.model_config["frozen"]
     assert section.model_config["strict"]
     assert section.model_config["extra"] == "forbid"
     assert not section.model_config["allow_inf_nan"]
 
 
+def encoder_section(**options: Any) -> Any:
+    return kinds.ENCODERS.parse_section(options)
+
+
 def test_sizes_of_a_model_follow_from_its_settings():
-    assert EncoderSection(size=5).state_size == 10
-    assert EncoderSection(size=5, bidirectional=False).state_size == 5
-    assert EncoderSection(size=8, kind="self-attention", heads=2).state_size == 8
-    assert EncoderSection(size=5, cell="lstm", layers=3).last_state == (True, 3, 10)
-    assert EncoderSection(size=8, kind="self-attention", cell="lstm", layers=3).last_state == (False, 1, 8)
+    assert encoder_section(size=5).state_size == 10
+    assert encoder_section(size=5, bidirectional=False).state_size == 5
+    assert encoder_section(size=8, kind="self-attention", heads=2).state_size == 8
+    assert encoder_section(size=5, cell="lstm", layers=3).final_state == (2, 3, 10)
+    assert encoder_section(size=8, kind="self-attention", layers=3).final_state == (1, 1, 8)
 
 
-@pytest.mark.parametrize("cell", nn.CELLS)
+@pytest.mark.parametrize("cell", kinds.CELLS)
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_what_the_settings_say_of_the_last_state_holds_for_the_model(cell: Any, bidirectional: bool, layers: int):
-    encoder = EncoderSection(cell=cell, size=3, embedding=2, bidirectional=bidirectional, layers=layers)
-    memory_cell, last_layers, size = encoder.last_state
-    model = build.build_model(ModelSection(encoder=encoder), 5, 7)
+def test_the_shape_of_the_final_state_in_the_settings_is_that_of_the_model(cell: Any, bidirectional: bool, layers: int):
+    encoder = encoder_section(cell=cell, size=3, embedding=2, bidirectional=bidirectional, layers=layers)
+    tensors, final_layers, size = encoder.final_state
+    model = build_model(ModelSection(encoder=encoder), 5, 7)
     encoding = model.encoder(torch.tensor([[4, 1, 2]]), torch.ones(1, 3, dtype=torch.bool))
     assert encoding.states.shape == (1, 3, encoder.state_size)
-    assert [part.shape for part in encoding.final_state] == [(last_layers, 1, size)] * (2 if memory_cell else 1)
+    assert [part.shape for part in encoding.final_state] == [(final_layers, 1, size)] * tensors
 
 
 def files(*overrides: str) -> Experiment:
@@ -129,5 +152,5 @@ def test_several_ways_to_split_a_text_need_unigram_subwords(setting: str):
 
 @pytest.mark.parametrize("kind", ["none", "mean"])
 def test_unknown_words_are_copied_by_attention_that_chooses(kind: str):
-    with pytest.raises(UserError, match=rf"decoding\.copy_unknown: '{kind}' attention does not say which word to copy"):
+    with pytest.raises(UserError, match=rf"decoding\.copy_unknown: '{kind}' attention does not select a word to copy"):
         files("decoding.copy_unknown=true", f"model.attention.kind={kind}")

@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import regard as package
-from regard import nn
+from regard.config import kinds
+from regard.config.kinds import DECODERS
 from regard.config.schema import ModelSection
 from regard.data import Batch, Example, collate
 from regard.errors import UserError
@@ -24,7 +25,7 @@ from regard.laboratory.gradient_report import RunGradients, gradient_report, run
 from regard.laboratory.gradients import GradientProfile, InputGradients, input_gradients
 from regard.laboratory.lab_report import LabReport
 from regard.nn import Seq2Seq
-from regard.nn.build import DECODERS, build_model
+from regard.nn.build import build_model
 
 SOURCE_TOKENS, TARGET_TOKENS = 17, 19
 LENGTHS = ((5, 2), (2, 3), (3, 1))  # of sources and targets, without the begin token
@@ -33,17 +34,23 @@ EXACT = {"rtol": 1e-12, "atol": 1e-15}
 Choice = dict[str, Any]
 
 
+ATTENTION_OPTIONS = {kind: {"key_size": 12} for kind in ("scaled-dot", "additive")}
+ATTENTION_OPTIONS["multi-head"] = {"key_size": 12, "heads": 3}
+
+
 def encoders() -> dict[str, Choice]:
     recurrent = {
         f"{cell}{'-both-ways' if both else ''}": {"cell": cell, "bidirectional": both, "size": 5, "layers": 2}
-        for cell, both in product(nn.CELLS, (False, True))
+        for cell, both in product(kinds.CELLS, (False, True))
     }
-    return recurrent | {"self-attention": {"kind": "self-attention", "size": 6, "heads": 2, "layers": 2}}
+    return recurrent | {
+        "self-attention": {"kind": "self-attention", "size": 6, "heads": 2, "layers": 2, "inner_size": 29}
+    }
 
 
 def decoders() -> dict[str, Choice]:
     recurrent = {
-        f"{wiring}-{start}": {"wiring": wiring, "start": start} for wiring in nn.WIRINGS for start in nn.STARTS
+        f"{wiring}-{start}": {"wiring": wiring, "start": start} for wiring in kinds.WIRINGS for start in kinds.STARTS
     }
     return recurrent | {kind: {"kind": kind, "heads": 2} for kind in DECODERS if kind != "recurrent"}
 
@@ -57,14 +64,15 @@ def build(encoder: str, decoder: str, mechanism: str) -> Seq2Seq:
     state_size = one["size"] * (2 if one.get("bidirectional") else 1)
     copied = other.get("start") == "copy"
     size = state_size if copied or mechanism == "dot" else 14
-    other = other | {"cell": one.get("cell", "gru"), "size": size, "embedding": 3, "inner_size": 23}
+    own = {"inner_size": 23} if "kind" in other else {"cell": one.get("cell", "gru")}
+    other = other | own | {"size": size, "embedding": 3}
     other["layers"] = 1 if copied and "kind" in one else 2
-    if mechanism == "dot" and size % 2:
+    if "heads" in other and mechanism == "dot" and size % 2:
         other["heads"] = size
     section = {
-        "encoder": one | {"embedding": 11, "inner_size": 29, "positions": {"kind": "sine", "width": 2}},
+        "encoder": one | {"embedding": 11, "positions": {"kind": "sine", "width": 2}},
         "decoder": other,
-        "attention": {"kind": mechanism, "heads": 3, "key_size": 12},
+        "attention": {"kind": mechanism, **ATTENTION_OPTIONS.get(mechanism, {})},
     }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
@@ -108,12 +116,12 @@ def check_parts(encoder: str, decoder: str, mechanism: str) -> None:
 @pytest.mark.parametrize("number", range(len(PAIRS)), ids=["-".join(pair) for pair in PAIRS])
 def test_parts_add_up_to_the_total(number: int) -> None:
     """Every encoder with every decoder, each with some mechanisms."""
-    for mechanism in list(nn.MECHANISMS)[number % 3 :: 3]:
+    for mechanism in list(kinds.MECHANISMS)[number % 3 :: 3]:
         check_parts(*PAIRS[number], mechanism)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", nn.MECHANISMS)
+@pytest.mark.parametrize("mechanism", kinds.MECHANISMS)
 def test_parts_add_up_in_every_combination(mechanism: str) -> None:
     for pair in PAIRS:
         check_parts(*pair, mechanism)

@@ -1,4 +1,5 @@
-"""Every kind of model, enumerated from the tables of `regard.nn`, so that a newcomer is tested without editing tests.
+"""Every kind of model, enumerated from the tables of `regard.config.kinds`, so that a new kind is tested
+without editing tests.
 
 Sizes are small and differ wherever they may, so that a swapped axis fails.
 """
@@ -6,7 +7,6 @@ Sizes are small and differ wherever they may, so that a swapped axis fails.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from inspect import signature
 from itertools import chain, product
 from random import Random
 from typing import Any
@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from regard import nn
+from regard.config import kinds
+from regard.config.kinds import DECODERS, ENCODERS
 from regard.config.schema import ModelSection
-from regard.nn.build import DECODERS, ENCODERS, build_model
+from regard.nn.build import build_model
 
 SOURCE_TOKENS, TARGET_TOKENS = 17, 19
 BATCH, POSITIONS, STEPS = 3, 7, 5
@@ -29,14 +31,14 @@ Choice = dict[str, Any]
 
 def encoder_choices() -> list[Choice]:
     recurrent = [
-        {"kind": "recurrent", "cell": cell, "bidirectional": both} for cell, both in product(nn.CELLS, (False, True))
+        {"kind": "recurrent", "cell": cell, "bidirectional": both} for cell, both in product(kinds.CELLS, (False, True))
     ]
     return recurrent + [{"kind": kind} for kind in ENCODERS if kind != "recurrent"]
 
 
 def decoder_choices() -> list[Choice]:
     recurrent = [
-        {"kind": "recurrent", "cell": cell, "wiring": wiring} for cell, wiring in product(nn.CELLS, nn.WIRINGS)
+        {"kind": "recurrent", "cell": cell, "wiring": wiring} for cell, wiring in product(kinds.CELLS, kinds.WIRINGS)
     ]
     return recurrent + [{"kind": kind} for kind in DECODERS if kind != "recurrent"]
 
@@ -45,10 +47,15 @@ def attention_choices() -> list[Choice]:
     """Every mechanism, plain, and with each of the options that it takes."""
     return [
         {"kind": kind, **options}
-        for kind, mechanism in nn.MECHANISMS.items()
+        for kind, mechanism in kinds.MECHANISMS.items()
         for options in ({}, {"hard": True}, {"unit_norm": True})
-        if options.keys() <= signature(mechanism).parameters.keys()
+        if options.keys() <= mechanism.Section.model_fields.keys()
     ]
+
+
+def known_options(family: kinds.Kinds[Any], choice: Choice) -> Choice:
+    """The options in `choice` that its kind has."""
+    return {key: value for key, value in choice.items() if key in family.section_class(choice).model_fields}
 
 
 def some_heads(size: int) -> int:
@@ -59,8 +66,8 @@ def complete(encoder: Choice, decoder: Choice, attention: Choice, random: Random
     """A model of these kinds; what is left open is drawn, and sizes are made equal only where they have to be."""
 
     def side(embedding: int, inner_size: int, positions: str | None = None) -> Choice:
-        kind = positions or random.choice(list(nn.POSITIONS))
-        positions_section = {"kind": kind, "width": 3, "longest": 13}
+        kind = positions or random.choice(list(kinds.POSITIONS))
+        positions_section = known_options(kinds.POSITIONS, {"kind": kind, "width": 3, "longest": 13})
         return {"embedding": embedding, "inner_size": inner_size, "positions": positions_section}
 
     recurrent = encoder["kind"] == "recurrent"
@@ -71,15 +78,21 @@ def complete(encoder: Choice, decoder: Choice, attention: Choice, random: Random
     last_layers = encoder["layers"] if recurrent else 1
 
     cells_alike = (encoder.get("cell") == "lstm") == (decoder.get("cell") == "lstm")
-    start = random.choice([start for start in nn.STARTS if start != "copy" or cells_alike])
+    start = random.choice([start for start in kinds.STARTS if start != "copy" or cells_alike])
     copied = decoder["kind"] == "recurrent" and start == "copy"
     size = state_size if copied or attention["kind"] == "dot" else 10 if decoder["kind"] == "transformer" else 11
     decoder = decoder | side(3, 29) | {"size": size, "heads": some_heads(size), "start": start}
     decoder["layers"] = last_layers if copied else random.choice(LAYERS)
-    decoder["readout"] = random.choice(list(nn.READOUTS))
+    decoder["readout"] = random.choice(list(kinds.READOUTS))
 
     attention = attention | {"heads": 3, "key_size": 12 if attention["kind"] == "multi-head" else 2}
-    return ModelSection.model_validate({"encoder": encoder, "decoder": decoder, "attention": attention})
+    return ModelSection.model_validate(
+        {
+            "encoder": known_options(kinds.ENCODERS, encoder),
+            "decoder": known_options(kinds.DECODERS, decoder),
+            "attention": known_options(kinds.MECHANISMS, attention),
+        }
+    )
 
 
 def name(*choices: Choice) -> str:
@@ -90,7 +103,7 @@ def name(*choices: Choice) -> str:
 def choose_all() -> dict[str, ModelSection]:
     """Every encoder with every decoder with every mechanism, each with some option."""
     chosen = {}
-    for *coders, mechanism in product(encoder_choices(), decoder_choices(), nn.MECHANISMS):
+    for *coders, mechanism in product(encoder_choices(), decoder_choices(), kinds.MECHANISMS):
         random = Random(name(*coders) + mechanism)
         attention = random.choice([choice for choice in attention_choices() if choice["kind"] == mechanism])
         chosen[name(*coders, attention)] = complete(*coders, attention, random)
@@ -109,7 +122,7 @@ def choose_decoders() -> dict[str, ModelSection]:
 def choose_encoders() -> dict[str, ModelSection]:
     """Every encoder with every number of layers and every kind of positions, each with some decoder."""
     chosen = {}
-    for encoder, layers, positions in product(encoder_choices(), LAYERS, nn.POSITIONS):
+    for encoder, layers, positions in product(encoder_choices(), LAYERS, kinds.POSITIONS):
         exact = encoder | {"layers": layers, "positions": positions}
         random = Random(name(exact))
         rest = random.choice(decoder_choices()), random.choice(attention_choices())

@@ -16,5 +16,5 @@ def test_importing_nn_imports_nothing_else_of_regard() -> None:
     run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     imported = run.stdout.split()
     assert "regard.nn" in imported
-    allowed = {"regard", "regard.errors", "regard.nn"}
+    allowed = {"regard", "regard.errors", "regard.nn", "regard.config", "regard.config.base", "regard.config.kinds"}
     assert [name for name in imported if name not in allowed and not name.startswith("regard.nn.")] == []

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from regard import nn
+from regard.config import kinds
 from regard.errors import UserError
 
 BATCH, STEPS, POSITIONS, QUERY, MEMORY, KEY = 2, 3, 5, 7, 11, 13
@@ -51,12 +52,12 @@ class TestDiscussionSheet:
         return mechanism
 
     def test_unscaled_scores_of_query_2(self, mechanism: nn.ScaledDotAttention) -> None:
-        scores = mechanism.score(self.states[None, 1:2], mechanism.keys(self.states[None])) * math.sqrt(2)
+        scores = mechanism.score(self.states[None, 1:2], mechanism.project_keys(self.states[None])) * math.sqrt(2)
         torch.testing.assert_close(scores, torch.tensor([[[1054.0, 852.0, -396.0]]]))
 
     def test_argmax_answers_with_the_first_value(self, mechanism: nn.ScaledDotAttention) -> None:
         values = self.states @ self.value_weight.T
-        scores = mechanism.score(self.states[None, 1:2], mechanism.keys(self.states[None]))
+        scores = mechanism.score(self.states[None, 1:2], mechanism.project_keys(self.states[None]))
         context, weights = nn.attend(scores, whole_memory(values), hard=True)
         assert context.tolist() == [[[23.0, 46.0]]]
         assert weights.tolist() == [[[1.0, 0.0, 0.0]]]
@@ -134,7 +135,7 @@ def build(kind: str, **options: Any) -> nn.Attention:
     torch.manual_seed(3)
     if kind in ("scaled-dot", "additive"):
         options["key_size"] = KEY
-    return nn.MECHANISMS[kind](MEMORY if kind == "dot" else QUERY, MEMORY, **options).requires_grad_(False)
+    return kinds.MECHANISMS[kind](MEMORY if kind == "dot" else QUERY, MEMORY, **options).requires_grad_(False)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +153,7 @@ def queries(mechanism: nn.Attention) -> Tensor:
 
 
 def test_every_mechanism_has_its_formula_here() -> None:
-    assert SCORES.keys() | NOT_BY_SCORE == nn.MECHANISMS.keys()
+    assert SCORES.keys() | NOT_BY_SCORE == kinds.MECHANISMS.keys()
 
 
 PLAIN_AND_OPTIONS = [{}, {"unit_norm": True}, {"hard": True}]
@@ -164,7 +165,7 @@ PLAIN_AND_OPTIONS = [{}, {"unit_norm": True}, {"hard": True}]
         pytest.param(kind, options, id="-".join([kind, *options]))
         for kind in SCORES
         for options in PLAIN_AND_OPTIONS
-        if options.keys() <= signature(nn.MECHANISMS[kind]).parameters.keys()
+        if options.keys() <= signature(kinds.MECHANISMS[kind]).parameters.keys()
     ],
 )
 def test_a_mechanism_is_its_formula(kind: str, options: dict[str, bool], states: Tensor, valid: Tensor) -> None:
@@ -214,8 +215,8 @@ def test_mean_is_the_mean_of_real_states(states: Tensor, valid: Tensor) -> None:
 
 @pytest.mark.parametrize("kind", ["scaled-dot", "additive"])
 def test_the_key_size_is_that_of_the_query_unless_set(kind: str) -> None:
-    assert nn.MECHANISMS[kind](QUERY, MEMORY).key_layer.weight.shape == (QUERY, MEMORY)
-    assert nn.MECHANISMS[kind](QUERY, MEMORY, key_size=KEY).key_layer.weight.shape == (KEY, MEMORY)
+    assert kinds.MECHANISMS[kind](QUERY, MEMORY).key_layer.weight.shape == (QUERY, MEMORY)
+    assert kinds.MECHANISMS[kind](QUERY, MEMORY, key_size=KEY).key_layer.weight.shape == (KEY, MEMORY)
 
 
 # Several heads
@@ -305,9 +306,9 @@ SHARE = 3
     ("kind", "options"),
     [
         pytest.param(kind, options, id="-".join([kind, *options]))
-        for kind in nn.MECHANISMS
+        for kind in kinds.MECHANISMS
         for options in PLAIN_AND_OPTIONS
-        if options.keys() <= signature(nn.MECHANISMS[kind]).parameters.keys()
+        if options.keys() <= signature(kinds.MECHANISMS[kind]).parameters.keys()
     ],
 )
 def test_queries_that_share_a_memory_are_answered_as_if_each_had_its_own(
@@ -344,7 +345,7 @@ def test_a_query_that_may_look_nowhere_gets_zeros_and_finite_gradients(hard: boo
         assert gradient is None or (gradient.isfinite().all() and not gradient[0].any())
 
 
-@pytest.mark.parametrize("kind", [kind for kind in nn.MECHANISMS if kind != "multi-head"])
+@pytest.mark.parametrize("kind", [kind for kind in kinds.MECHANISMS if kind != "multi-head"])
 def test_every_mechanism_gives_a_memory_without_real_positions_zeros(kind: str, states: Tensor) -> None:
     mechanism = build(kind).requires_grad_(True)
     query = queries(mechanism)
@@ -356,7 +357,7 @@ def test_every_mechanism_gives_a_memory_without_real_positions_zeros(kind: str, 
     assert all(p.grad is None or p.grad.isfinite().all() for p in mechanism.parameters())
 
 
-@pytest.mark.parametrize("kind", nn.MECHANISMS)
+@pytest.mark.parametrize("kind", kinds.MECHANISMS)
 def test_what_stands_on_padding_is_never_seen(kind: str, states: Tensor, valid: Tensor) -> None:
     mechanism = build(kind, heads=1) if kind == "multi-head" else build(kind)
     query = queries(mechanism)
@@ -413,7 +414,7 @@ def test_memory_selects_rows_and_grows_at_its_end() -> None:
     assert torch.equal(chosen.values, values[[2, 2, 0]])
     assert torch.equal(chosen.valid, valid[[2, 2, 0]])
     both = torch.ones(3, 1, 8, dtype=torch.bool)
-    grown = nn.Memory(keys + 1, values + 1, both).after(memory)
+    grown = nn.Memory(keys + 1, values + 1, both).append_to(memory)
     assert torch.equal(grown.keys, torch.cat([keys, keys + 1], 1))
     assert torch.equal(grown.values, torch.cat([values, values + 1], 1))
     assert grown.valid is both

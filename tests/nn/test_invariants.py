@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import signature
 from itertools import combinations, product
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from regard import nn
+from regard.config import kinds
 from regard.config.schema import ModelSection
 from regard.nn.transformer import TransformerState
 
@@ -64,14 +64,14 @@ def test_weights_are_a_distribution_over_real_positions(any_model, data) -> None
     section, decoder = any_model.section, any_model.model.decoder
     _, weights = teacher_forced(any_model.model, data.source, data.valid, data.inputs)
     batch, positions = data.source.shape
-    sizes = {"layer": section.decoder.layers, "head": section.attention.heads}
+    sizes = {"layer": section.decoder.layers, "head": getattr(section.attention, "heads", 0)}
     assert weights.shape == (batch, *(sizes[axis] for axis in decoder.weight_axes), data.inputs.shape[1], positions)
     assert (weights >= 0).all()
     padding = ~data.valid.view(batch, *[1] * (weights.dim() - 2), positions)
     assert not weights.masked_select(padding).any(), "exactly nothing on padding"
     total = 0.0 if section.attention.kind == "none" else 1.0
     torch.testing.assert_close(weights.sum(-1), torch.full(weights.shape[:-1], total), **CLOSE)
-    if section.attention.hard:
+    if any_model.model.decoder.source_attentions[0].hard:
         assert set(weights.unique().tolist()) == {0.0, 1.0}
 
 
@@ -87,8 +87,7 @@ def test_unroll_is_repeated_step(any_model, data) -> None:
 
 def test_every_parameter_that_matters_gets_a_finite_gradient(any_model, data) -> None:
     attention, model = any_model.section.attention, any_model.model
-    computes_a_score = "hard" in signature(nn.MECHANISMS[attention.kind]).parameters
-    scored = computes_a_score and not attention.hard
+    scored = attention.has_scores and not model.decoder.source_attentions[0].hard
     for name, gradient in gradients(model, loss(model, data.source, data.valid, data)).items():
         if gradient is None:
             assert not scored, f"{name} has no part in the loss"
@@ -324,7 +323,7 @@ def choices(section: ModelSection) -> set[tuple[str, str]]:
     made |= {(f"{side} layers", str(coder.layers)) for side, coder in (("source", encoder), ("target", decoder))}
     made |= {("source positions", encoder.positions.kind), ("target positions", decoder.positions.kind)}
     made |= {("readout", decoder.readout)}
-    made |= {("option", option) for option in ("hard", "unit_norm") if getattr(attention, option)}
+    made |= {("option", option) for option in ("hard", "unit_norm") if getattr(attention, option, False)}
     if encoder.kind == "recurrent":
         made |= {("encoder cell", encoder.cell), ("directions", "both" if encoder.bidirectional else "one")}
     if decoder.kind == "recurrent":
@@ -355,14 +354,14 @@ def test_any_two_choices_meet_in_some_model(all_sections) -> None:
 @pytest.mark.parametrize(
     ("kind", "table"),
     [
-        ("mechanism", nn.MECHANISMS),
-        ("encoder cell", nn.CELLS),
-        ("decoder cell", nn.CELLS),
-        ("wiring", nn.WIRINGS),
-        ("start", nn.STARTS),
-        ("readout", nn.READOUTS),
-        ("source positions", nn.POSITIONS),
-        ("target positions", nn.POSITIONS),
+        ("mechanism", kinds.MECHANISMS),
+        ("encoder cell", kinds.CELLS),
+        ("decoder cell", kinds.CELLS),
+        ("wiring", kinds.WIRINGS),
+        ("start", kinds.STARTS),
+        ("readout", kinds.READOUTS),
+        ("source positions", kinds.POSITIONS),
+        ("target positions", kinds.POSITIONS),
     ],
 )
 def test_everything_in_a_table_is_in_some_model(all_sections, kind: str, table: dict[str, Any]) -> None:

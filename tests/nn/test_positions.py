@@ -10,20 +10,21 @@ import torch
 from torch import Tensor
 
 from regard import nn
+from regard.config import kinds
 from regard.errors import UserError
 
 SIZE, WIDTH, LONGEST, BATCH, STEPS = 7, 5, 11, 2, 3
 OPTIONS: dict[str, dict[str, int]] = {
-    "one-hot": {"longest": LONGEST},
+    "one-hot": {"max_length": LONGEST},
     "sine": {"width": WIDTH},
-    "learned": {"longest": LONGEST},
+    "learned": {"max_length": LONGEST},
 }
 LIMITED = ["one-hot", "learned"]
 
 
 def build(kind: str) -> nn.Positions:
     torch.manual_seed(1)
-    return nn.POSITIONS[kind](SIZE, **OPTIONS.get(kind, {})).requires_grad_(False)
+    return kinds.POSITIONS[kind](SIZE, **OPTIONS.get(kind, {})).requires_grad_(False)
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_learned_vectors_are_added(vectors: Tensor) -> None:
     assert len(positions.table.unique(dim=0)) == LONGEST
 
 
-@pytest.mark.parametrize("kind", nn.POSITIONS)
+@pytest.mark.parametrize("kind", kinds.POSITIONS)
 def test_a_piece_has_the_positions_that_it_has_in_the_whole(kind: str, vectors: Tensor) -> None:
     positions = build(kind)
     whole = positions(vectors)
@@ -98,13 +99,13 @@ def test_a_piece_has_the_positions_that_it_has_in_the_whole(kind: str, vectors: 
     assert torch.equal(torch.cat(one_by_one, 1), whole)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in nn.POSITIONS if kind != "none"])
+@pytest.mark.parametrize("kind", [kind for kind in kinds.POSITIONS if kind != "none"])
 def test_the_same_vector_differs_from_place_to_place(kind: str) -> None:
     everywhere = build(kind)(torch.ones(1, LONGEST, SIZE))[0]
     assert len(everywhere.unique(dim=0)) == LONGEST
 
 
-@pytest.mark.parametrize("kind", nn.POSITIONS)
+@pytest.mark.parametrize("kind", kinds.POSITIONS)
 def test_an_embedding_has_the_size_and_limit_of_its_positions(kind: str) -> None:
     embedding = nn.Embedding(13, SIZE, positions=build(kind))
     assert embedding(torch.zeros(BATCH, STEPS, dtype=torch.long)).shape == (BATCH, STEPS, embedding.size)
@@ -149,7 +150,7 @@ def decoders(kind: str) -> dict[str, nn.Decoder[Any]]:
     parts: dict[str, Any] = {"start": nn.ZeroStart, "readout": nn.DirectReadout, "cell": nn.GRU}
     made: dict[str, nn.Decoder[Any]] = {
         wiring: decoder(limited_embedding(kind), nn.MeanAttention(5, 6), **parts)
-        for wiring, decoder in nn.WIRINGS.items()
+        for wiring, decoder in kinds.WIRINGS.items()
     }
     made["transformer"] = nn.TransformerDecoder(
         limited_embedding(kind), [nn.MeanAttention(6, 6)], heads=2, inner_size=3, readout=nn.DirectReadout

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from regard import nn
+from regard.config import kinds
 from regard.errors import UserError
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -66,11 +67,11 @@ def by_hand(kind: str, cell: nn.RecurrentLayers, inputs: Tensor, start: list[Par
 
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["one-direction", "both-directions"])
-@pytest.mark.parametrize("kind", nn.CELLS)
+@pytest.mark.parametrize("kind", kinds.CELLS)
 @torch.inference_mode()
 def test_a_cell_is_its_equations_on_each_row_to_its_own_end(kind: str, bidirectional: bool, layers: int) -> None:
     torch.manual_seed(1)
-    cell = nn.CELLS[kind](INPUT, SIZE, layers=layers, bidirectional=bidirectional)
+    cell = kinds.CELLS[kind](INPUT, SIZE, layers=layers, bidirectional=bidirectional)
     inputs, lengths = torch.randn(BATCH, STEPS, INPUT), torch.tensor([4, 7])
     outputs, end = cell(inputs, lengths=lengths)
     assert outputs.shape == (BATCH, STEPS, cell.output_size)
@@ -84,11 +85,11 @@ def test_a_cell_is_its_equations_on_each_row_to_its_own_end(kind: str, bidirecti
             torch.testing.assert_close(end[part][:, row], joined, **CLOSE)
 
 
-@pytest.mark.parametrize("kind", nn.CELLS)
+@pytest.mark.parametrize("kind", kinds.CELLS)
 @torch.inference_mode()
 def test_a_cell_goes_on_from_a_state(kind: str) -> None:
     torch.manual_seed(1)
-    cell = nn.CELLS[kind](INPUT, SIZE, layers=2)
+    cell = kinds.CELLS[kind](INPUT, SIZE, layers=2)
     inputs, start = torch.randn(BATCH, STEPS, INPUT), tuple(torch.randn(2, BATCH, SIZE) for _ in range(cell.parts))
     outputs, end = cell(inputs, start)
     for row in range(BATCH):
@@ -100,18 +101,18 @@ def test_a_cell_goes_on_from_a_state(kind: str) -> None:
 
 
 def test_every_cell_has_its_equations_here() -> None:
-    assert EQUATIONS.keys() == nn.CELLS.keys()
+    assert EQUATIONS.keys() == kinds.CELLS.keys()
 
 
 # The encoder
 
 
-@pytest.mark.parametrize("kind", nn.CELLS)
+@pytest.mark.parametrize("kind", kinds.CELLS)
 @pytest.mark.parametrize("length", [1, 2, 9])
 @torch.inference_mode()
 def test_sizes_of_the_slide_deck(kind: str, length: int) -> None:
     """The slides count steps first: ids [2, 1], embedded [2, 1, 100], context [1, 1, 256]. Here rows come first."""
-    encoder = nn.RecurrentEncoder(nn.Embedding(1_000, 100), nn.CELLS[kind](100, 256))
+    encoder = nn.RecurrentEncoder(nn.Embedding(1_000, 100), kinds.CELLS[kind](100, 256))
     tokens = torch.arange(length).unsqueeze(0)
     encoding = encoder(tokens, torch.ones(1, length, dtype=torch.bool))
     assert encoder.embedding(tokens).shape == (1, length, 100)
@@ -122,7 +123,9 @@ def test_sizes_of_the_slide_deck(kind: str, length: int) -> None:
 
 def bidirectional_encoder(kind: str = "gru", layers: int = 1) -> nn.RecurrentEncoder:
     torch.manual_seed(1)
-    return nn.RecurrentEncoder(nn.Embedding(17, INPUT), nn.CELLS[kind](INPUT, SIZE, layers=layers, bidirectional=True))
+    return nn.RecurrentEncoder(
+        nn.Embedding(17, INPUT), kinds.CELLS[kind](INPUT, SIZE, layers=layers, bidirectional=True)
+    )
 
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 0, 0]])
@@ -153,7 +156,7 @@ def test_relu_starts_at_h_sent_of_torchs_own_last_states() -> None:
     assert expected.any()
 
 
-@pytest.mark.parametrize("kind", nn.CELLS)
+@pytest.mark.parametrize("kind", kinds.CELLS)
 @pytest.mark.parametrize(("name", "activation"), [("tanh", torch.tanh), ("relu", torch.relu)])
 @torch.inference_mode()
 def test_each_layer_and_part_of_a_decoder_starts_from_weights_of_its_own(
@@ -161,8 +164,8 @@ def test_each_layer_and_part_of_a_decoder_starts_from_weights_of_its_own(
 ) -> None:
     layers, size = 3, 11
     encoder = bidirectional_encoder(layers=2)
-    cell = nn.CELLS[kind](INPUT, size, layers=layers)
-    start = nn.STARTS[name](encoder.size, cell)
+    cell = kinds.CELLS[kind](INPUT, size, layers=layers)
+    start = kinds.STARTS[name](encoder.size, cell)
     encoding = encoder(TOKENS, VALID)
     state = start(encoding)
     assert [part.shape for part in state] == [(layers, 2, size)] * cell.parts
@@ -176,11 +179,11 @@ def test_each_layer_and_part_of_a_decoder_starts_from_weights_of_its_own(
             torch.testing.assert_close(state[part][layer], expected, **CLOSE)
 
 
-@pytest.mark.parametrize("kind", nn.CELLS)
+@pytest.mark.parametrize("kind", kinds.CELLS)
 @torch.inference_mode()
 def test_zeros_and_copy_start_at_zero_and_at_the_last_state(kind: str) -> None:
     encoder = bidirectional_encoder(kind, layers=2)
-    cell = nn.CELLS[kind](INPUT, encoder.size, layers=2)
+    cell = kinds.CELLS[kind](INPUT, encoder.size, layers=2)
     encoding = encoder(TOKENS, VALID)
     zeros = nn.ZeroStart(encoder.size, cell)(encoding)
     copied = nn.CopyStart(encoder.size, cell)(encoding)
@@ -195,9 +198,9 @@ def test_zeros_and_copy_start_at_zero_and_at_the_last_state(kind: str) -> None:
 )
 def test_a_copy_that_does_not_fit_names_what_both_sides_have(kind: str, layers: int, size: int) -> None:
     encoding = bidirectional_encoder()(TOKENS, VALID)
-    cell = nn.CELLS[kind](INPUT, size, layers=layers)
+    cell = kinds.CELLS[kind](INPUT, size, layers=layers)
     has, needs = rf"\(1, 1, {2 * SIZE}\)", rf"\({cell.parts}, {layers}, {size}\)"
-    with pytest.raises(UserError, match=rf"ends with .* = {has}, .* begins with {needs}; .*tanh, relu or zeros"):
+    with pytest.raises(UserError, match=rf"ends with .* = {has}, .* starts with {needs}; .*tanh, relu or zeros"):
         nn.CopyStart(2 * SIZE, cell)(encoding)
 
 
@@ -212,10 +215,10 @@ def build(wiring: str, kind: str) -> tuple[nn.RecurrentEncoder, nn.RecurrentDeco
     embedding = nn.Embedding(13, 2)
     attention = nn.ScaledDotAttention(7, encoder.size, key_size=3)
     parts: dict[str, Any] = {"start": nn.TanhStart, "readout": nn.DirectReadout, "layers": 2}
-    return encoder, nn.WIRINGS[wiring](embedding, attention, cell=nn.CELLS[kind], **parts)
+    return encoder, kinds.WIRINGS[wiring](embedding, attention, cell=kinds.CELLS[kind], **parts)
 
 
-@pytest.mark.parametrize("kind", nn.CELLS)
+@pytest.mark.parametrize("kind", kinds.CELLS)
 @torch.inference_mode()
 def test_before_the_previous_state_asks_and_the_context_enters_the_recurrence(kind: str) -> None:
     encoder, decoder = build("before", kind)
@@ -235,7 +238,7 @@ def test_before_the_previous_state_asks_and_the_context_enters_the_recurrence(ki
         torch.testing.assert_close(logits[:, step], expected, **CLOSE)
 
 
-@pytest.mark.parametrize("kind", nn.CELLS)
+@pytest.mark.parametrize("kind", kinds.CELLS)
 @torch.inference_mode()
 def test_after_the_current_state_asks_and_the_context_goes_to_the_readout_only(kind: str) -> None:
     encoder, decoder = build("after", kind)

@@ -18,9 +18,11 @@ import torch
 from torch import Tensor
 
 from regard import nn
+from regard.config import kinds
+from regard.config.kinds import DECODERS
 from regard.config.schema import ModelSection
 from regard.data import pad
-from regard.nn.build import DECODERS, build_model
+from regard.nn.build import build_model
 from regard.search import Beam, Constraints, Ensemble, Hypothesis, LogProbs, Sampling, SearchBatch, Selector, search
 from regard.text import Vocabulary
 
@@ -33,18 +35,18 @@ NEVER = Constraints().banned_tokens
 
 
 def choose_sections() -> dict[str, ModelSection]:
-    decoders = {wiring: {"wiring": wiring, "cell": "lstm"} for wiring in nn.WIRINGS}
-    decoders |= {kind: {"kind": kind, "heads": 2} for kind in DECODERS if kind != "recurrent"}
-    common = {"embedding": 3, "size": 6, "layers": 2, "inner_size": 11, "positions": {"kind": "sine-added"}}
+    decoders = {wiring: {"wiring": wiring, "cell": "lstm"} for wiring in kinds.WIRINGS}
+    decoders |= {kind: {"kind": kind, "heads": 2, "inner_size": 11} for kind in DECODERS if kind != "recurrent"}
+    common = {"embedding": 3, "size": 6, "layers": 2, "positions": {"kind": "sine-added"}}
     return {
         f"{decoder}-{mechanism}": ModelSection.model_validate(
             {
                 "encoder": {"embedding": 5, "size": 3},
                 "decoder": decoders[decoder] | common,
-                "attention": {"kind": mechanism, "heads": 3},
+                "attention": {"kind": mechanism} | ({"heads": 3} if mechanism == "multi-head" else {}),
             }
         )
-        for decoder, mechanism in product(decoders, nn.MECHANISMS)
+        for decoder, mechanism in product(decoders, kinds.MECHANISMS)
     }
 
 
@@ -119,7 +121,7 @@ def build_lively(name: str) -> nn.Seq2Seq:
 def partner(name: str) -> str:
     """Another model to vote with: of another kind of decoder, and with another mechanism."""
     names = list(SECTIONS)
-    return names[(names.index(name) + len(nn.MECHANISMS) + 1) % len(names)]
+    return names[(names.index(name) + len(kinds.MECHANISMS) + 1) % len(names)]
 
 
 @pytest.fixture(scope="module", params=SECTIONS)

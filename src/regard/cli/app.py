@@ -75,7 +75,7 @@ def recipes() -> None:
     names = built_in.recipe_names()
     width = max(len(name) for name in names)
     for name in names:
-        print(f"{name:{width}}  {loading.load_experiment(name).description}")
+        print(f"{name:{width}}  {loading.read_description(name)}")
 
 
 @app.command()

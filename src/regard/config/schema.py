@@ -1,4 +1,4 @@
-"""One experiment as typed, checked sections: data, model, training, decoding."""
+"""The settings of one experiment as typed, validated sections: data, model, training, decoding."""
 
 from __future__ import annotations
 
@@ -6,78 +6,43 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
-from regard.config.base import Section, invalid_combination
+from regard.config.base import Count, Section, SectionOf, invalid_combination, prefix_errors
+from regard.config.kinds import (
+    DECODERS,
+    ENCODERS,
+    MECHANISMS,
+    AttentionSection,
+    DecoderSection,
+    EncoderSection,
+)
 from regard.tasks import DataSection, Task, task_for
-
-Size = Annotated[int, Field(ge=1, le=16_384)]
-Count = Annotated[int, Field(ge=1, le=1_024)]
-
-
-class PositionsSection(Section):
-    kind: Literal["none", "one-hot", "sine", "sine-added", "learned"] = "none"
-    width: Size = 16  # of `sine`
-    longest: Size = 128  # of `one-hot` and `learned`
-
-
-class CoderSection(Section):
-    """What both sides have: each may have its own sizes."""
-
-    embedding: Size = 64
-    positions: PositionsSection = PositionsSection()
-    cell: Literal["tanh", "gru", "lstm"] = "gru"  # of a recurrent one
-    size: Size = 128
-    layers: Count = 1
-    heads: Count = 4  # of self-attention
-    inner_size: Size = 512  # of the feed-forward net behind self-attention
-
-
-class EncoderSection(CoderSection):
-    kind: Literal["recurrent", "self-attention"] = "recurrent"
-    bidirectional: bool = True
-
-    @property
-    def state_size(self) -> int:
-        return self.size * 2 if self.kind == "recurrent" and self.bidirectional else self.size
-
-    @property
-    def last_state(self) -> tuple[bool, int, int]:
-        """What a copy hands over: is there a memory cell, how many layers, what size."""
-        if self.kind == "recurrent":
-            return self.cell == "lstm", self.layers, self.state_size
-        return False, 1, self.size
-
-
-class DecoderSection(CoderSection):
-    kind: Literal["recurrent", "transformer"] = "recurrent"
-    wiring: Literal["before", "after"] = "after"  # does attention come before or after the step?
-    start: Literal["copy", "tanh", "relu", "zeros"] = "tanh"
-    readout: Literal["direct", "tied"] = "direct"
-
-
-class AttentionSection(Section):
-    kind: Literal["none", "mean", "dot", "scaled-dot", "bilinear", "additive", "multi-head"] = "scaled-dot"
-    key_size: Size | None = None  # null: the decoder's size
-    heads: Count = 4  # of `multi-head`
-    hard: bool = False
-    unit_norm: bool = False
-
-    @model_validator(mode="after")
-    def _options_need_a_score(self) -> Self:
-        for option in ("hard", "unit_norm"):
-            if getattr(self, option) and self.kind in ("none", "mean"):
-                raise invalid_combination(option, f"true means nothing for kind '{self.kind}', which computes no score")
-        return self
 
 
 class ModelSection(Section):
-    encoder: EncoderSection = EncoderSection()
-    decoder: DecoderSection = DecoderSection()
-    attention: AttentionSection = AttentionSection()
+    """The section `model`.
+
+    Attributes:
+        encoder: The encoder, of any kind.
+        decoder: The decoder, of any kind.
+        attention: The attention of the decoder to the encoder's states, of any kind.
+        dropout: Dropout probability of all layers.
+        share_embeddings: Whether both sides have the same embeddings, which needs a joint vocabulary.
+    """
+
+    encoder: Annotated[SerializeAsAny[EncoderSection], SectionOf(ENCODERS)] = Field(
+        default_factory=ENCODERS.default_section
+    )
+    decoder: Annotated[SerializeAsAny[DecoderSection], SectionOf(DECODERS)] = Field(
+        default_factory=DECODERS.default_section
+    )
+    attention: Annotated[SerializeAsAny[AttentionSection], SectionOf(MECHANISMS)] = Field(
+        default_factory=MECHANISMS.default_section
+    )
     dropout: float = Field(0.0, ge=0, lt=1)
-    share_embeddings: bool = False  # one for both sides, which need a joint vocabulary
+    share_embeddings: bool = False
 
     @model_validator(mode="after")
-    def _embeddings_fit(self) -> Self:
+    def _check_shared_embeddings(self) -> Self:
         sizes = self.encoder.embedding, self.decoder.embedding
         if self.share_embeddings and sizes[0] != sizes[1]:
             raise invalid_combination(
@@ -86,47 +51,16 @@ class ModelSection(Section):
         return self
 
     @model_validator(mode="after")
-    def _heads_share_the_size(self) -> Self:
-        for name, coder in (("encoder", self.encoder), ("decoder", self.decoder)):
-            if coder.kind != "recurrent" and coder.size % coder.heads:
-                raise invalid_combination(
-                    f"{name}.heads", f"{coder.heads} heads cannot share a size of {coder.size} equally"
-                )
+    def _check_attention(self) -> Self:
+        with prefix_errors("attention"):
+            self.attention.check_sizes(self.decoder.size, self.encoder.state_size)
         return self
 
     @model_validator(mode="after")
-    def _attention_fits(self) -> Self:
-        attention, query, states = self.attention, self.decoder.size, self.encoder.state_size
-        if attention.kind == "dot" and query != states:
-            raise invalid_combination(
-                "attention.kind",
-                f"'dot' needs equal sizes, but the decoder's state has {query} and an encoder's state {states} (both "
-                "directions count); make them equal, or choose scaled-dot, bilinear, additive or multi-head",
-            )
-        if attention.kind == "multi-head" and (attention.key_size or query) % attention.heads:
-            size = attention.key_size or query
-            raise invalid_combination(
-                "attention.heads", f"{attention.heads} heads cannot share a key size of {size} equally"
-            )
+    def _check_start(self) -> Self:
+        with prefix_errors("decoder"):
+            self.decoder.check_encoder(self.encoder)
         return self
-
-    @model_validator(mode="after")
-    def _copy_fits(self) -> Self:
-        decoder = self.decoder
-        if decoder.kind == "recurrent" and decoder.start == "copy":
-            needed = (decoder.cell == "lstm", decoder.layers, decoder.size)
-            if needed != self.encoder.last_state:
-                raise invalid_combination(
-                    "decoder.start",
-                    f"'copy' needs the same on both sides, but the encoder ends with {_words(self.encoder.last_state)} "
-                    f"and the decoder begins with {_words(needed)}; choose tanh, relu or zeros, or make them equal",
-                )
-        return self
-
-
-def _words(state: tuple[bool, int, int]) -> str:
-    memory_cell, layers, size = state
-    return f"{layers} layer(s) of {size}{' and memory cells' if memory_cell else ''}"
 
 
 class OptimizerSection(Section):
@@ -193,9 +127,9 @@ class DecodingSection(Section):
 class Experiment(Section):
     description: str = ""
     data: SerializeAsAny[DataSection]
-    model: ModelSection = ModelSection()
-    training: TrainingSection = TrainingSection()
-    decoding: DecodingSection = DecodingSection()
+    model: ModelSection = Field(default_factory=ModelSection)
+    training: TrainingSection = Field(default_factory=TrainingSection)
+    decoding: DecodingSection = Field(default_factory=DecodingSection)
 
     @property
     def task(self) -> Task[Any]:
@@ -213,8 +147,7 @@ class Experiment(Section):
 
     @model_validator(mode="after")
     def _copying_needs_attention(self) -> Self:
-        if self.decoding.copy_unknown and self.model.attention.kind in ("none", "mean"):
-            raise invalid_combination(
-                "decoding.copy_unknown", f"'{self.model.attention.kind}' attention does not say which word to copy"
-            )
+        if self.decoding.copy_unknown and not self.model.attention.has_scores:
+            kind = self.model.attention.kind
+            raise invalid_combination("decoding.copy_unknown", f"'{kind}' attention does not select a word to copy")
         return self

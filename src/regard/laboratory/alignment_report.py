@@ -23,6 +23,7 @@ from regard.laboratory.alignment import AttentionAlignment, measure_alignment
 from regard.laboratory.attention_stats import MEASURES, named_maps
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.sentences import load_examples
+from regard.nn.recurrent import RecurrentDecoderSection
 from regard.plotting import attention_map
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.tasks import Split
@@ -74,7 +75,8 @@ def alignment_report(
 
 def _alignment_facts(translator: Translator, split: Split, found: AttentionAlignment) -> dict[str, str]:
     model = translator.experiment.model
-    wiring = "" if model.decoder.kind == "transformer" else f", {model.decoder.wiring} the step"
+    decoder = model.decoder
+    wiring = f", {decoder.wiring} the step" if isinstance(decoder, RecurrentDecoderSection) else ""
     facts = {
         "run": str(translator.runs[0].path),
         "sentences": f"{len(found.sentences):,} of the {split} split",
@@ -89,7 +91,7 @@ def _alignment_facts(translator: Translator, split: Split, found: AttentionAlign
 
 def _accuracy_section(translator: Translator, found: AttentionAlignment) -> ReportSection:
     decoder = translator.experiment.model.decoder
-    queries_after_output = decoder.kind == "recurrent" and decoder.wiring == "before"
+    queries_after_output = isinstance(decoder, RecurrentDecoderSection) and decoder.wiring == "before"
     next_step = (
         "whose query is the state that predicted the output" if queries_after_output else "whose input is the output"
     )

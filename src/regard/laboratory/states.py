@@ -16,6 +16,7 @@ from regard.config.schema import ModelSection
 from regard.data import Batch, Example, collate
 from regard.laboratory.embeddings import model_device
 from regard.nn import Seq2Seq
+from regard.nn.recurrent import RecurrentDecoderSection, RecurrentEncoderSection
 from regard.seeding import seed_for
 
 BATCH_SIZE = 128  # sentences
@@ -108,8 +109,9 @@ def describe_bottleneck(model: ModelSection, size: int) -> str:
         model: The model section of the experiment.
         size: The number of elements of the vector.
     """
-    recurrent = model.encoder.kind == "recurrent"
+    recurrent = isinstance(model.encoder, RecurrentEncoderSection)
     content = "the encoder's final state, all layers concatenated" if recurrent else "the mean of the encoder states"
-    is_used = model.decoder.kind == "recurrent" and model.decoder.start != "zeros"
+    decoder = model.decoder
+    is_used = isinstance(decoder, RecurrentDecoderSection) and decoder.start != "zeros"
     use = "the decoder's initial state is computed from it" if is_used else "this decoder does not use it"
     return f"{size} elements, {content}; {use}"

@@ -1,23 +1,23 @@
-"""Mechanisms, cells, encoders and decoders as ordinary modules: numbers and tensors in, tensors out."""
+"""Attention mechanisms, recurrent layers, encoders and decoders as ordinary PyTorch modules.
 
-from regard.nn.attention import (
-    MECHANISMS,
+Inputs are token ids and tensors, outputs are tensors. The names that experiment files use for these classes are in
+`regard.config.kinds`.
+"""
+
+from regard.nn.attention import Attention, Memory, attend
+from regard.nn.dropout import Dropout
+from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, State
+from regard.nn.mechanisms import (
     AdditiveAttention,
-    Attention,
     BilinearAttention,
     DotAttention,
     KeyedAttention,
     MeanAttention,
-    Memory,
     MultiHeadAttention,
     NoAttention,
     ScaledDotAttention,
-    attend,
 )
-from regard.nn.dropout import Dropout
-from regard.nn.encoder_decoder import READOUTS, Decoder, DirectReadout, Encoder, Encoding, Readout, State, TiedReadout
 from regard.nn.positions import (
-    POSITIONS,
     AddedSinusoidalPositions,
     Embedding,
     LearnedPositions,
@@ -26,41 +26,16 @@ from regard.nn.positions import (
     SinusoidalPositions,
     sinusoidal_encoding,
 )
-from regard.nn.recurrent import (
-    CELLS,
-    GRU,
-    LSTM,
-    STARTS,
-    WIRINGS,
-    AttendAfterDecoder,
-    AttendBeforeDecoder,
-    CopyStart,
-    RecurrentDecoder,
-    RecurrentEncoder,
-    RecurrentLayers,
-    ReluStart,
-    TanhRNN,
-    TanhStart,
-    ZeroStart,
-)
+from regard.nn.readout import DirectReadout, Readout, TiedReadout
+from regard.nn.recurrent import AttendAfterDecoder, AttendBeforeDecoder, RecurrentDecoder, RecurrentEncoder
+from regard.nn.recurrent_layers import GRU, LSTM, RecurrentLayers, TanhRNN
+from regard.nn.recurrent_start import CopyStart, ReluStart, TanhStart, ZeroStart
 from regard.nn.seq2seq import Seq2Seq
-from regard.nn.transformer import (
-    DecoderLayer,
-    EncoderLayer,
-    FeedForward,
-    SelfAttentionEncoder,
-    TransformerDecoder,
-)
+from regard.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, SelfAttentionEncoder, TransformerDecoder
 
 __all__ = [
-    "CELLS",
     "GRU",
     "LSTM",
-    "MECHANISMS",
-    "POSITIONS",
-    "READOUTS",
-    "STARTS",
-    "WIRINGS",
     "AddedSinusoidalPositions",
     "AdditiveAttention",
     "AttendAfterDecoder",

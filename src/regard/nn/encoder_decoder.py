@@ -1,4 +1,4 @@
-"""What encoders and decoders have in common: the two values that pass between them, and how a decoder is driven.
+"""The interfaces of encoders and decoders, and how a decoder is run.
 
     text → encoder → Encoding → decoder.start → state → decoder.step → logits, state → …
 
@@ -10,55 +10,100 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from regard.config.kinds import DecoderSection, EncoderSection
 from regard.nn.attention import Attention
-from regard.nn.dropout import Dropout
 from regard.nn.positions import Embedding
+from regard.nn.readout import Readout
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """What an encoder knows of a source."""
+    """An encoded source.
 
-    states: Tensor  # h_i: [batch, positions, size]
-    valid: Tensor  # [batch, positions]; True: a real token
-    final_state: tuple[Tensor, ...]  # where the encoder ended, [layers, batch, size] each; an LSTM has two parts
+    Attributes:
+        states: h_i, [batch, positions, size].
+        valid: True for tokens, False for padding, [batch, positions].
+        final_state: The state that the encoder ends with, [layers, batch, size] each; an LSTM has two tensors.
+    """
+
+    states: Tensor
+    valid: Tensor
+    final_state: tuple[Tensor, ...]
 
 
 class Encoder(nn.Module, ABC):
-    """Source tokens in, an `Encoding` out."""
+    """Base class of the encoders.
 
+    Attributes:
+        Section: The settings class of the encoder.
+        embedding: The source embedding.
+        size: Size of a state h_i.
+        max_length: The longest source that can be encoded; None means no limit.
+    """
+
+    Section: ClassVar[type[EncoderSection]]
     embedding: Embedding
-    size: int  # of a state
-    max_length: int | None = None  # the longest source it takes; None: no limit
+    size: int
+    max_length: int | None = None
+
+    @classmethod
+    @abstractmethod
+    def from_section(cls, section: Any, tokens: int, dropout: float) -> Encoder:
+        """The encoder that the settings describe.
+
+        Args:
+            section: Settings of this kind of encoder.
+            tokens: Size of the source vocabulary.
+            dropout: Dropout probability.
+        """
 
     @abstractmethod
     def forward(self, tokens: Tensor, valid: Tensor) -> Encoding:
-        """`valid` is True on real tokens, which stand first in each row, at least one of them."""
+        """The encoded source.
+
+        Args:
+            tokens: Token ids, [batch, positions].
+            valid: True for tokens, False for padding, [batch, positions]. Each row starts with at least one token, and
+                padding follows at its end.
+        """
 
 
 class State(Protocol):
-    """What a decoder knows between two steps: a frozen value. Search reorders it and never looks inside.
+    """The state of a decoder between two steps. It is immutable; search reorders it without knowing its content.
 
-    A row is a hypothesis. Those of one source stand together, as many for each source, and share what was read of it.
+    A row is a hypothesis. The hypotheses of one source are consecutive, and every source has the same number of them.
+    They share the encoded source.
     """
 
     @property
     def weights(self) -> Tensor | None:
-        """Where the latest step looked: [rows, …, positions], with axes for layers and heads where there are."""
+        """Attention weights of the latest step, [rows, …, positions], with axes for layers and heads if any."""
 
     def select(self, index: Tensor) -> Self:
-        """The rows `index` [sources, hypotheses of each]; a row of it names rows of one source, in any order and
-        number. An `index` [sources] has one hypothesis for each.
+        """The rows `index`, as the state of other hypotheses of the same sources.
+
+        Args:
+            index: Row numbers, [sources, hypotheses] or, for one hypothesis per source, [sources]. A row of `index`
+                may name the rows of one source only, in any order and any number of times.
         """
 
 
 def split_index(index: Tensor, rows: int, sources: int) -> tuple[Tensor, Tensor]:
-    """The `index` of `State.select` as two: into the `rows` of a state, and into the `sources` that they share."""
+    """The `index` of `State.select` as an index of rows and an index of sources.
+
+    Args:
+        index: Row numbers, [sources, hypotheses] or [sources].
+        rows: Number of rows of the state.
+        sources: Number of sources that these rows share.
+
+    Returns:
+        Row numbers, [selected rows], and source numbers, [selected sources].
+    """
     if index.dim() == 1:
         index = index.unsqueeze(1)
     return index.flatten(), index[:, 0] // (rows // sources)
@@ -68,88 +113,116 @@ StateType = TypeVar("StateType", bound=State)
 
 
 class Decoder(nn.Module, ABC, Generic[StateType]):
-    """Subclasses say how to begin (`start`) and how to run over some tokens (`forward_steps`); the rest follows."""
+    """Base class of the decoders. Subclasses define `start` and `forward_steps`.
 
-    max_length: int | None = None  # the longest target it can produce; None: no limit
-    weight_axes: tuple[str, ...] = ()  # the axes of the weights between batch and steps, e.g. ("layer", "head")
+    Attributes:
+        Section: The settings class of the decoder.
+        embedding: The target embedding.
+        readout: The layer between features and logits.
+        max_length: The longest target that can be decoded; None means no limit.
+        weight_axes: Names of the axes of the attention weights between batch and steps, for example
+            ("layer", "head").
+    """
+
+    Section: ClassVar[type[DecoderSection]]
+    max_length: int | None = None
+    weight_axes: tuple[str, ...] = ()
     embedding: Embedding
     readout: Readout
+
+    @classmethod
+    @abstractmethod
+    def from_section(
+        cls, section: Any, tokens: int, dropout: float, make_attention: Callable[[], Attention]
+    ) -> Decoder[Any]:
+        """The decoder that the settings describe.
+
+        Args:
+            section: Settings of this kind of decoder.
+            tokens: Size of the target vocabulary.
+            dropout: Dropout probability.
+            make_attention: Returns a new attention mechanism over the encoder's states.
+        """
 
     @property
     @abstractmethod
     def source_attentions(self) -> Sequence[Attention]:
-        """The mechanisms that look at the source, one for each layer that has one."""
+        """The mechanisms that attend to the source, one for each layer that has one."""
 
     @abstractmethod
     def start(self, encoding: Encoding) -> StateType:
-        """The state before the first step."""
+        """The state before the first step.
+
+        Args:
+            encoding: The encoded sources.
+        """
 
     @abstractmethod
     def forward_steps(self, tokens: Tensor, state: StateType) -> tuple[Tensor, Tensor, StateType]:
-        """Read `tokens`: features [batch, steps, feature], weights [batch, …, steps, positions] and the new state."""
+        """Run the decoder over several steps.
+
+        Args:
+            tokens: Input token ids, [batch, steps].
+            state: The state before the first of these steps.
+
+        Returns:
+            The features, [batch, steps, feature], the attention weights, [batch, …, steps, positions], and the state
+            after the last step.
+        """
 
     def decoder_states(self, features: Tensor) -> Tensor:
-        """The part of the features of `forward_steps` that is the decoder's own state h_t: [batch, steps, size]."""
+        """The part of the features that is the decoder's state h_t, [batch, steps, size].
+
+        Args:
+            features: What `forward_steps` returned, [batch, steps, feature].
+        """
         return features
 
     def step(self, token: Tensor, state: StateType) -> tuple[Tensor, StateType]:
-        """One token a row: logits [batch, vocabulary] of the next, and the state to go on from."""
+        """Run the decoder over one step.
+
+        Args:
+            token: Input token ids, [batch].
+            state: The state before the step.
+
+        Returns:
+            The logits of the next token, [batch, vocabulary], and the state after the step.
+        """
         features, _, state = self.forward_steps(token.unsqueeze(1), state)
         return self.readout(features.squeeze(1)), state
 
     def teacher_forced(self, tokens: Tensor, state: StateType, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Teacher forcing, every step at once where the wiring allows: logits and weights.
+        """Run the decoder over given tokens, all steps at once where the wiring allows it.
 
-        With `valid` [batch, steps] only the positions where it is True go through the output layer, which is most
-        of the arithmetic: logits are then [real positions, vocabulary].
+        Args:
+            tokens: Input token ids, [batch, steps].
+            state: The state before the first step.
+            valid: If given, [batch, steps], logits are computed only where it is True. The output layer is most of
+                the computation.
+
+        Returns:
+            The logits, [batch, steps, vocabulary] or [valid steps, vocabulary], and the attention weights,
+            [batch, …, steps, positions].
         """
         features, weights, _ = self.forward_steps(tokens, state)
         return self.readout(features if valid is None else features[valid]), weights
 
     def scheduled_sampling(self, tokens: Tensor, state: StateType, teacher_forcing_mask: Tensor) -> Tensor:
-        """Step by step; where the mask is False the model reads its own likeliest token in place of the true one."""
+        """Run the decoder step by step, over given tokens or over its own most likely ones.
+
+        Args:
+            tokens: Token ids of the reference, [batch, steps].
+            state: The state before the first step.
+            teacher_forcing_mask: True where the input is the reference token, False where it is the most likely token
+                of the previous step, [batch, steps]. The first step always has the reference token.
+
+        Returns:
+            The logits, [batch, steps, vocabulary].
+        """
         logits: list[Tensor] = []
-        for step, (true_token, use_true) in enumerate(
-            zip(tokens.unbind(1), teacher_forcing_mask.unbind(1), strict=True)
-        ):
-            token = torch.where(use_true, true_token, logits[-1].argmax(-1)) if step else true_token
+        inputs = zip(tokens.unbind(1), teacher_forcing_mask.unbind(1), strict=True)
+        for step, (reference, use_reference) in enumerate(inputs):
+            token = torch.where(use_reference, reference, logits[-1].argmax(-1)) if step else reference
             output, state = self.step(token, state)
             logits.append(output)
         return torch.stack(logits, 1)
-
-
-class Readout(nn.Module, ABC):
-    """From a decoder's features to one logit for each token of the vocabulary."""
-
-    @abstractmethod
-    def forward(self, features: Tensor) -> Tensor: ...
-
-
-class DirectReadout(Readout):
-    """W x + b."""
-
-    def __init__(self, size: int, embedding: Embedding, *, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.dropout = Dropout(dropout)
-        self.output_layer = nn.Linear(size, embedding.tokens.num_embeddings)
-
-    def forward(self, features: Tensor) -> Tensor:
-        return self.output_layer(self.dropout(features))
-
-
-class TiedReadout(Readout):
-    """E tanh(W x + b) + b_o: a small layer, then the decoder's own embeddings as the output layer."""
-
-    def __init__(self, size: int, embedding: Embedding, *, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.embedding = embedding.tokens
-        self.small_layer = nn.Linear(size, self.embedding.embedding_dim)
-        self.bias = nn.Parameter(torch.zeros(self.embedding.num_embeddings))
-        self.dropout = Dropout(dropout)
-
-    def forward(self, features: Tensor) -> Tensor:
-        small = self.dropout(torch.tanh(self.small_layer(features)))
-        return nn.functional.linear(small, self.embedding.weight, self.bias)
-
-
-READOUTS: dict[str, Callable[..., Readout]] = {"direct": DirectReadout, "tied": TiedReadout}

@@ -1,107 +1,192 @@
-"""Tokens as vectors, and how a vector tells where its token stands.
+"""Token embeddings and position encodings.
 
-Shapes: tokens [batch, steps], vectors [batch, steps, size]. `first` is the number of the first step, counted from 0,
-so that a decoder that goes one step at a time gives each step its own position.
+Shapes: tokens [batch, steps], vectors [batch, steps, size]. `offset` is the position of the first step, counted from
+0, so that a decoder that computes one step at a time encodes each step with its own position.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
+from regard.config.base import Size
+from regard.config.kinds import POSITIONS, EncoderDecoderSection, PositionsSection
 from regard.errors import UserError
 from regard.nn.dropout import Dropout
 
 
 class Positions(nn.Module):
-    """No positions: vectors stay as they are. The others add to a vector or grow it to `size`."""
+    """No position encoding, and the base class of the encodings: returns the vectors unchanged.
 
-    max_length: int | None = None  # how many positions there are; None: no limit
+    Args:
+        input_size: Size of the vectors.
+
+    Attributes:
+        Section: The settings class of the encoding.
+        size: Size of the vectors with their positions.
+        max_length: Number of positions that can be encoded; None means no limit.
+    """
+
+    Section: ClassVar[type[PositionsSection]] = PositionsSection
+    max_length: int | None = None
 
     def __init__(self, input_size: int) -> None:
         super().__init__()
         self.input_size = self.size = input_size
 
-    def forward(self, vectors: Tensor, first: int = 0) -> Tensor:
+    def forward(self, vectors: Tensor, offset: int = 0) -> Tensor:
+        """The vectors with their positions, [batch, steps, size].
+
+        Args:
+            vectors: [batch, steps, input_size].
+            offset: Position of the first step.
+        """
         return vectors
 
     def check_length(self, steps: int) -> None:
-        if self.max_length is not None and steps > self.max_length:
-            raise UserError(
-                f"a sequence of {steps} tokens is longer than the {self.max_length} positions of this model"
-            )
+        """Raise `UserError` if `steps` positions are more than the encoding has."""
+        limit = self.max_length
+        if limit is not None and steps > limit:
+            raise UserError(f"a sequence of {steps} tokens is longer than the {limit} positions of this model")
+
+
+class LimitedPositionsSection(PositionsSection):
+    """Settings of an encoding with a limited number of positions.
+
+    Attributes:
+        longest: Number of positions.
+    """
+
+    longest: Size = 128
+
+    def options(self) -> dict[str, Any]:
+        return {"max_length": self.longest}
 
 
 class OneHotPositions(Positions):
-    """A vector as long as the longest sequence, 1 at the position, concatenated. Not learned; grows with length."""
+    """Concatenates a one-hot vector of the position. Not learned; its size grows with the length.
 
-    def __init__(self, input_size: int, *, longest: int) -> None:
+    Args:
+        input_size: Size of the vectors.
+        max_length: Number of positions, which is the size of the one-hot vector.
+    """
+
+    Section = LimitedPositionsSection
+
+    def __init__(self, input_size: int, *, max_length: int) -> None:
         super().__init__(input_size)
-        self.max_length = longest
-        self.size = input_size + longest
+        self.max_length = max_length
+        self.size = input_size + max_length
 
-    def forward(self, vectors: Tensor, first: int = 0) -> Tensor:
+    def forward(self, vectors: Tensor, offset: int = 0) -> Tensor:
         batch, steps, _ = vectors.shape
-        self.check_length(first + steps)
-        places = torch.arange(first, first + steps, device=vectors.device)
-        one_hot = nn.functional.one_hot(places, self.size - self.input_size).to(vectors)
+        self.check_length(offset + steps)
+        positions = torch.arange(offset, offset + steps, device=vectors.device)
+        one_hot = nn.functional.one_hot(positions, self.size - self.input_size).to(vectors)
         return torch.cat([vectors, one_hot.expand(batch, -1, -1)], -1)
 
 
-def sinusoidal_encoding(first: int, steps: int, size: int) -> Tensor:
-    """PE(t) = [sin ω_0 t, cos ω_0 t, sin ω_1 t, cos ω_1 t, …], ω_k = 1 / 10000^(2k/size): [steps, size].
+def sinusoidal_encoding(offset: int, steps: int, size: int) -> Tensor:
+    """PE(t) = [sin ω_0 t, cos ω_0 t, sin ω_1 t, cos ω_1 t, …], ω_k = 1 / 10000^(2k/size).
 
-    Wavelengths form a geometric progression from 2π towards 10000·2π.
+    The wavelengths form a geometric progression from 2π towards 10000·2π.
+
+    Args:
+        offset: Position t of the first row.
+        steps: Number of rows.
+        size: Number of columns.
+
+    Returns:
+        The encodings, [steps, size].
     """
     frequencies = 10_000.0 ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
-    angles = torch.arange(first, first + steps, dtype=torch.float64).unsqueeze(1) * frequencies
+    angles = torch.arange(offset, offset + steps, dtype=torch.float64).unsqueeze(1) * frequencies
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :size].float()
 
 
+class SinusoidalPositionsSection(PositionsSection):
+    """Settings of concatenated sinusoidal positions.
+
+    Attributes:
+        width: Size of the encoding.
+    """
+
+    width: Size = 16
+
+
 class SinusoidalPositions(Positions):
-    """PE(t), concatenated. Its `width` is a free choice that need not be tied to any length."""
+    """Concatenates PE(t).
+
+    Args:
+        input_size: Size of the vectors.
+        width: Size of PE(t), which does not limit the length.
+    """
+
+    Section = SinusoidalPositionsSection
 
     def __init__(self, input_size: int, *, width: int) -> None:
         super().__init__(input_size)
         self.width = width
         self.size = input_size + width
 
-    def forward(self, vectors: Tensor, first: int = 0) -> Tensor:
-        waves = sinusoidal_encoding(first, vectors.shape[1], self.width).to(vectors)
-        return torch.cat([vectors, waves.expand(len(vectors), -1, -1)], -1)
+    def forward(self, vectors: Tensor, offset: int = 0) -> Tensor:
+        encoding = sinusoidal_encoding(offset, vectors.shape[1], self.width).to(vectors)
+        return torch.cat([vectors, encoding.expand(len(vectors), -1, -1)], -1)
 
 
 class AddedSinusoidalPositions(Positions):
-    """The vector plus PE(t), as in the Transformer."""
+    """Adds PE(t) to the vector, as in the original Transformer.
 
-    def forward(self, vectors: Tensor, first: int = 0) -> Tensor:
-        return vectors + sinusoidal_encoding(first, vectors.shape[1], self.size).to(vectors)
+    Args:
+        input_size: Size of the vectors.
+    """
+
+    def forward(self, vectors: Tensor, offset: int = 0) -> Tensor:
+        return vectors + sinusoidal_encoding(offset, vectors.shape[1], self.size).to(vectors)
 
 
 class LearnedPositions(Positions):
-    """The vector plus a learned one for its position."""
+    """Adds a learned vector for each position.
 
-    def __init__(self, input_size: int, *, longest: int) -> None:
+    Args:
+        input_size: Size of the vectors.
+        max_length: Number of positions.
+    """
+
+    Section = LimitedPositionsSection
+
+    def __init__(self, input_size: int, *, max_length: int) -> None:
         super().__init__(input_size)
-        self.max_length = longest
-        self.table = nn.Parameter(torch.randn(longest, input_size))
+        self.max_length = max_length
+        self.table = nn.Parameter(torch.randn(max_length, input_size))
 
-    def forward(self, vectors: Tensor, first: int = 0) -> Tensor:
+    def forward(self, vectors: Tensor, offset: int = 0) -> Tensor:
         steps = vectors.shape[1]
-        self.check_length(first + steps)
-        return vectors + self.table[first : first + steps]
+        self.check_length(offset + steps)
+        return vectors + self.table[offset : offset + steps]
 
 
 class Embedding(nn.Module):
-    """z_t = W_e w_t, with its position: numbers of tokens in, vectors out."""
+    """z_t = W_e w_t with its position encoding and dropout.
+
+    Args:
+        tokens: Size of the vocabulary.
+        size: Size of an embedding.
+        positions: The position encoding; none if None.
+        dropout: Dropout probability.
+
+    Attributes:
+        size: Size of an embedding with its position.
+        max_length: Longest sequence that can be embedded; None means no limit.
+    """
 
     def __init__(self, tokens: int, size: int, *, positions: Positions | None = None, dropout: float = 0.0) -> None:
         super().__init__()
         self.tokens = nn.Embedding(tokens, size)
-        # Entries of variance 1/size serve as an output layer too; times √size they are inputs of variance 1.
+        # With variance 1/size, the embeddings also serve as an output layer; times √size, the inputs have variance 1.
         nn.init.normal_(self.tokens.weight, std=size**-0.5)
         self.scale = math.sqrt(size)
         self.positions = positions or Positions(size)
@@ -109,14 +194,23 @@ class Embedding(nn.Module):
         self.size = self.positions.size
         self.max_length = self.positions.max_length
 
-    def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
-        return self.dropout(self.positions(self.tokens(tokens) * self.scale, first))
+    @classmethod
+    def from_section(cls, section: EncoderDecoderSection, tokens: int, dropout: float) -> Self:
+        """The embedding of an encoder or decoder.
 
+        Args:
+            section: Settings of the encoder or decoder.
+            tokens: Size of the vocabulary.
+            dropout: Dropout probability.
+        """
+        positions = POSITIONS[section.positions.kind](section.embedding, **section.positions.options())
+        return cls(tokens, section.embedding, positions=positions, dropout=dropout)
 
-POSITIONS: dict[str, Callable[..., Positions]] = {
-    "none": Positions,
-    "one-hot": OneHotPositions,
-    "sine": SinusoidalPositions,
-    "sine-added": AddedSinusoidalPositions,
-    "learned": LearnedPositions,
-}
+    def forward(self, tokens: Tensor, offset: int = 0) -> Tensor:
+        """The embedded tokens, [batch, steps, size].
+
+        Args:
+            tokens: Token ids, [batch, steps].
+            offset: Position of the first step.
+        """
+        return self.dropout(self.positions(self.tokens(tokens) * self.scale, offset))

@@ -1,8 +1,7 @@
-"""Recurrent cells, encoder and decoders.
+"""Recurrent encoder and decoders.
 
-Symbols: x_t input, h_t state, c_t context, y_t output token; f is the cell.
-Shapes: [batch, steps, size] for sequences; the state of a cell is a tuple of [layers, batch, size], one tensor for
-`tanh` and `gru`, two (state and memory cell) for `lstm`.
+Symbols: x_t input, h_t state, c_t context, y_t output token; f are the recurrent layers.
+Shapes: [batch, steps, size] for sequences, [layers, batch, size] for states.
 """
 
 from __future__ import annotations
@@ -10,92 +9,49 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from regard.errors import UserError
+from regard.config.base import NameOf, invalid_combination
+from regard.config.kinds import CELLS, READOUTS, STARTS, WIRINGS, DecoderSection, EncoderSection, StateShape
 from regard.nn.attention import Attention, Memory
-from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, Readout, split_index
+from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, split_index
 from regard.nn.positions import Embedding
-
-CellState = tuple[Tensor, ...]
-
-
-class RecurrentLayers(nn.Module):
-    """A recurrent cell with its layers, run over all steps of a sequence by torch's compiled code."""
-
-    torch_module: ClassVar[Callable[..., nn.RNNBase]]
-    parts: ClassVar[int] = 1  # how many tensors its state has
-
-    def __init__(
-        self,
-        input_size: int,
-        size: int,
-        *,
-        layers: int = 1,
-        bidirectional: bool = False,
-        dropout: float = 0.0,
-    ) -> None:
-        super().__init__()
-        self.input_size = input_size
-        self.layers = layers
-        self.directions = 2 if bidirectional else 1
-        self.output_size = size * self.directions
-        self.recurrence = self.torch_module(
-            input_size,
-            size,
-            layers,
-            batch_first=True,
-            bidirectional=bidirectional,
-            dropout=dropout if layers > 1 else 0.0,  # between layers
-        )
-
-    def forward(
-        self, inputs: Tensor, state: CellState | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, CellState]:
-        """All outputs [batch, steps, size], and the state after each row's last real step.
-
-        With both directions, a state is [→h_T ; ←h_0] and an output [→h_t ; ←h_t].
-        """
-        start = None if state is None else state[0] if self.parts == 1 else state
-        if lengths is None:
-            outputs, end = self.recurrence(inputs, start)
-        else:  # packed, so that an LSTM's memory cell, too, is that of each row's own end
-            packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
-            packed, end = self.recurrence(packed, start)
-            outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=inputs.shape[1])
-        end = (end,) if self.parts == 1 else end
-        return outputs, tuple(self.join_directions(part) for part in end)
-
-    def join_directions(self, part: Tensor) -> Tensor:
-        layers = part.unflatten(0, (self.layers, self.directions))  # [layers, directions, batch, size]
-        return torch.cat(layers.unbind(1), -1)
+from regard.nn.readout import Readout
+from regard.nn.recurrent_layers import LayersState, RecurrentLayers
 
 
-class TanhRNN(RecurrentLayers):
-    """h_t = tanh(W_hh h_{t-1} + W_xh x_t + b_h)."""
+class RecurrentEncoderSection(EncoderSection):
+    """Settings of a recurrent encoder.
 
-    torch_module = nn.RNN
+    Attributes:
+        cell: The recurrent layers: `tanh`, `gru` or `lstm`.
+        bidirectional: Whether to run over the source in both directions.
+    """
 
+    cell: Annotated[str, NameOf(CELLS)] = CELLS.default
+    bidirectional: bool = True
 
-class GRU(RecurrentLayers):
-    """r, z = σ(W [x_t ; h_{t-1}] + b), n = tanh(W x_t + b + r ∘ (W h_{t-1} + b)), h_t = (1 − z) ∘ n + z ∘ h_{t-1}."""
+    @property
+    def state_size(self) -> int:
+        return self.size * 2 if self.bidirectional else self.size
 
-    torch_module = nn.GRU
-
-
-class LSTM(RecurrentLayers):
-    """i, f, o = σ(W [x_t ; h_{t-1}] + b), g = tanh(…), m_t = f ∘ m_{t-1} + i ∘ g, h_t = o ∘ tanh(m_t)."""
-
-    torch_module = nn.LSTM
-    parts = 2
+    @property
+    def final_state(self) -> StateShape:
+        return StateShape(CELLS[self.cell].parts, self.layers, self.state_size)
 
 
 class RecurrentEncoder(Encoder):
-    """h_t = f(x_t, h_{t-1}), in one direction or both: h_t^(e) = [→h_t ; ←h_t]."""
+    """h_t = f(x_t, h_{t-1}), in one direction or both: h_t^(e) = [→h_t ; ←h_t].
+
+    Args:
+        embedding: The source embedding.
+        cell: The recurrent layers.
+    """
+
+    Section = RecurrentEncoderSection
 
     def __init__(self, embedding: Embedding, cell: RecurrentLayers) -> None:
         super().__init__()
@@ -104,71 +60,34 @@ class RecurrentEncoder(Encoder):
         self.size = cell.output_size
         self.max_length = embedding.max_length
 
+    @classmethod
+    def from_section(cls, section: RecurrentEncoderSection, tokens: int, dropout: float) -> RecurrentEncoder:
+        embedding = Embedding.from_section(section, tokens, dropout)
+        cell = CELLS[section.cell](
+            embedding.size, section.size, layers=section.layers, bidirectional=section.bidirectional, dropout=dropout
+        )
+        return cls(embedding, cell)
+
     def forward(self, tokens: Tensor, valid: Tensor) -> Encoding:
-        states, last = self.cell(self.embedding(tokens), lengths=valid.sum(1))
-        return Encoding(states, valid, last)
-
-
-class ZeroStart(nn.Module):
-    """h_0^dec = 0: the decoder learns of the source by attention or not at all."""
-
-    def __init__(self, encoder_size: int, cell: RecurrentLayers) -> None:
-        super().__init__()
-        self.parts, self.layers, self.size = cell.parts, cell.layers, cell.output_size
-
-    def forward(self, encoding: Encoding) -> CellState:
-        shape = (self.layers, len(encoding.states), self.size)
-        return tuple(encoding.states.new_zeros(shape) for _ in range(self.parts))
-
-
-class CopyStart(ZeroStart):
-    """h_0^dec = h_T: the encoder's last state, layer by layer."""
-
-    def forward(self, encoding: Encoding) -> CellState:
-        have = (len(encoding.final_state), *encoding.final_state[0].shape[::2])
-        if have != (self.parts, self.layers, self.size):
-            raise UserError(
-                f"the decoder cannot start from a copy: the encoder ends with (parts, layers, size) = {have}, "
-                f"the decoder begins with {(self.parts, self.layers, self.size)}; make them equal, "
-                "or choose tanh, relu or zeros"
-            )
-        return encoding.final_state
-
-
-class BridgeStart(nn.Module):
-    """h_0^dec = g(W [→h_T ; ←h_0] + b), for each layer and part of the decoder's state its own W and b."""
-
-    activation: ClassVar[Callable[[Tensor], Tensor]]
-
-    def __init__(self, encoder_size: int, cell: RecurrentLayers) -> None:
-        super().__init__()
-        self.parts, self.layers = cell.parts, cell.layers
-        self.layer = nn.Linear(encoder_size, cell.parts * cell.layers * cell.output_size)
-
-    def forward(self, encoding: Encoding) -> CellState:
-        summary = encoding.final_state[0][-1]  # [batch, size]
-        start = type(self).activation(self.layer(summary)).unflatten(-1, (self.parts, self.layers, -1))
-        return tuple(part.transpose(0, 1).contiguous() for part in start.unbind(1))  # [layers, batch, size]
-
-
-class TanhStart(BridgeStart):
-    """h_0^dec = tanh(W h_T + b)."""
-
-    activation = torch.tanh
-
-
-class ReluStart(BridgeStart):
-    """h_sent = ReLU(W [→h_T ; ←h_0] + b)."""
-
-    activation = torch.relu
+        states, final_state = self.cell(self.embedding(tokens), lengths=valid.sum(1))
+        return Encoding(states, valid, final_state)
 
 
 @dataclass(frozen=True)
 class RecurrentState:
-    hidden: CellState  # [layers, batch, size] each
+    """The state of a recurrent decoder between two steps.
+
+    Attributes:
+        hidden: State of the recurrent layers, [layers, batch, size] each.
+        memory: What attention attends to.
+        position: Number of steps so far.
+        weights: Attention weights of the latest step, [batch, (heads,) positions].
+    """
+
+    hidden: LayersState
     memory: Memory
-    position: int = 0  # steps taken
-    weights: Tensor | None = None  # of the latest step: [batch, (heads,) positions]
+    position: int = 0
+    weights: Tensor | None = None
 
     def select(self, index: Tensor) -> RecurrentState:
         rows, sources = split_index(index, self.hidden[0].shape[1], len(self.memory.keys))
@@ -180,8 +99,43 @@ class RecurrentState:
         )
 
 
+class RecurrentDecoderSection(DecoderSection):
+    """Settings of a recurrent decoder.
+
+    Attributes:
+        cell: The recurrent layers: `tanh`, `gru` or `lstm`.
+        wiring: Whether attention comes `before` or `after` the recurrent step.
+        start: How the initial state follows from the encoder's final state.
+    """
+
+    cell: Annotated[str, NameOf(CELLS)] = CELLS.default
+    wiring: Annotated[str, NameOf(WIRINGS)] = WIRINGS.default
+    start: Annotated[str, NameOf(STARTS)] = STARTS.default
+
+    def check_encoder(self, encoder: EncoderSection) -> None:
+        initial_state = StateShape(CELLS[self.cell].parts, self.layers, self.size)
+        if STARTS[self.start].copies_final_state and encoder.final_state != initial_state:
+            raise invalid_combination(
+                "start",
+                f"'{self.start}' needs the same on both sides, but the encoder ends with {encoder.final_state} and the "
+                f"decoder starts with {initial_state}; choose tanh, relu or zeros, or make them equal",
+            )
+
+
 class RecurrentDecoder(Decoder[RecurrentState]):
-    """The parts of a recurrent decoder; a wiring (below) says when it attends."""
+    """Base class of the recurrent decoders; a subclass, the wiring, defines when the decoder attends.
+
+    Args:
+        embedding: The target embedding.
+        attention: Attention to the source. Its `query_size` is the size of the decoder.
+        cell: Class of the recurrent layers.
+        layers: Number of recurrent layers.
+        start: Class of the initial state, such as `TanhStart`.
+        readout: Class of the output layer.
+        dropout: Dropout probability.
+    """
+
+    Section = RecurrentDecoderSection
 
     def __init__(
         self,
@@ -203,13 +157,28 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         self.max_length = embedding.max_length
         self.weight_axes = attention.weight_axes
 
+    @classmethod
+    def from_section(
+        cls, section: RecurrentDecoderSection, tokens: int, dropout: float, make_attention: Callable[[], Attention]
+    ) -> Decoder[Any]:
+        decoder: Decoder[Any] = WIRINGS[section.wiring](
+            Embedding.from_section(section, tokens, dropout),
+            make_attention(),
+            cell=CELLS[section.cell],
+            layers=section.layers,
+            start=STARTS[section.start],
+            readout=READOUTS[section.readout],
+            dropout=dropout,
+        )
+        return decoder
+
     @abstractmethod
     def input_size(self) -> int:
-        """The size of what the cell reads at each step."""
+        """Size of the input of the recurrent layers."""
 
     @abstractmethod
     def feature_size(self) -> int:
-        """The size of what the readout gets at each step."""
+        """Size of the input of the readout."""
 
     @property
     def source_attentions(self) -> tuple[Attention, ...]:
@@ -220,9 +189,11 @@ class RecurrentDecoder(Decoder[RecurrentState]):
 
 
 class AttendBeforeDecoder(RecurrentDecoder):
-    """The previous state asks, and the context enters the recurrence, so each step waits for the one before.
+    """The previous state is the query and the context is an input of the step, so steps are computed one by one.
 
     α_t = softmax(a(h_{t-1}, h^enc))    c_t = Σ_i α_ti h_i^enc    h_t = f([y_{t-1} ; c_t], h_{t-1})    p = W_o h_t
+
+    Args as for `RecurrentDecoder`.
     """
 
     def input_size(self) -> int:
@@ -245,9 +216,11 @@ class AttendBeforeDecoder(RecurrentDecoder):
 
 
 class AttendAfterDecoder(RecurrentDecoder):
-    """The current state asks, and the context goes to the readout only, so all steps can be computed at once.
+    """The current state is the query and the context goes to the readout only, so all steps are computed at once.
 
     h_t = f(y_{t-1}, h_{t-1})    α_t = softmax(a(h_t, h^enc))    c_t = Σ_i α_ti h_i^enc    p = W [c_t ; h_t] + b
+
+    Args as for `RecurrentDecoder`.
     """
 
     def input_size(self) -> int:
@@ -257,7 +230,7 @@ class AttendAfterDecoder(RecurrentDecoder):
         return self.attention.context_size + self.attention.query_size
 
     def decoder_states(self, features: Tensor) -> Tensor:
-        return features[..., self.attention.context_size :]  # behind the context
+        return features[..., self.attention.context_size :]
 
     def forward_steps(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
         outputs, hidden = self.cell(self.embedding(tokens, state.position), state.hidden)
@@ -265,13 +238,3 @@ class AttendAfterDecoder(RecurrentDecoder):
         position = state.position + tokens.shape[1]
         state = RecurrentState(hidden, state.memory, position, weights.select(-2, -1))
         return torch.cat([context, outputs], -1), weights, state
-
-
-CELLS: dict[str, Callable[..., RecurrentLayers]] = {"tanh": TanhRNN, "gru": GRU, "lstm": LSTM}
-STARTS: dict[str, Callable[..., nn.Module]] = {
-    "copy": CopyStart,
-    "tanh": TanhStart,
-    "relu": ReluStart,
-    "zeros": ZeroStart,
-}
-WIRINGS: dict[str, type[RecurrentDecoder]] = {"before": AttendBeforeDecoder, "after": AttendAfterDecoder}

@@ -1,4 +1,4 @@
-"""An encoder and a decoder, together."""
+"""A sequence-to-sequence model: an encoder and a decoder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from regard.nn.encoder_decoder import Decoder, Encoder, State
 
 
 class Seq2Seq(nn.Module):
-    """p(y | x) = Π_t p(y_t | y_<t, x): any encoder with any decoder."""
+    """p(y | x) = Π_t p(y_t | y_<t, x), from any encoder and any decoder.
+
+    Args:
+        encoder: Encodes the source.
+        decoder: Predicts the target token by token. Its attention expects states of the encoder's size.
+    """
 
     def __init__(self, encoder: Encoder, decoder: Decoder[Any]) -> None:
         super().__init__()
@@ -18,7 +23,12 @@ class Seq2Seq(nn.Module):
         self.decoder = decoder
 
     def start(self, source: Tensor, source_valid: Tensor) -> State:
-        """Read the source [batch, positions]; the decoder's state before its first step."""
+        """Encode the source and return the decoder's state before its first step.
+
+        Args:
+            source: Token ids, [batch, positions].
+            source_valid: True for tokens, False for padding, [batch, positions].
+        """
         state: State = self.decoder.start(self.encoder(source, source_valid))
         return state
 
@@ -30,10 +40,18 @@ class Seq2Seq(nn.Module):
         valid: Tensor,
         teacher_forcing_mask: Tensor | None = None,
     ) -> Tensor:
-        """Logits [real positions, vocabulary] of what follows each of `inputs`, in the order of `inputs[valid]`.
+        """The logits of the token after each input token.
 
-        `teacher_forcing_mask` [batch, steps] is True where the decoder reads the true token; without
-        it, it reads nothing else.
+        Args:
+            source: Source token ids, [batch, positions].
+            source_valid: True for tokens, False for padding, [batch, positions].
+            inputs: Decoder input token ids, [batch, steps].
+            valid: True for tokens, False for padding, [batch, steps].
+            teacher_forcing_mask: True where the decoder reads the token of `inputs`, False where it reads its own most
+                likely token, [batch, steps]. None means True everywhere.
+
+        Returns:
+            The logits, [valid steps, vocabulary], in the order of `inputs[valid]`.
         """
         state = self.start(source, source_valid)
         if teacher_forcing_mask is None:

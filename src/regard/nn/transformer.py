@@ -1,4 +1,4 @@
-"""Self-attention: an encoder without recurrence, and the Transformer's decoder. Layers are pre-norm.
+"""The Transformer: an encoder of self-attention layers and its decoder. Layers are pre-norm.
 
 Shapes: [batch, positions, size] on the source side, [batch, steps, size] on the target side.
 """
@@ -7,31 +7,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Self, cast
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from regard.nn.attention import Attention, Memory, MultiHeadAttention
+from regard.config.base import Count, Size, invalid_combination
+from regard.config.kinds import READOUTS, DecoderSection, EncoderSection, StateShape
+from regard.nn.attention import Attention, Memory
 from regard.nn.dropout import Dropout
-from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, Readout, split_index
+from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, split_index
+from regard.nn.mechanisms import MultiHeadAttention
 from regard.nn.positions import Embedding
+from regard.nn.readout import Readout
 
 
 class FeedForward(nn.Sequential):
-    """W_2 ReLU(W_1 x + b_1) + b_2, at every position alike."""
+    """W_2 ReLU(W_1 x + b_1) + b_2, at every position alike.
+
+    Args:
+        size: Size of x.
+        inner_size: Size of the hidden layer.
+        dropout: Dropout probability of the hidden layer.
+    """
 
     def __init__(self, size: int, inner_size: int, *, dropout: float = 0.0) -> None:
         super().__init__(nn.Linear(size, inner_size), nn.ReLU(), Dropout(dropout), nn.Linear(inner_size, size))
 
 
-def to_size(input_size: int, size: int) -> nn.Module:
-    """A layer between two sizes, and nothing where they are equal."""
+def projection(input_size: int, size: int) -> nn.Module:
+    """A linear layer from `input_size` to `size`, or the identity if they are equal."""
     return nn.Identity() if input_size == size else nn.Linear(input_size, size)
 
 
+def check_heads(heads: int, size: int) -> None:
+    """Raise `invalid_combination` if the heads cannot share the size equally."""
+    if size % heads:
+        raise invalid_combination("heads", f"{heads} heads cannot share a size of {size} equally")
+
+
 class EncoderLayer(nn.Module):
-    """x ← x + SelfAttention(norm(x));  x ← x + FeedForward(norm(x))."""
+    """x ← x + SelfAttention(norm(x));  x ← x + FeedForward(norm(x)).
+
+    Args:
+        size: Size of x.
+        heads: Number of attention heads.
+        inner_size: Size of the hidden layer of the feed-forward network.
+        dropout: Dropout probability.
+    """
 
     def __init__(self, size: int, *, heads: int, inner_size: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -42,14 +66,56 @@ class EncoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, states: Tensor, valid: Tensor) -> Tensor:
+        """The states after the layer, [batch, positions, size].
+
+        Args:
+            states: x, [batch, positions, size].
+            valid: True for tokens, False for padding, [batch, positions].
+        """
         normed = self.attention_norm(states)
         context, _ = self.attention(normed, self.attention.prepare(normed, valid))
         states = states + self.dropout(context)
         return states + self.dropout(self.feed_forward(self.feed_forward_norm(states)))
 
 
+class SelfAttentionEncoderSection(EncoderSection):
+    """Settings of a Transformer encoder.
+
+    Attributes:
+        heads: Number of attention heads of a layer.
+        inner_size: Size of the hidden layer of the feed-forward network.
+    """
+
+    heads: Count = 4
+    inner_size: Size = 512
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> Self:
+        check_heads(self.heads, self.size)
+        return self
+
+    @property
+    def state_size(self) -> int:
+        return self.size
+
+    @property
+    def final_state(self) -> StateShape:
+        return StateShape(1, 1, self.size)
+
+
 class SelfAttentionEncoder(Encoder):
-    """An encoder of attention layers only. It sees a set of tokens: without positions, order is lost on it."""
+    """A Transformer encoder. Without a position encoding, it does not depend on the order of the tokens.
+
+    Args:
+        embedding: The source embedding.
+        size: Size of a state.
+        layers: Number of layers.
+        heads: Number of attention heads of a layer.
+        inner_size: Size of the hidden layer of the feed-forward network.
+        dropout: Dropout probability.
+    """
+
+    Section = SelfAttentionEncoderSection
 
     def __init__(
         self,
@@ -63,7 +129,7 @@ class SelfAttentionEncoder(Encoder):
     ) -> None:
         super().__init__()
         self.embedding = embedding
-        self.input_layer = to_size(embedding.size, size)
+        self.input_layer = projection(embedding.size, size)
         self.layers = nn.ModuleList(
             EncoderLayer(size, heads=heads, inner_size=inner_size, dropout=dropout) for _ in range(layers)
         )
@@ -71,21 +137,36 @@ class SelfAttentionEncoder(Encoder):
         self.size = size
         self.max_length = embedding.max_length
 
+    @classmethod
+    def from_section(cls, section: SelfAttentionEncoderSection, tokens: int, dropout: float) -> SelfAttentionEncoder:
+        return cls(
+            Embedding.from_section(section, tokens, dropout),
+            section.size,
+            layers=section.layers,
+            heads=section.heads,
+            inner_size=section.inner_size,
+            dropout=dropout,
+        )
+
     def forward(self, tokens: Tensor, valid: Tensor) -> Encoding:
         states = self.input_layer(self.embedding(tokens))
         for layer in self.layers:
             states = layer(states, valid)
         states = self.norm(states)
-        # It has no last state; a recurrent decoder starts from the mean of its real ones.
-        real = valid.unsqueeze(-1).to(states)
-        mean = (states * real).sum(1) / real.sum(1)
+        # There is no last step; the mean of the states takes the place of a final state.
+        included = valid.unsqueeze(-1).to(states)
+        mean = (states * included).sum(1) / included.sum(1)
         return Encoding(states, valid, (mean.unsqueeze(0),))
 
 
 class DecoderLayer(nn.Module):
     """x ← x + MaskedSelfAttention(norm(x));  x ← x + Attention(norm(x), h^enc);  x ← x + FeedForward(norm(x)).
 
-    `cross_attention` may be any mechanism; the Transformer's own is `MultiHeadAttention`.
+    Args:
+        cross_attention: Attention to the source; any mechanism, `MultiHeadAttention` in the original Transformer.
+        heads: Number of self-attention heads.
+        inner_size: Size of the hidden layer of the feed-forward network.
+        dropout: Dropout probability.
     """
 
     def __init__(self, cross_attention: Attention, *, heads: int, inner_size: int, dropout: float = 0.0) -> None:
@@ -93,7 +174,7 @@ class DecoderLayer(nn.Module):
         size = cross_attention.query_size
         self.self_attention = MultiHeadAttention(size, size, heads=heads)
         self.cross_attention = cross_attention
-        self.context_layer = to_size(cross_attention.context_size, size)
+        self.context_layer = projection(cross_attention.context_size, size)
         self.feed_forward = FeedForward(size, inner_size, dropout=dropout)
         self.self_norm = nn.LayerNorm(size)
         self.cross_norm = nn.LayerNorm(size)
@@ -103,11 +184,22 @@ class DecoderLayer(nn.Module):
     def forward(
         self, states: Tensor, visible: Tensor, past: Memory | None, source: Memory
     ) -> tuple[Tensor, Tensor, Memory]:
-        """`visible` [batch, steps, past and new steps] says which of the steps so far each new one may look at."""
+        """Run the layer over new steps.
+
+        Args:
+            states: x, [batch, steps, size].
+            visible: True where a new step may attend to a past or new step, [batch, steps, past and new steps].
+            past: Keys and values of the past steps; None at the first step.
+            source: Keys and values of the source.
+
+        Returns:
+            The states, [batch, steps, size], the weights of the cross-attention, [batch, (heads,) steps, positions],
+            and the keys and values of all steps so far.
+        """
         normed = self.self_norm(states)
         steps_so_far = self.self_attention.prepare(normed, visible)
         if past is not None:
-            steps_so_far = steps_so_far.after(past)
+            steps_so_far = steps_so_far.append_to(past)
         context, _ = self.self_attention(normed, steps_so_far)
         states = states + self.dropout(context)
         context, weights = self.cross_attention(self.cross_norm(states), source)
@@ -118,11 +210,21 @@ class DecoderLayer(nn.Module):
 
 @dataclass(frozen=True)
 class TransformerState:
-    rows: int  # hypotheses, each source having as many
-    source: tuple[Memory, ...]  # for each layer
-    past: tuple[Memory | None, ...]  # for each layer, the steps so far
+    """The state of a Transformer decoder between two steps.
+
+    Attributes:
+        rows: Number of hypotheses.
+        source: Keys and values of the source, for each layer.
+        past: Keys and values of the steps so far, for each layer; None before the first step.
+        position: Number of steps so far.
+        weights: Cross-attention weights of the latest step, [batch, layers, (heads,) positions].
+    """
+
+    rows: int
+    source: tuple[Memory, ...]
+    past: tuple[Memory | None, ...]
     position: int = 0
-    weights: Tensor | None = None  # of the latest step: [batch, layers, (heads,) positions]
+    weights: Tensor | None = None
 
     def select(self, index: Tensor) -> TransformerState:
         rows, sources = split_index(index, self.rows, len(self.source[0].keys))
@@ -135,8 +237,36 @@ class TransformerState:
         )
 
 
+class TransformerDecoderSection(DecoderSection):
+    """Settings of a Transformer decoder.
+
+    Attributes:
+        heads: Number of self-attention heads of a layer.
+        inner_size: Size of the hidden layer of the feed-forward network.
+    """
+
+    heads: Count = 4
+    inner_size: Size = 512
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> Self:
+        check_heads(self.heads, self.size)
+        return self
+
+
 class TransformerDecoder(Decoder[TransformerState]):
-    """Layers of masked self-attention, attention to the source, and a feed-forward net; one mechanism a layer."""
+    """A Transformer decoder: layers of masked self-attention, attention to the source and a feed-forward network.
+
+    Args:
+        embedding: The target embedding.
+        cross_attentions: Attention to the source, one mechanism for each layer.
+        heads: Number of self-attention heads of a layer.
+        inner_size: Size of the hidden layer of the feed-forward network.
+        readout: Class of the output layer.
+        dropout: Dropout probability.
+    """
+
+    Section = TransformerDecoderSection
 
     def __init__(
         self,
@@ -151,7 +281,7 @@ class TransformerDecoder(Decoder[TransformerState]):
         super().__init__()
         size = cross_attentions[0].query_size
         self.embedding = embedding
-        self.input_layer = to_size(embedding.size, size)
+        self.input_layer = projection(embedding.size, size)
         self.layers = nn.ModuleList(
             DecoderLayer(attention, heads=heads, inner_size=inner_size, dropout=dropout)
             for attention in cross_attentions
@@ -160,6 +290,19 @@ class TransformerDecoder(Decoder[TransformerState]):
         self.readout = readout(size, embedding, dropout=dropout)
         self.max_length = embedding.max_length
         self.weight_axes = ("layer", *cross_attentions[0].weight_axes)
+
+    @classmethod
+    def from_section(
+        cls, section: TransformerDecoderSection, tokens: int, dropout: float, make_attention: Callable[[], Attention]
+    ) -> TransformerDecoder:
+        return cls(
+            Embedding.from_section(section, tokens, dropout),
+            [make_attention() for _ in range(section.layers)],
+            heads=section.heads,
+            inner_size=section.inner_size,
+            readout=READOUTS[section.readout],
+            dropout=dropout,
+        )
 
     @property
     def source_attentions(self) -> tuple[Attention, ...]:
@@ -172,7 +315,7 @@ class TransformerDecoder(Decoder[TransformerState]):
     def forward_steps(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, Tensor, TransformerState]:
         batch, steps = tokens.shape
         position = state.position + steps
-        # A step sees itself and what came before it.
+        # The causal mask: a step attends to itself and to earlier steps.
         visible = torch.ones(steps, position, dtype=torch.bool, device=tokens.device).tril(state.position)
         states = self.input_layer(self.embedding(tokens, state.position))
         weights, past = [], []

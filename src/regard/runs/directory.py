@@ -35,7 +35,8 @@ from regard.errors import UserError
 from regard.tasks import Split
 from regard.text import Vocabulary
 
-FORMAT = 1
+FORMAT = 2
+READABLE_FORMATS = (1, 2)  # format 1, of Regard 0.5, lists the options of all kinds in config.yaml
 MODEL, STATE, METRICS = "model.safetensors", "state.safetensors", "metrics.jsonl"
 SCORES, EXAMPLES = "scores.json", "examples"
 Value = TypeVar("Value")
@@ -80,14 +81,13 @@ class Run:
         if not (path / "run.json").is_file():
             raise UserError(f"{path}: this is not a run directory: it has no run.json, which 'regard train' writes")
         self.metadata: dict[str, Any] = self._read("run.json", json.loads)
-        if not isinstance(self.metadata, dict) or self.metadata.get("format") != FORMAT:
+        if not isinstance(self.metadata, dict) or self.metadata.get("format") not in READABLE_FORMATS:
             found = self.metadata.get("format") if isinstance(self.metadata, dict) else self.metadata
+            formats = " and ".join(str(each) for each in READABLE_FORMATS)
             raise UserError(
-                f"{path / 'run.json'}: this run has format {found!r}; Regard {__version__} reads format {FORMAT}"
+                f"{path / 'run.json'}: this run has format {found!r}; Regard {__version__} reads formats {formats}"
             )
-        self.experiment = self._read(
-            "config.yaml", lambda text: loading.parse_experiment(text, str(path / "config.yaml"))
-        )
+        self.experiment = self._read("config.yaml", self._parse_settings)
 
     @classmethod
     def create(
@@ -121,6 +121,10 @@ class Run:
         except OSError as error:
             raise UserError(f"{path}: cannot be created: {error.strerror}") from None
         return cls(path)
+
+    def _parse_settings(self, text: str) -> Experiment:
+        origin = str(self.path / "config.yaml")
+        return loading.parse_experiment(text, origin, ignore_unused=self.metadata["format"] == 1)
 
     @property
     def data_digests(self) -> dict[str, Any]:

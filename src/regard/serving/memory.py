@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from regard.inference.translator import Translator
-from regard.nn.attention import AdditiveAttention, Attention, MultiHeadAttention
+from regard.nn import AdditiveAttention, Attention, MultiHeadAttention
 
 FLOAT_BYTES = 4
 LIST_ITEM_BYTES = 64  # a number in a Python list and in JSON

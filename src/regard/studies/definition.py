@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from regard.config import yaml_source
 from regard.config.base import Section
-from regard.config.loading import Override
+from regard.config.draft import Override
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import printable, suggest

@@ -33,7 +33,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from regard.config import base, loading, recipes, yaml_source
-from regard.config.loading import ExperimentDraft, KeyPath, Override, key_path
+from regard.config.base import KeyPath
+from regard.config.draft import ExperimentDraft, Override, key_path
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
 from regard.evaluation.metrics import METRICS

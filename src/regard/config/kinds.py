@@ -1,0 +1,166 @@
+"""The families of model parts, one table each: the name in an experiment file and the class that has it.
+
+Classes are imported when they are first used, so that reading this module imports no model code. A class with options
+names its settings class `Section`, a subclass of the family's section below. `cell`, `wiring`, `start` and `readout`
+choose a class without options of its own.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Annotated, NamedTuple
+
+from pydantic import Field, SerializeAsAny
+
+from regard.config.base import Count, Kinds, KindSection, NameOf, SectionOf, Size
+
+
+class AttentionSection(KindSection):
+    """Settings that every attention mechanism has."""
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether the weights depend on the query, so that they select source positions."""
+        return True
+
+    def check_sizes(self, query_size: int, memory_size: int) -> None:
+        """Raise `invalid_combination` if the mechanism cannot compare vectors of these sizes."""
+
+
+class PositionsSection(KindSection):
+    """Settings that every position encoding has."""
+
+
+MECHANISMS: Kinds[AttentionSection] = Kinds(
+    "attention",
+    "scaled-dot",
+    {
+        "none": "regard.nn.mechanisms:NoAttention",
+        "mean": "regard.nn.mechanisms:MeanAttention",
+        "dot": "regard.nn.mechanisms:DotAttention",
+        "scaled-dot": "regard.nn.mechanisms:ScaledDotAttention",
+        "bilinear": "regard.nn.mechanisms:BilinearAttention",
+        "additive": "regard.nn.mechanisms:AdditiveAttention",
+        "multi-head": "regard.nn.mechanisms:MultiHeadAttention",
+    },
+)
+POSITIONS: Kinds[PositionsSection] = Kinds(
+    "position encoding",
+    "none",
+    {
+        "none": "regard.nn.positions:Positions",
+        "one-hot": "regard.nn.positions:OneHotPositions",
+        "sine": "regard.nn.positions:SinusoidalPositions",
+        "sine-added": "regard.nn.positions:AddedSinusoidalPositions",
+        "learned": "regard.nn.positions:LearnedPositions",
+    },
+)
+CELLS: Kinds[KindSection] = Kinds(
+    "cell",
+    "gru",
+    {
+        "tanh": "regard.nn.recurrent_layers:TanhRNN",
+        "gru": "regard.nn.recurrent_layers:GRU",
+        "lstm": "regard.nn.recurrent_layers:LSTM",
+    },
+)
+WIRINGS: Kinds[KindSection] = Kinds(
+    "wiring",
+    "after",
+    {
+        "before": "regard.nn.recurrent:AttendBeforeDecoder",
+        "after": "regard.nn.recurrent:AttendAfterDecoder",
+    },
+)
+STARTS: Kinds[KindSection] = Kinds(
+    "start",
+    "tanh",
+    {
+        "copy": "regard.nn.recurrent_start:CopyStart",
+        "tanh": "regard.nn.recurrent_start:TanhStart",
+        "relu": "regard.nn.recurrent_start:ReluStart",
+        "zeros": "regard.nn.recurrent_start:ZeroStart",
+    },
+)
+READOUTS: Kinds[KindSection] = Kinds(
+    "readout",
+    "direct",
+    {
+        "direct": "regard.nn.readout:DirectReadout",
+        "tied": "regard.nn.readout:TiedReadout",
+    },
+)
+
+
+class StateShape(NamedTuple):
+    """Shape of a recurrent state: `tensors` times [layers, batch, size]."""
+
+    tensors: int
+    layers: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.layers} layer(s) of {self.size}{' and memory cells' if self.tensors == 2 else ''}"
+
+
+class EncoderDecoderSection(KindSection):
+    """Settings that every encoder and every decoder has.
+
+    Attributes:
+        embedding: Size of the token embeddings.
+        positions: The position encoding.
+        size: Size of a state. A bidirectional encoder has this size in each direction.
+        layers: Number of layers.
+    """
+
+    embedding: Size = 64
+    positions: Annotated[SerializeAsAny[PositionsSection], SectionOf(POSITIONS)] = Field(
+        default_factory=POSITIONS.default_section
+    )
+    size: Size = 128
+    layers: Count = 1
+
+
+class EncoderSection(EncoderDecoderSection):
+    """Settings that every encoder has."""
+
+    @property
+    @abstractmethod
+    def state_size(self) -> int:
+        """Size of the encoder's state at one position."""
+
+    @property
+    @abstractmethod
+    def final_state(self) -> StateShape:
+        """Shape of the state that the encoder ends with."""
+
+
+class DecoderSection(EncoderDecoderSection):
+    """Settings that every decoder has.
+
+    Attributes:
+        readout: The layer between the decoder's features and the logits.
+    """
+
+    readout: Annotated[str, NameOf(READOUTS)] = READOUTS.default
+
+    def check_encoder(self, encoder: EncoderSection) -> None:
+        """Raise `invalid_combination` if the decoder cannot start from the final state of this encoder."""
+
+
+ENCODERS: Kinds[EncoderSection] = Kinds(
+    "encoder",
+    "recurrent",
+    {
+        "recurrent": "regard.nn.recurrent:RecurrentEncoder",
+        "self-attention": "regard.nn.transformer:SelfAttentionEncoder",
+    },
+)
+DECODERS: Kinds[DecoderSection] = Kinds(
+    "decoder",
+    "recurrent",
+    {
+        "recurrent": "regard.nn.recurrent:RecurrentDecoder",
+        "transformer": "regard.nn.transformer:TransformerDecoder",
+    },
+)
