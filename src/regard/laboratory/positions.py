@@ -66,7 +66,7 @@ def position_report(size: int, length: int) -> LabReport:
     _check_position_options(size, length)
     sine = sinusoidal_encoding(0, length, size).double()
     nothing = torch.zeros(1, length, 0, dtype=torch.float64, device=sine.device)
-    one_hot = OneHotPositions(0, longest=length)(nothing)[0]
+    one_hot = OneHotPositions(0, max_length=length)(nothing)[0]
     vectors = {SINUSOIDAL: sine, ONE_HOT: one_hot}
     similarities = {name: similarity_by_distance(each) for name, each in vectors.items()}
     waves = wavelengths(size)

@@ -178,8 +178,13 @@ class Condition:
         Args:
             seed: That of the run.
         """
-        settings = self.experiment.model_dump(exclude={"description": True, "training": {"seed"}})
-        return f"{settings['data']['task']}-{fingerprint(settings)}-{seed}"
+        return run_name(self.with_seed(seed))
+
+
+def run_name(experiment: Experiment) -> str:
+    """The name of the run directory of an experiment in a study."""
+    settings = experiment.model_dump(exclude={"description": True, "training": {"seed"}})
+    return f"{settings['data']['task']}-{fingerprint(settings)}-{experiment.training.seed}"
 
 
 @dataclass(frozen=True)

@@ -276,7 +276,7 @@ def collect_results(study: Study, jobs: Sequence[TrainingJob]) -> StudyResults:
     cells = []
     for condition in study.conditions:
         names = {condition.run_name(seed) for seed in study.seeds}
-        keys = [(job.path, condition.evaluation) for job in jobs if job.path.name in names]
+        keys = [(job.path, condition.evaluation) for job in jobs if job.run_name in names]
         found = tuple(results[key] for key in keys if key in results)
         _check_same_texts(found, runs)
         cells.append(ConditionResults(condition, study.label(condition), found))

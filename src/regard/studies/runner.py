@@ -18,7 +18,10 @@ from threading import Thread
 from typing import IO, Any, Literal, Protocol
 
 from regard import files
-from regard.studies.definition import Study
+from regard.config.schema import Experiment
+from regard.errors import UserError
+from regard.runs import Run
+from regard.studies.definition import Study, run_name
 from regard.studies.worker import STOP, STOPPED, WorkerRequest
 
 POLL_INTERVAL = 0.2  # seconds
@@ -51,6 +54,11 @@ class TrainingJob:
     @property
     def path(self) -> Path:
         return self.request.path
+
+    @property
+    def run_name(self) -> str:
+        """The same for the same settings, whatever the run directory is called."""
+        return run_name(self.request.experiment)
 
     @property
     def log(self) -> Path:
@@ -110,7 +118,7 @@ def training_jobs(study: Study, runs: Path) -> list[TrainingJob]:
     jobs: dict[Path, TrainingJob] = {}
     for seed in study.seeds:
         for condition in study.conditions:
-            path = runs / condition.run_name(seed)
+            path = find_run(runs, condition.with_seed(seed))
             if path not in jobs:
                 request = WorkerRequest(path, condition.with_seed(seed), [])
                 jobs[path] = TrainingJob(study.training_label(condition), seed, request)
@@ -119,6 +127,24 @@ def training_jobs(study: Study, runs: Path) -> list[TrainingJob]:
     for job in jobs.values():
         job.state = "waiting" if job.request.pending() else "done"
     return list(jobs.values())
+
+
+def find_run(runs: Path, experiment: Experiment) -> Path:
+    """The run directory of an experiment of a study, whether it exists or not.
+
+    Regard 0.5 computed the names of run directories from more settings. Such a run is found by its settings.
+    """
+    path = runs / run_name(experiment)
+    if path.exists():
+        return path
+    for other in sorted(runs.glob(f"{experiment.data.task}-*-{experiment.training.seed}")):
+        try:
+            run = Run(other)
+        except UserError:
+            continue
+        if run.metadata["format"] == 1 and run_name(run.experiment) == path.name:
+            return other
+    return path
 
 
 def run_jobs(jobs: Sequence[TrainingJob], at_once: int, observer: StudyObserver) -> None:
