@@ -160,8 +160,8 @@ def test_a_study_is_reported_without_training_again(
     measured = [
         {
             "options": condition["options"],
-            "exact_match": condition["measures"]["exact_match"]["mean"],
-            "runs": condition["measures"]["exact_match"]["count"],
+            "exact_match": condition["metrics"]["exact_match"]["mean"],
+            "runs": condition["metrics"]["exact_match"]["count"],
         }
         for condition in results["conditions"]
     ]

@@ -124,7 +124,7 @@ def _validate(draft: ExperimentDraft) -> Experiment:
         raise UserError(f"{draft.origin(('data', 'task'))}: data.task: {problem}; {suggest(task, TASKS)}")
     problems = []
     try:
-        values["data"] = TASKS[task].Section.model_validate(_with_absolute_paths(draft, TASKS[task].Section))
+        values["data"] = TASKS[task].Section.model_validate(_resolve_data_paths(draft, TASKS[task].Section))
     except ValidationError as error:
         problems.append(base.explain_validation_error(error, TASKS[task].Section, ("data",), draft.origin))
         values["data"] = TASKS[task].Section.model_construct()  # so that the other sections are validated as well
@@ -137,7 +137,7 @@ def _validate(draft: ExperimentDraft) -> Experiment:
     return experiment
 
 
-def _with_absolute_paths(draft: ExperimentDraft, section: type[DataSection]) -> dict[str, Any]:
+def _resolve_data_paths(draft: ExperimentDraft, section: type[DataSection]) -> dict[str, Any]:
     """The section `data` with absolute paths, so that a run can be used from any folder."""
     data: dict[str, Any] = draft.nested()["data"]
     for key in section.path_keys & data.keys():
