@@ -1,7 +1,7 @@
-"""Attention as a picture: which source token each produced token looked at.
+"""Attention maps: how much each output token attends to each source token.
 
 Shapes: weights [..., output, source]; the leading axes, such as layer and head, become small multiples.
-Lengths are in inches and sizes of type in points, 72 to the inch, as matplotlib has them.
+Lengths are in inches and font sizes in points, 72 to the inch, as in matplotlib.
 """
 
 from __future__ import annotations
@@ -42,19 +42,27 @@ def draw_attention_map(
     links: Collection[tuple[int, int]] = (),
     measure: str = "attention weight",
 ) -> Figure:
-    """A map of `weights` [output, source]: source tokens are columns, produced tokens rows, brighter is more.
+    """A map of attention weights: source tokens are columns, output tokens rows, and darker is more.
 
-    `axes` names the leading axes of `weights`: with ("head",) or ("layer", "head") there is one map for each,
-    a layer being a row of maps. A single leading axis is broken into rows of four.
+    Args:
+        weights: [..., output, source], from 0 to 1; each leading axis has a name in `axes`.
+        source_tokens: One for each column.
+        target_tokens: One for each row.
+        title: Drawn above the map, literally.
+        axes: Names of the leading axes of `weights`: with ("head",) or ("layer", "head") there is one map for each,
+            and a layer is a row of maps. A single leading axis is wrapped into rows of four.
+        starts: Which output tokens begin a word, where words are split into subwords: there are lines between words,
+            and the subwords of a word share a bracket.
+        source_starts: The same for the source tokens.
+        names: Titles of the maps, in place of "head 1", "head 2" and so on.
+        links: Cells to ring, such as gold alignments, as (source, output) from 0.
+        measure: The label of the color bar.
 
-    `starts` and `source_starts` say which tokens begin a word, where words are cut into pieces: there are lines between
-    words, and the pieces of one word stand under one bracket.
-
-    `names` are those of the maps, in place of "head 1", "head 2" and so on, where there are several of another kind.
-    `links`, (source, output) from 0, are ringed: where one should look. `measure` is what the colours stand for.
+    Raises:
+        ValueError: If the weights do not fit the tokens or the axes.
     """
     axes = axes or ("map",) * bool(names)
-    maps = _check(weights, len(source_tokens), len(target_tokens), axes)
+    maps = _validated_weights(weights, len(source_tokens), len(target_tokens), axes)
     if not len(source_tokens) or not len(target_tokens):
         return message_figure("nothing was read" if len(target_tokens) else "nothing was produced", title)
     source, target = piece_labels(source_tokens, source_starts), piece_labels(target_tokens, starts)
@@ -64,8 +72,8 @@ def draw_attention_map(
     figure = Figure(figsize=(sheet.width, sheet.height))
     for number, index in enumerate(np.ndindex(maps.shape[:-2])):
         row, column = divmod(number, sheet.columns)
-        panel = figure.add_axes(sheet.place(row, column))
-        image = _draw_cells(panel, maps[index])
+        panel = figure.add_axes(sheet.map_position(row, column))
+        image = _draw_attention_cells(panel, maps[index])
         _part_words(panel, words, source_words)
         _label_source(panel, source if row == 0 else [], sheet)
         _label_target(panel, target if column == 0 else [], sheet)
@@ -74,11 +82,11 @@ def draw_attention_map(
         name = names[number] if names else " · ".join(f"{axis} {i + 1}" for axis, i in zip(axes, index, strict=True))
         name_size = min(sheet.caption, 72 * sheet.map_width / max(ems(name), 1))
         panel.set_title(name, y=0, pad=-5, va="top", fontsize=name_size, **literal())
-    _add_colour_bar(figure, image, sheet, measure)
+    _add_weight_scale(figure, image, sheet, measure)
     if title:
         size = sheet.caption * 1.25
         room = max(SHORTEST_TITLE, int(72 * sheet.width / (0.65 * size)))  # characters
-        figure.text(*sheet.title_place(), truncate(title, room), fontsize=size, **literal())
+        figure.text(*sheet.title_position(), truncate(title, room), fontsize=size, **literal())
     return figure
 
 
@@ -88,7 +96,7 @@ def token_label(token: str) -> str:
 
 
 def piece_labels(tokens: Sequence[str], starts: Sequence[bool] | None) -> list[str]:
-    """A label for each token; where words are told, each token is named as a piece of its word."""
+    """A label for each token; with `starts`, tokens within a word are marked as subwords."""
     return [shorten_label(name) for name in token_labels(tokens, starts)]
 
 
@@ -99,7 +107,7 @@ def shorten_label(name: str) -> str:
 
 @dataclass(frozen=True)
 class MapLayout:
-    """Where everything goes: maps in a grid, labels above and to the left of it, the colour bar to its right."""
+    """Positions of all parts: maps in a grid, labels above and to the left of it, the color bar to its right."""
 
     rows: int
     columns: int
@@ -155,28 +163,28 @@ class MapLayout:
 
     @property
     def width(self) -> float:
-        return self.left + self.grid_width + 1.2  # the colour bar and its labels
+        return self.left + self.grid_width + 1.2  # the color bar and its labels
 
     @property
     def height(self) -> float:
         return self.top + self.grid_height + 0.6  # the title
 
-    def place(self, row: int, column: int) -> tuple[float, float, float, float]:
+    def map_position(self, row: int, column: int) -> tuple[float, float, float, float]:
         """Left, bottom, width and height of one map, as parts of the figure's size."""
         x = self.left + column * (self.map_width + self.gap)
         y = self.grid_height - self.map_height - row * (self.map_height + self.foot)
         return x / self.width, y / self.height, self.map_width / self.width, self.map_height / self.height
 
-    def bar_place(self) -> tuple[float, float, float, float]:
+    def scale_position(self) -> tuple[float, float, float, float]:
         height = float(np.clip(self.grid_height, 1.2, 4))
         x, y = self.left + self.grid_width + 0.2, (self.grid_height + self.foot - height) / 2
         return x / self.width, y / self.height, 0.15 / self.width, height / self.height
 
-    def title_place(self) -> tuple[float, float]:
+    def title_position(self) -> tuple[float, float]:
         return self.left / self.width, (self.grid_height + self.top + 0.15) / self.height
 
 
-def _draw_cells(panel: Axes, weights: NDArray[np.float64]) -> AxesImage:
+def _draw_attention_cells(panel: Axes, weights: NDArray[np.float64]) -> AxesImage:
     image = panel.imshow(weights, cmap=ATTENTION_COLORMAP, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
     outputs, sources = weights.shape
     panel.tick_params(which="both", length=0, pad=5)
@@ -200,7 +208,7 @@ def _part_words(panel: Axes, words: Sequence[range], source_words: Sequence[rang
 
 def _join_pieces(panel: Axes, words: Sequence[range], source_words: Sequence[range], sheet: MapLayout) -> None:
     """A bracket between the map and its labels for each word of several pieces."""
-    style: dict[str, Any] = {"color": "dimgrey", "linewidth": 1.2, "clip_on": False}
+    style: dict[str, Any] = {"color": "dimgray", "linewidth": 1.2, "clip_on": False}
     edge = -0.5 - 2.5 / 72 / sheet.cell  # in cells
     for word in words:
         if len(word) > 1:
@@ -211,7 +219,7 @@ def _join_pieces(panel: Axes, words: Sequence[range], source_words: Sequence[ran
 
 
 def _ring(panel: Axes, links: Collection[tuple[int, int]], sheet: MapLayout) -> None:
-    """A ring in each of these cells, in a colour that the map does not have, with dark edges.
+    """A ring in each of these cells, in a color that the map does not have, with dark edges.
 
     On dark cells the ring is visible, on light ones its edges; on those in between, and in gray print, both.
     """
@@ -225,8 +233,8 @@ def _ring(panel: Axes, links: Collection[tuple[int, int]], sheet: MapLayout) -> 
 def _label_source(panel: Axes, labels: Sequence[str], sheet: MapLayout) -> None:
     panel.tick_params(axis="x", top=True, bottom=False, labeltop=True, labelbottom=False)
     panel.xaxis.set_label_position("top")
-    panel.set_xlabel("source" if labels else "", fontsize=sheet.caption, color="dimgrey")
-    panel.set_xticks(*_thin(labels, sheet), fontsize=sheet.type_size, **literal())
+    panel.set_xlabel("source" if labels else "", fontsize=sheet.caption, color="dimgray")
+    panel.set_xticks(*_thinned_labels(labels, sheet), fontsize=sheet.type_size, **literal())
     for text in panel.get_xticklabels():
         if sheet.slanted:
             text.set(rotation=45, ha="left", va="baseline", rotation_mode="anchor")
@@ -235,25 +243,25 @@ def _label_source(panel: Axes, labels: Sequence[str], sheet: MapLayout) -> None:
 
 
 def _label_target(panel: Axes, labels: Sequence[str], sheet: MapLayout) -> None:
-    panel.set_ylabel("output" if labels else "", fontsize=sheet.caption, color="dimgrey")
-    panel.set_yticks(*_thin(labels, sheet), fontsize=sheet.type_size, **literal())
+    panel.set_ylabel("output" if labels else "", fontsize=sheet.caption, color="dimgray")
+    panel.set_yticks(*_thinned_labels(labels, sheet), fontsize=sheet.type_size, **literal())
 
 
-def _thin(labels: Sequence[str], sheet: MapLayout) -> tuple[Sequence[int], Sequence[str]]:
+def _thinned_labels(labels: Sequence[str], sheet: MapLayout) -> tuple[Sequence[int], Sequence[str]]:
     """Positions and labels: all of them, or each second, third ... where cells are smaller than type."""
     each = ceil(SMALLEST_CELL / sheet.cell)
     return range(0, len(labels), each), labels[::each]
 
 
-def _add_colour_bar(figure: Figure, image: AxesImage, sheet: MapLayout, measure: str) -> None:
-    bar = figure.colorbar(image, cax=figure.add_axes(sheet.bar_place()), ticks=[0, 0.5, 1])
+def _add_weight_scale(figure: Figure, image: AxesImage, sheet: MapLayout, measure: str) -> None:
+    bar = figure.colorbar(image, cax=figure.add_axes(sheet.scale_position()), ticks=[0, 0.5, 1])
     bar.set_label(measure, fontsize=sheet.caption)
     bar.ax.tick_params(labelsize=sheet.caption * 0.9, length=2)
     bar.outline.set(edgecolor="0.75", linewidth=0.8)
 
 
-def _check(weights: ArrayLike, sources: int, outputs: int, axes: Sequence[str]) -> NDArray[np.float64]:
-    """The weights as an array, after making sure that each has its tokens and each leading axis its name."""
+def _validated_weights(weights: ArrayLike, sources: int, outputs: int, axes: Sequence[str]) -> NDArray[np.float64]:
+    """The weights as an array, checked against the numbers of tokens and the names of the leading axes."""
     if hasattr(weights, "detach"):  # a tensor, which may be part of a graph or on another device
         weights = weights.detach().cpu()
     maps = np.asarray(weights, dtype=float)

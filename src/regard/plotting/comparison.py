@@ -1,4 +1,4 @@
-"""Figures that compare settings: what each of their runs scored, and how they went along an axis."""
+"""Figures that compare settings: the scores of their runs, and their values along an axis."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def draw_dots(dots: Sequence[DotRow], measure: str, percent: bool = False, each:
     """A row for each label: every run as a small hollow dot, their mean as a filled one, the interval as a bar.
 
     With `percent`, values are parts of one and drawn as per cent. An interval that goes beyond the axis is cut there.
-    `each` is what a hollow dot stands for, where it is not a run.
+    `each` names what a hollow dot represents, if not a run.
     """
     dots = [_clean(row, 100 if percent else 1) for row in dots]
     drawn = [row for row in dots if row.values]
@@ -93,7 +93,7 @@ def draw_bands(
     With `percent`, values are parts of one and drawn as per cent. What is None or not finite is left out, and on a
     logarithmic scale what is not above zero: a mean is that of the runs which are known there.
     """
-    paths = [Path.through(band, 100 if percent else 1, log_x, log_y) for band in bands]
+    paths = [BandSummary.of(band, 100 if percent else 1, log_x, log_y) for band in bands]
     drawn = [path for path in paths if path.x]
     if not drawn:
         raise UserError("no run has been measured yet, so there is no line to draw")
@@ -177,10 +177,10 @@ class Rows:
 def _levels(values: Sequence[float], apart: float) -> list[int]:
     """For each value the first level on which it is `apart` from all others; a few all are on level 0."""
     levels, ends = [0] * len(values), list[float]()
-    for place in sorted(range(len(values)), key=lambda place: values[place]) if len(values) >= SWARM else ():
-        level = next((level for level, end in enumerate(ends) if values[place] - end >= apart), len(ends))
-        ends[level : level + 1] = [values[place]]
-        levels[place] = level
+    for index in sorted(range(len(values)), key=lambda index: values[index]) if len(values) >= SWARM else ():
+        level = next((level for level, end in enumerate(ends) if values[index] - end >= apart), len(ends))
+        ends[level : level + 1] = [values[index]]
+        levels[index] = level
     return levels
 
 
@@ -193,7 +193,7 @@ def _clean(dots: DotRow, scale: float) -> DotRow:
 
 
 def _set_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Labels, and a grey ground for every second row, which leads the eye from its label to its number."""
+    """Labels, and a gray background for every second row, from its label to its number."""
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_yticks(range(len(names)), names, fontsize=TYPE, linespacing=1.1, **literal())
     for number in range(1, len(names), 2):
@@ -240,23 +240,23 @@ def _limits(drawn: Sequence[DotRow], percent: bool) -> tuple[float, float]:
 
 
 def _add_keys(figure: Figure, rows: Rows, sheet: PanelLayout, each: str, intervals: bool) -> None:
-    """What the colours stand for and, below, what the dots and the bar do."""
+    """The meaning of the colors and, below, of the dots and the bar."""
     dot: dict[str, Any] = {"linestyle": "none", "markersize": 9}
     groups = [(Line2D([], [], **line_style(number) | dot), group) for number, group in enumerate(rows.groups) if group]
     height = sheet.add_legend(figure, groups, handle=1.4) if groups else 0
-    colour = GRAY if groups else line_style(0)["color"]
+    color = GRAY if groups else line_style(0)["color"]
     keys = [
         (rows.several, "mean", {"marker": "o"} | dot),
         (rows.several, each, {"marker": "o", "markerfacecolor": "white"} | dot | {"markersize": 5.5}),
         (intervals, "95 % interval", {"linewidth": 2.5}),
     ]
-    shown = [(Line2D([], [], color=colour, **style), label) for wanted, label, style in keys if wanted]
+    shown = [(Line2D([], [], color=color, **style), label) for wanted, label, style in keys if wanted]
     if shown:
         sheet.add_legend(figure, shown, down=height, handle=1.4)
 
 
 @dataclass(frozen=True)
-class Path:
+class BandSummary:
     """The mean, the least and the greatest of the known values, wherever there is one."""
 
     x: list[float]
@@ -266,7 +266,7 @@ class Path:
     runs: int
 
     @classmethod
-    def through(cls, band: Band, scale: float, log_x: bool, log_y: bool) -> Path:
+    def of(cls, band: Band, scale: float, log_x: bool, log_y: bool) -> BandSummary:
         columns = zip(band.x, zip(*band.runs, strict=True), strict=True) if band.runs else []
         known = sorted(
             (x, [scale * value for value in values if value is not None and _has_place(value, log_y)])
@@ -288,7 +288,7 @@ def _has_place(value: float, log: bool) -> bool:
     return isfinite(value) and (value > 0 or not log)
 
 
-def _draw_path(axes: Axes, path: Path, number: int, faint: float) -> None:
+def _draw_path(axes: Axes, path: BandSummary, number: int, faint: float) -> None:
     if not path.x:
         return
     style = line_style(number)

@@ -1,4 +1,4 @@
-"""What all figures share: text that is drawn as it is written, and saving."""
+"""Literal text, fonts, and saving of figures."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def ems(text: str) -> float:
 
 
 def message_figure(message: str, title: str | None) -> Figure:
-    """A figure for those who have nothing to draw."""
+    """A figure that contains only a message, where there is nothing to draw."""
     figure = Figure(figsize=(4, 1.2))
-    figure.text(0.5, 0.4, message, ha="center", va="center", fontsize=13, style="italic", color="dimgrey")
+    figure.text(0.5, 0.4, message, ha="center", va="center", fontsize=13, style="italic", color="dimgray")
     if title:
         figure.text(0.5, 0.85, printable(title), ha="center", va="center", fontsize=13, **literal())
     return figure

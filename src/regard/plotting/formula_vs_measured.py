@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -14,9 +13,6 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from regard.plotting.palette import GRAY, line_style
 from regard.plotting.panels import TYPE, PanelLayout
 from regard.plotting.symbols import figure_text
-
-MOST_DRAWS = 60  # more could not be told apart
-EDGES = np.linspace(0, 1, 22)  # of bins in a histogram, one of them around 1/2
 
 
 @dataclass(frozen=True)
@@ -33,7 +29,11 @@ def draw_formula_curves(
 ) -> Figure:
     """Formulas as lines and what was measured as points: parts of one over a logarithmic axis.
 
-    `marks` are places on that axis that have a name.
+    Args:
+        curves: Drawn in this order.
+        x_label: The name of the x axis.
+        y_label: The name of the y axis.
+        marks: Positions on the x axis with their names.
     """
     sheet = PanelLayout([""], 5.6, 3.8, left=0.85, right=0.25)
     figure, grid = sheet.start()

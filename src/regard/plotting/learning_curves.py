@@ -1,4 +1,4 @@
-"""Learning curves: how the losses, the accuracies and the schedules went, validation by validation."""
+"""Learning curves: losses, accuracies and schedules at each validation."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def draw_learning_curves(metrics: Metrics, title: str | None = None) -> Figure:
     grid = figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (_, paint) in zip(grid, panels, strict=True):
         paint(axes, metrics)
-        _tidy(axes)
+        _style_curve_panel(axes)
     grid[-1].set_xlabel("step")
     grid[-1].set_xlim(left=0)
     grid[-1].xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
@@ -111,7 +111,7 @@ def _draw_losses(axes: Axes, metrics: Metrics) -> None:
 
 
 def _shade_exposure_bias(axes: Axes, metrics: Metrics) -> None:
-    """Fill the gap that opens when the model must go on from its own tokens instead of the right ones."""
+    """Fill the gap that opens when the model continues from its own tokens instead of the reference."""
     forced = dict(zip(*points(metrics, "validation_loss"), strict=True))
     free = dict(zip(*points(metrics, "free_running_loss"), strict=True))
     steps = [step for step in forced if step in free]
@@ -157,7 +157,7 @@ def _draw_line(axes: Axes, series: Series, where: Points, note: str = "") -> Non
         )
 
 
-def _tidy(axes: Axes) -> None:
+def _style_curve_panel(axes: Axes) -> None:
     """A quiet grid, no box, and the legend beside the panel, where it covers no line."""
     axes.grid(color="0.9", linewidth=0.8)
     axes.set_axisbelow(True)

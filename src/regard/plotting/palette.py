@@ -13,7 +13,7 @@ ATTENTION_COLORS = (
 )  # fmt: skip
 ATTENTION_COLORMAP = LinearSegmentedColormap.from_list("attention", ATTENTION_COLORS)
 
-# Okabe and Ito (2008): they can be told apart with every common color vision deficiency. Their eighth color, yellow,
+# Okabe and Ito (2008): distinguishable with every common color vision deficiency. Their eighth color, yellow,
 # has too little contrast with white.
 BLACK, BLUE, VERMILION, GREEN, PURPLE = "#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 ORANGE, SKY = "#E69F00", "#56B4E9"

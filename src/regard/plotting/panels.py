@@ -1,7 +1,7 @@
-"""Small multiples: panels side by side that share their axes, how their lines differ, and one legend for all of them.
+"""Small multiples: panels that share their axes, and one legend for all of them.
 
-Lengths are in inches and sizes of type in points, 72 to the inch, as matplotlib has them. The type is large enough for
-a figure of one panel to be read on half a slide.
+Lengths are in inches and font sizes in points, 72 to the inch, as in matplotlib. A figure of one panel is legible on
+half a slide.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ FOOT = 0.75  # below the panels, for the numbers and the name of their axis
 
 
 def distinct(names: Iterable[str]) -> list[str]:
-    """Each name once, in the order in which they come."""
+    """The distinct names in order of appearance."""
     return list(dict.fromkeys(names))
 
 
 def truncate(text: str, longest: int) -> str:
-    """The text as it can be drawn. If it is too long, it loses its middle: such names often differ at their ends."""
+    """The printable text. If it is too long, its middle is cut: such names often differ at their ends."""
     text = printable(text)
     head = (longest - 1) * 3 // 5
     return text if len(text) <= longest else text[:head] + "…" + text[head + 1 - longest :]
 
 
 def fold(texts: Sequence[str], lines: int = 2) -> list[str]:
-    """The texts in one line or two. They are cut, but not so far that two of them would look the same."""
+    """The texts on one line or two, truncated, but not so far that two of them become equal."""
     for longest in (LONGEST_TEXT, 4 * LONGEST_TEXT):
         short = [truncate(text, longest) for text in texts]
         if len(set(short)) == len(set(texts)):
@@ -47,25 +47,25 @@ def fold(texts: Sequence[str], lines: int = 2) -> list[str]:
 
 
 def _break(text: str) -> str:
-    """Two lines of about the same length, parted at a space, and rather after a comma than within a phrase."""
+    """Two lines of about the same length, split at a space, preferably after a comma."""
     if len(text) <= LONGEST_LINE:
         return text
     half = len(text) // 2
     costs = {i: abs(i - half) + (0 if text[i - 1] in ",;:" else 5) for i, c in enumerate(text) if c == " "}
-    place = min(costs, key=lambda i: costs[i], default=half)
-    if costs.get(place, half) > half // 2:  # there is hardly a space
-        place = half
-    return f"{text[:place].rstrip()}\n{text[place:].lstrip()}"
+    split = min(costs, key=lambda i: costs[i], default=half)
+    if costs.get(split, half) > half // 2:  # there is hardly a space
+        split = half
+    return f"{text[:split].rstrip()}\n{text[split:].lstrip()}"
 
 
 def width(texts: Iterable[str]) -> float:
-    """How wide the widest line of these texts is about."""
+    """The approximate width of the widest line of these texts, in inches."""
     return max((TYPE / 72 * ems(line) for text in texts for line in text.splitlines()), default=0.0)
 
 
 @dataclass(frozen=True)
 class PanelLayout:
-    """Where everything goes: equal panels in a grid, with room around and between them.
+    """Positions of all parts: equal panels in a grid, with room around and between them.
 
     All of it is computed, because a layout engine moves things a little each time that a figure is drawn. A legend is
     put beside or below: what is beyond the figure's edge widens it when it is saved.
@@ -111,15 +111,15 @@ class PanelLayout:
     def height(self) -> float:
         return self.top + self.grid_height + FOOT
 
-    def place(self, x: float, y: float) -> tuple[float, float]:
-        """What is that far from the left and the upper edge, in parts of the figure's size."""
+    def fraction(self, x: float, y: float) -> tuple[float, float]:
+        """A point, in inches from the left and the upper edge, as fractions of the figure's size."""
         return x / self.width, 1 - y / self.height
 
     def start(self) -> tuple[Figure, dict[str, Axes]]:
         """The figure with its panels, which are empty and share both axes."""
         figure = Figure(figsize=(self.width, self.height))
-        left, top = self.place(self.left, self.top)
-        right, bottom = self.place(self.left + self.grid_width, self.top + self.grid_height)
+        left, top = self.fraction(self.left, self.top)
+        right, bottom = self.fraction(self.left + self.grid_width, self.top + self.grid_height)
         gaps = self.right / self.panel_width, self.between / self.panel_height
         figure.subplots_adjust(left, bottom, right, top, *gaps)
         grid = figure.subplots(self.rows, self.columns, sharex=True, sharey=True, squeeze=False).flatten()
@@ -137,10 +137,10 @@ class PanelLayout:
         """Each name once, in the middle of all panels."""
         x, y = self.left + self.grid_width / 2, self.top + self.grid_height / 2
         text, style = figure_text(x_label)
-        figure.text(*self.place(x, self.height - 0.36), text, ha="center", va="top", fontsize=TYPE, **style)
+        figure.text(*self.fraction(x, self.height - 0.36), text, ha="center", va="top", fontsize=TYPE, **style)
         if y_label:
             text, style = figure_text(y_label)
-            position = self.place(0.05, y)
+            position = self.fraction(0.05, y)
             figure.text(*position, text, rotation=90, ha="left", va="center", fontsize=TYPE, **style)
 
     def add_legend(
@@ -150,20 +150,20 @@ class PanelLayout:
         labels = fold([label for _, label in keys])
         room, sizes = self.left + self.grid_width, [width([label]) + 0.6 for label in labels]
         columns = len(keys) if sum(sizes) <= room else max(1, int(room / max(sizes)))
-        _draw_legend(figure, keys, labels, self.place(0.1, self.height + 0.05 + down), columns, handle)
+        _draw_legend(figure, keys, labels, self.fraction(0.1, self.height + 0.05 + down), columns, handle)
         lines = max(label.count("\n") + 1 for label in labels)
         return ceil(len(keys) / columns) * (1.25 * lines + 0.5) * TYPE / 72
 
     def add_legend_beside(self, figure: Figure, keys: Sequence[tuple[Line2D, str]]) -> None:
         """A legend to the right of the panels."""
-        _draw_legend(figure, keys, fold([label for _, label in keys]), self.place(self.width, self.top), 1, 2.6)
+        _draw_legend(figure, keys, fold([label for _, label in keys]), self.fraction(self.width, self.top), 1, 2.6)
 
 
 def _draw_legend(
     figure: Figure,
     keys: Sequence[tuple[Line2D, str]],
     labels: Sequence[str],
-    place: tuple[float, float],
+    position: tuple[float, float],
     columns: int,
     handle: float,
 ) -> None:
@@ -171,7 +171,7 @@ def _draw_legend(
         [line for line, _ in keys],
         labels,
         loc="upper left",
-        bbox_to_anchor=place,
+        bbox_to_anchor=position,
         ncols=columns,
         frameon=False,
         borderaxespad=0,

@@ -1,4 +1,4 @@
-"""The axes of a figure: which values are told, and how they are written."""
+"""The axes of a figure: ticks and their labels."""
 
 from __future__ import annotations
 
