@@ -1,5 +1,7 @@
 # make demo    set-up, both trainings, the picture, a sentence to try
-# make test    set-up, lint, types, all tests
+# make test    set-up, lint, types, all tests; combinations of kinds are sampled pairwise
+# make test-full     the same with the full product of all kinds
+# make test-mutants  deliberate faults, each of which the tests must catch
 # make install only the set-up: a virtual environment in .venv
 # make bench   the benchmarks
 
@@ -8,7 +10,7 @@ BIN := .venv/bin
 RUNS := runs/demo
 SENTENCE := <U> I am a student
 
-.PHONY: install demo test bench clean
+.PHONY: install demo test test-full test-mutants bench clean
 
 install: .venv/installed
 
@@ -40,6 +42,12 @@ test: install
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n auto
+
+test-full: export REGARD_TEST_FULL = 1
+test-full: test
+
+test-mutants: install
+	$(BIN)/python tests/mutants/run.py
 
 bench: install
 	$(BIN)/python benchmarks/teacher_forcing.py

@@ -133,7 +133,7 @@ def test_the_package_is_light_and_its_names_come_when_called():
 
 
 def test_search_loads_no_tasks_or_corpora():
-    loaded = modules_after("import regard.search")
+    loaded = modules_after("import regard.search; regard.search.search, regard.search.Ensemble")
     assert {"regard.search.beam", "regard.data.batches"} <= loaded
     assert not {name for name in loaded if name.startswith(("regard.tasks", "regard.corpora"))}
 

@@ -39,7 +39,9 @@ class Mutant:
     def apply(self, package: Path) -> None:
         file = package / self.path
         text = file.read_text(encoding="utf-8")
-        assert text.count(self.original) == 1, f"{self.path}: {self.original!r} occurs {text.count(self.original)} times"
+        assert text.count(self.original) == 1, (
+            f"{self.path}: {self.original!r} occurs {text.count(self.original)} times"
+        )
         file.write_text(text.replace(self.original, self.mutated), encoding="utf-8")
 
 

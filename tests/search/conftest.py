@@ -17,6 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from pairwise import combinations
 from regard import nn
 from regard.config import kinds
 from regard.config.kinds import DECODERS
@@ -274,6 +275,24 @@ def build_bench(name: str) -> Bench:
 @pytest.fixture(scope="module", params=SECTIONS)
 def bench(request: pytest.FixtureRequest) -> Bench:
     return build_bench(request.param)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep a pairwise sample of decoder × mechanism × way to search, or all of them with REGARD_TEST_FULL=1."""
+    decoders = dict.fromkeys(name.partition("-")[0] for name in SECTIONS)
+    sampled = {
+        (f"{decoder}-{mechanism}", way)
+        for decoder, mechanism, way in combinations(list(decoders), list(kinds.MECHANISMS), list(MANNERS))
+    }
+
+    def is_sampled(item: pytest.Item) -> bool:
+        chosen = item.callspec.params if hasattr(item, "callspec") else {}
+        ways = [chosen[name] for name in ("manner", "beam", "sampling") if chosen.get(name) in MANNERS]
+        return chosen.get("bench") not in SECTIONS or not ways or (chosen["bench"], ways[0]) in sampled
+
+    dropped = [item for item in items if not is_sampled(item)]
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = [item for item in items if is_sampled(item)]
 
 
 # Searches in plain Python
