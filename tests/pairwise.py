@@ -1,7 +1,7 @@
 """Combinations of kinds for tests: pairwise by default, the full product with REGARD_TEST_FULL=1 (`make test-full`).
 
-A pairwise sample contains every pair of values of any two axes at least once, which is where most faults of combined parts
-show, with far fewer combinations than the product has.
+A pairwise sample contains every pair of values of any two axes at least once, which is where most faults of combined
+parts show, with far fewer combinations than the product has.
 """
 
 from __future__ import annotations
