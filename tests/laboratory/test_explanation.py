@@ -13,7 +13,7 @@ import torch
 
 from regard.inference.translator import Translator, load
 from regard.laboratory.explanation import explain_translation
-from regard.laboratory.explanation_report import explanation_report
+from regard.laboratory.explanation_report import AttentionView, explanation_report
 from regard.laboratory.formatting import format_number
 from regard.search import GREEDY, SearchOptions
 
@@ -148,13 +148,18 @@ def test_context_is_shown_for_a_layer_but_not_for_a_single_head(model_of: Callab
     model = model_of("Transformer")
     (step, *_) = explain_translation(model, TEXT, GREEDY).steps
     assert step.contexts.shape == (3, step.state.shape[0])
+    axes = model.model.decoder.weight_axes
     for layer in (1, 2, 3):
-        context = explanation_report(model, TEXT, GREEDY, {"layer": layer}).page.sections[2].text[1]
-        assert context.startswith(f"Context: norm {format_number(float(step.contexts[layer - 1].norm()))}, ")
+        view = AttentionView.of_step(step, axes, {"layer": layer})
+        assert view.context is not None
+        assert torch.equal(view.context, step.contexts[layer - 1])
     for selection in ({}, {"layer": 1, "head": 2}):
-        assert len(explanation_report(model, TEXT, GREEDY, selection).page.sections[2].text) == 1, (
-            "several layers, or one of several heads"
-        )
+        assert AttentionView.of_step(step, axes, selection).context is None
+    with_context, without = (
+        explanation_report(model, TEXT, GREEDY, selection).page.sections[2].text for selection in ({"layer": 2}, {})
+    )
+    assert with_context[1].startswith(f"Context: norm {format_number(float(step.contexts[1].norm()))}, ")
+    assert len(without) == 1
 
 
 def test_bottleneck_is_described(model_of: Callable[[str], Translator]) -> None:

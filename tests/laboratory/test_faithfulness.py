@@ -38,6 +38,10 @@ class PlainEncoder(Encoder):
         self.embedding = nn.Embedding(TOKENS, TOKENS)
         self.size = TOKENS
 
+    @classmethod
+    def from_section(cls, section: Any, tokens: int, dropout: float) -> Encoder:
+        raise NotImplementedError
+
     def forward(self, tokens: Tensor, valid: Tensor) -> Encoding:
         vectors = self.embedding(tokens)
         return Encoding(vectors, valid, (vectors[:, -1].unsqueeze(0),))
@@ -63,6 +67,10 @@ class PointerDecoder(nn.Decoder[Encoding]):
         super().__init__()
         self.copied, self.attended = FixedAttention(copied), FixedAttention(attended)
         self.readout = torch.nn.Identity()  # type: ignore[assignment]
+
+    @classmethod
+    def from_section(cls, *arguments: Any) -> Any:
+        raise NotImplementedError
 
     @property
     def source_attentions(self) -> tuple[nn.Attention, ...]:
@@ -149,13 +157,14 @@ def step_log_probs(model: Seq2Seq, example: Example, vectors: Tensor) -> Tensor:
     return torch.stack(steps)
 
 
-@pytest.mark.parametrize("max_cells", [1, 47, 100_000])
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=["before", "after", "transformer"])
-def test_measures_match_their_definitions(architecture, max_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measures_match_their_definitions(architecture, monkeypatch: pytest.MonkeyPatch) -> None:
     """Computed one position and one step at a time, for any batch size."""
-    monkeypatch.setattr(importance, "MAX_CELLS", max_cells)
     model, example = random_model(architecture), Example(SOURCE, TARGET)
     found = compute_importance(model, example)
+    for max_cells in (1, 47):
+        monkeypatch.setattr(importance, "MAX_CELLS", max_cells)
+        torch.testing.assert_close(compute_importance(model, example).maps, found.maps)
     vectors = source_embeddings(model.encoder, torch.tensor([example.source]))
     steps = step_log_probs(model, example, vectors)
     torch.testing.assert_close(found.log_probs, steps)

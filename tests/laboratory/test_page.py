@@ -1,4 +1,4 @@
-"""docs/laboratory.md does what it shows: every command runs and, where no model is needed, says what is shown."""
+"""Every command of docs/laboratory.md runs; those that need no model print what the page shows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from regard.laboratory import probes
+from regard.laboratory import probe_tasks, probes
 
 PAGE = (Path(__file__).parents[2] / "docs" / "laboratory.md").read_text(encoding="utf-8")
 LEFT_OUT = "…"
-# Recipes, learned from a few sentences only.
+# Recipes, trained on a few sentences.
 BRIEF = (
-    "data.train=1200",
+    "data.train=300",
     "data.validation=20",
     "data.test=40",
     "training.epochs=1",
@@ -25,7 +25,7 @@ BRIEF = (
 
 
 def files() -> dict[str, str]:
-    """What the page shows of files, by name: an experiment, and true alignments."""
+    """The files that the page shows, by name: an experiment and gold alignments."""
     (experiment,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.S)
     (alignments,) = re.findall(r"```\n\$ head -2 gold.moses\n(.*?)```", PAGE, re.S)
     return {"one-way.yaml": experiment, "gold.moses": alignments}
@@ -42,7 +42,7 @@ def commands() -> list[tuple[list[str], list[str]]]:
 
 
 def same(word: str, other: str) -> bool:
-    """The last bits of a number are those of a machine."""
+    """Numbers are compared with a tolerance: their last bits depend on the processor."""
     try:
         return float(word.strip(".,;")) == pytest.approx(float(other.strip(".,;")), rel=1e-3, abs=1e-6)
     except ValueError:
@@ -66,7 +66,7 @@ def test_the_page_shows_every_command_of_the_laboratory() -> None:
     [each for each in commands() if each[0][0] == "lab" and each[1]],
     ids=lambda each: " ".join(each[:2]) if each and each[0] == "lab" else "",
 )
-def test_what_needs_no_model_says_what_the_page_shows(
+def test_lab_commands_print_what_the_page_shows(
     regard: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], shown: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -74,7 +74,7 @@ def test_what_needs_no_model_says_what_the_page_shows(
     assert answer.code == 0, answer.err
     lines = iter(answer.out.splitlines())
     for line in shown:
-        assert line == LEFT_OUT or any(alike(line, other) for other in lines), f"not said, or not here: {line}"
+        assert line == LEFT_OUT or any(alike(line, other) for other in lines), f"not printed: {line}"
 
 
 @pytest.mark.slow
@@ -82,15 +82,20 @@ def test_every_command_runs(regard: Callable[..., Any], tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(probes, "ITERATIONS", 2)
     monkeypatch.setattr(probes, "PENALTIES", (0.01,))
+    monkeypatch.setattr(probe_tasks, "MAX_TOKEN_INDEX", 2)
     for name, content in files().items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     for arguments, shown in commands():
         if arguments[0] == "train":
             arguments = [*arguments, *(part for setting in BRIEF for part in ("--set", setting))]
+            if "clauses" in arguments[1]:
+                arguments += ["--set", "data.train=1200"]  # fewer lack words of the test split
+        elif arguments[0] == "faithful" and len(arguments) == 2:
+            arguments = [*arguments, "--limit", "3"]  # outputs of a hardly trained model are long
         answer = regard(*arguments)
         assert answer.code == 0, (arguments, answer.err)
-        heads = [line for line in shown if line.startswith("== ") and "Step" not in line and "reads" not in line]
-        assert all(head in answer.out for head in heads), "the page shows sections that are there"
+        heads = [line for line in shown if line.startswith("== ") and "Step" not in line and "Encoder" not in line]
+        assert all(head in answer.out for head in heads), "the page shows existing sections"
     wanted = re.findall(r"--out (\S+\.(?:png|html))", PAGE)
     assert wanted
     assert all((tmp_path / name).stat().st_size > 1000 for name in wanted)
