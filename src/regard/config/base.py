@@ -213,29 +213,30 @@ def explain_validation_error(
     return "\n".join(lines)
 
 
-def _section_at(section: type[Section], path: KeyPath, values: object) -> tuple[type[Section], str | None]:
-    """The class of the section at `path`, and what it is called if it is one of several kinds."""
-    name = None
+def _section_at(section: type[Section], path: KeyPath, values: object) -> tuple[type[Section], Kinds[Any] | None, str]:
+    """The class of the section at `path`; if it is one of several kinds, also its family and its kind."""
+    kinds, kind = None, ""
     for key in path:
         values = values.get(key) if isinstance(values, Mapping) else None
         inner = subsection_class(section, key, values)
         if inner is not None:
             kinds = subsection_kinds(section, key)
-            kind = values.get("kind") if isinstance(values, Mapping) else None
-            name = f"'{kind or kinds.default}' {kinds.noun}" if kinds is not None else None
+            chosen = values.get("kind") if isinstance(values, Mapping) else None
+            kind = str(chosen or kinds.default) if kinds is not None else ""
             section = inner
-    return section, name
+    return section, kinds, kind
 
 
-def _describe(details: ErrorDetails, key: str, section: type[Section], section_name: str | None) -> str:
+def _describe(details: ErrorDetails, key: str, section: type[Section], kinds: Kinds[Any] | None, kind: str) -> str:
     context: Mapping[str, Any] = details.get("ctx", {})
     value = short_repr(details["input"])  # which may be of any type and size
     match details["type"]:
         case "invalid_combination":
             return str(context["message"])
-        case "extra_forbidden" if section_name:
+        case "extra_forbidden" if kinds is not None:
             options = [name for name in section.model_fields if name != "kind"]
-            return f"{section_name} has no option {key}; {nearest(key, options)}it has {', '.join(options) or 'none'}"
+            hint = "" if key in kinds.all_options() else nearest(key, options)  # no misspelling if another kind has it
+            return f"'{kind}' {kinds.noun} has no option {key}; {hint}it has {', '.join(options) or 'none'}"
         case "extra_forbidden":
             return f"unknown key; {suggest(key, section.model_fields)}"
         case "literal_error":

@@ -1,0 +1,121 @@
+"""Layers of settings: switching a kind, options of other kinds, inherited descriptions."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from regard.config import loading
+from regard.config.schema import Experiment
+from regard.errors import UserError
+
+COPY = "data: {task: copy}\n"
+
+
+@pytest.fixture(autouse=True)
+def _in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def load(content: str, *overrides: str) -> Experiment:
+    Path("mine.yaml").write_text(content)
+    return loading.load_experiment("mine.yaml", overrides)
+
+
+def refusal(content: str, *overrides: str) -> str:
+    with pytest.raises(UserError) as error:
+        load(content, *overrides)
+    return str(error.value)
+
+
+def test_an_option_of_another_kind_is_refused_with_its_line_and_the_options_of_the_kind():
+    message = refusal(COPY + "model:\n  attention:\n    kind: additive\n    heads: 2\n")
+    assert message == (
+        "mine.yaml, line 5: model.attention.heads: 'additive' attention has no option heads; "
+        "it has key_size, hard, unit_norm"
+    )
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("model.attention.kind=additive", "model.attention.heads=2"),
+        ("model.attention.heads=2", "model.attention.kind=additive"),
+        ("model.attention={kind: additive, heads: 2}",),
+    ],
+)
+def test_overrides_are_one_layer_in_any_order(overrides: tuple[str, ...]):
+    assert "'additive' attention has no option heads" in refusal(COPY, *overrides)
+
+
+def test_a_new_kind_resets_the_options_of_the_old_kind_and_keeps_shared_ones():
+    content = COPY + "model:\n  attention: {kind: multi-head, heads: 2, key_size: 12, hard: true}\n"
+    attention = load(content, "model.attention.kind=additive").model.attention
+    assert attention.model_dump() == {"kind": "additive", "key_size": 12, "hard": True, "unit_norm": False}
+    assert load(content, "model.attention.kind=none").model.attention.model_dump() == {"kind": "none"}
+
+
+def test_the_same_kind_again_resets_nothing():
+    content = COPY + "model:\n  attention: {kind: multi-head, heads: 2}\n"
+    assert load(content, "model.attention.kind=multi-head").model.attention.options()["heads"] == 2
+
+
+def test_a_misspelled_option_is_not_reset_by_a_new_kind():
+    content = COPY + "model:\n  attention: {kind: multi-head, haeds: 2}\n"
+    assert "'additive' attention has no option haeds" in refusal(content, "model.attention.kind=additive")
+
+
+def test_an_extending_file_may_switch_kinds_of_a_default_section():
+    Path("base.yaml").write_text(
+        COPY + "model:\n  encoder: {cell: lstm, embedding: 24, positions: {kind: sine, width: 6}}\n"
+    )
+    switched = "extends: base.yaml\nmodel:\n  encoder: {kind: self-attention, positions: {kind: learned}}\n"
+    encoder = load(switched).model.encoder
+    assert (encoder.kind, encoder.embedding) == ("self-attention", 24)
+    assert encoder.positions.model_dump() == {"kind": "learned", "longest": 128}
+    assert "'self-attention' encoder has no option cell" in refusal(
+        switched.replace("{kind: self", "{cell: gru, kind: self")
+    )
+
+
+def test_the_transformer_recipe_inherits_the_embedding_size():
+    assert loading.load_experiment("multi30k-transformer").model.encoder.embedding == 256
+
+
+def test_unused_options_are_ignored_only_where_that_is_wanted():
+    text = COPY + "model: {attention: {kind: dot, heads: 4, key_size: null}, decoder: {size: 256}}\n"
+    with pytest.raises(UserError, match="'dot' attention has no option heads"):
+        loading.parse_experiment(text, "config.yaml")
+    experiment = loading.parse_experiment(text, "config.yaml", ignore_unused=True)
+    assert experiment.model.attention.model_dump() == {"kind": "dot", "hard": False, "unit_norm": False}
+    with pytest.raises(UserError, match="'dot' attention has no option haeds"):
+        loading.parse_experiment(text.replace("heads", "haeds"), "config.yaml", ignore_unused=True)
+
+
+HEBREW = "extends: multi30k\ndata: {task: files, train: t, validation: v, source: he, target: zh}\n"
+
+
+def test_a_description_is_not_inherited_by_an_experiment_on_other_texts():
+    assert loading.load_experiment("multi30k").description
+    assert load(HEBREW).description == ""
+    assert load(HEBREW + "description: Hebrew into Chinese.\n").description == "Hebrew into Chinese."
+    assert loading.read_description("mine.yaml") == "Hebrew into Chinese."
+
+
+@pytest.mark.parametrize("override", ["data.source=en", "data.task=reverse"])
+def test_overrides_that_change_the_texts_reset_the_description(override: str):
+    name, target = ("multi30k", ["data.target=de"]) if "source" in override else ("copy", [])
+    assert loading.load_experiment(name, [override, *target]).description == ""
+
+
+@pytest.mark.parametrize("override", ["data.train=77", "data.max_length=9", "training.seed=3", "data.task=copy"])
+def test_other_changes_keep_the_description(override: str):
+    assert loading.load_experiment("copy", [override]).description == loading.read_description("copy") != ""
+
+
+def test_an_unknown_kind_is_reported_once_with_the_nearest_name():
+    message = refusal(COPY + "model:\n  encoder:\n    kind: recurent\n    cell: lstm\n")
+    assert re.match(r"mine\.yaml, line 4: model\.encoder\.kind: 'recurent' is .*did you mean 'recurrent'\?", message)
+    assert "\n" not in message
