@@ -57,7 +57,29 @@ def test_an_old_study_grows_by_new_runs_alone(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", built_in.study_names())
-def test_runs_and_evaluations_of_built_in_studies_keep_their_names(name: str):
+def test_runs_and_evaluations_of_built_in_studies_are_found_under_their_old_names(name: str, tmp_path: Path):
+    for run, settings in json.loads((OLD / "settings.json").read_text()).items():
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "run.json").write_text('{"format": 1}')
+        (tmp_path / run / "config.yaml").write_text(settings)
     study = parsing.build_study(name, parsing.parse_study(built_in.read_study(name), name))
-    files = {f"{c.run_name(1)}/exams/{c.evaluation.file_name}" for c in study.conditions}
+    files = {
+        f"{job.path.name}/exams/{spec.file_name}"
+        for job in training_jobs(study, tmp_path)
+        for spec in job.request.evaluations
+        if job.seed == 1
+    }
     assert sorted(files) == json.loads((OLD / "names.json").read_text())[name]
+
+
+def test_a_run_of_other_settings_is_not_taken_for_an_old_one(tmp_path: Path):
+    settings = json.loads((OLD / "settings.json").read_text())
+    run, text = next((run, text) for run, text in settings.items() if run.startswith("spaces-"))
+    for number, changed in enumerate((text.replace("clip: 1.0", "clip: 2.0"), text.replace("kind: dot", "kind: mean"))):
+        assert changed != text
+        folder = tmp_path / str(number) / run
+        folder.mkdir(parents=True)
+        (folder / "run.json").write_text('{"format": 1}')
+        (folder / "config.yaml").write_text(changed)
+        study = parsing.build_study("blank", parsing.parse_study(built_in.read_study("blank"), "blank"))
+        assert run not in {job.path.name for job in training_jobs(study, folder.parent)}
