@@ -134,7 +134,7 @@ def test_command_prints_draws_and_writes_json(regard: Regard, trained: Path, tmp
         (["abc", "--head", "1"], "this model's attention has no heads to choose from"),
         (["abc", "--out", "map.gif"], "map.gif: cannot write a report as '.gif'"),
         (["abc", "--out", "map"], "map: cannot write a report without a suffix"),
-        (["abc", "--out", "a.png", "--out", "a.png"], "a.png: only one thing can be written to one file"),
+        (["abc", "--out", "a.png", "--out", "a.png"], "a.png: this file is given twice; give each file once"),
     ],
 )
 def test_invalid_arguments_are_refused(regard: Regard, trained: Path, arguments: list[str], part: str) -> None:

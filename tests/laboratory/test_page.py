@@ -96,6 +96,6 @@ def test_every_command_runs(regard: Callable[..., Any], tmp_path: Path, monkeypa
         assert answer.code == 0, (arguments, answer.err)
         heads = [line for line in shown if line.startswith("== ") and "Step" not in line and "Encoder" not in line]
         assert all(head in answer.out for head in heads), "the page shows existing sections"
-    wanted = re.findall(r"--out (\S+\.(?:png|html))", PAGE)
-    assert wanted
-    assert all((tmp_path / name).stat().st_size > 1000 for name in wanted)
+    expected = re.findall(r"--out (\S+\.(?:png|html))", PAGE)
+    assert expected
+    assert all((tmp_path / name).stat().st_size > 1000 for name in expected)

@@ -151,7 +151,7 @@ def _probe_sections(
             (BY_TOKEN,),
             (_accuracy_picture(by_token, by_length, unit), _results_table(few, ("k", *COLUMNS))),
         ),
-        ReportSection("By length of the source", (BY_LENGTH.format(unit),), (_length_table(by_length),)),
+        ReportSection("By length of the source", (BY_LENGTH.format(unit),), (_accuracy_by_length_table(by_length),)),
     )
 
 
@@ -159,7 +159,7 @@ def _results_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) ->
     return Table(tuple(columns), tuple(tuple(_format_value(row[column]) for column in columns) for row in rows))
 
 
-def _length_table(by_length: Sequence[Mapping[str, Any]]) -> Table:
+def _accuracy_by_length_table(by_length: Sequence[Mapping[str, Any]]) -> Table:
     """The accuracy of each probe; those of the k-th token together, and by token set."""
     rows = []
     for each in by_length:
