@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from regard.cli.report_output import check_output_path, lines, print_report
+from regard.cli.report_output import check_output_path, print_report, report_lines
 from regard.errors import UserError
 from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
@@ -24,7 +24,7 @@ PAGE = ReportPage(
     sections=(
         ReportSection(
             "First",
-            ("Said\x07 before.",),
+            ("Text\x07 before.",),
             (Table(("name", "kind", "value"), (("a", "x", "10.5"), ("b\n", "long", "7"))),),
         ),
         ReportSection("Seen", (), (Picture(Figure(), "a picture"),)),
@@ -34,13 +34,13 @@ PAGE = ReportPage(
 
 
 def test_the_text_has_all_but_the_picture_and_no_control_characters() -> None:
-    assert "\n".join(lines(PAGE)).splitlines() == [
+    assert "\n".join(report_lines(PAGE)).splitlines() == [
         "A title\\x1b[2J",
         "What it is about.",
         "run: runs/a",
         "",
         "== First",
-        "Said\\x07 before.",
+        "Text\\x07 before.",
         "name  kind  value",
         "a     x      10.5",
         "b\\n   long      7",
@@ -58,9 +58,9 @@ def test_the_text_has_all_but_the_picture_and_no_control_characters() -> None:
 def test_pictures_and_pages_are_written_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = [tmp_path / "new" / "a.PNG", tmp_path / "a.svg", tmp_path / "a.html"]
     print_report(LabReport(PAGE, {"x": [1, "ä"]}), check_output_path(out), as_json=False)
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "A title\\x1b[2J"
-    assert told[-3:] == [f"{out[0]}: the picture", f"{out[1]}: the picture", f"{out[2]}: all of this, as a page"]
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "A title\\x1b[2J"
+    assert printed[-3:] == [f"{out[0]}: picture", f"{out[1]}: picture", f"{out[2]}: report"]
     assert out[0].read_bytes().startswith(b"\x89PNG")
     assert out[1].read_bytes().startswith(b"<?xml")
     assert b"data:image/svg+xml;base64," in out[2].read_bytes()
@@ -77,7 +77,7 @@ def test_what_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "formatted"),
     [
         (0, "0"),
         (0.55, "0.55"),
@@ -88,8 +88,8 @@ def test_what_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFi
         (12345, "12,345"),
     ],
 )
-def test_numbers_have_four_digits_that_count(value: float, told: str) -> None:
-    assert format_number(value) == told
+def test_numbers_have_four_significant_digits(value: float, formatted: str) -> None:
+    assert format_number(value) == formatted
 
 
 def test_the_laboratory_lists_what_it_has(regard: Callable[..., Any]) -> None:
