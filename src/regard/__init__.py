@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from regard import nn
     from regard.inference.translation import Score, Translation
     from regard.inference.translator import Translator, load
-    from regard.search import SearchOptions as Search
+    from regard.search.options import SearchOptions as Search
 
 __version__ = "0.5.0"
 __all__ = ["Score", "Search", "Translation", "Translator", "__version__", "load", "nn"]
-HOMES = {
+MODULE_OF = {
     "Score": "regard.inference.translation",
     "Search": "regard.search",
     "Translation": "regard.inference.translation",
@@ -30,9 +30,9 @@ HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Torch takes a second to import, so it waits until something is computed."""
+    """Import a public name when it is first used, because importing torch takes a second."""
     if name == "nn":
         return import_module("regard.nn")
-    if name in HOMES:
-        return getattr(import_module(HOMES[name]), name)
+    if name in MODULE_OF:
+        return getattr(import_module(MODULE_OF[name]), name)
     raise AttributeError(f"module 'regard' has no attribute '{name}'")

@@ -443,13 +443,17 @@ def test_what_is_doubtful_is_noted_with_a_picture_too(
     answer = regard("show", run, "abcdeab", "--out", tmp_path / "map.png")
     assert answer.err.splitlines() == [
         "regard: note: this text: 8 tokens, but the longest in training had 6; expect mistakes",
-        "regard: note: this text: cut off after 1 tokens, the most that is allowed",
+        "regard: note: this text: truncated after 1 tokens, the maximum length",
     ]
 
 
 def test_a_model_that_looks_nowhere_has_no_map(regard: Regard, trained_brief: Callable[..., Path], tmp_path: Path):
     run = trained_brief("model.attention.kind=none")
-    refused(regard("show", run, "abc", "--out", tmp_path / "map.png"), "this model looks nowhere", "kind is 'none'")
+    refused(
+        regard("show", run, "abc", "--out", tmp_path / "map.png"),
+        "this model has no attention to draw",
+        "kind is 'none'",
+    )
     assert regard("show", run, "--curves", tmp_path / "curves.png").code == 0
 
 

@@ -132,7 +132,10 @@ def test_the_same_lines_in_another_order_get_the_same_answers(regard: Regard, ru
 def test_a_name_that_may_have_been_meant_as_a_run_is_noted(regard: Regard, trained: Path, tmp_path: Path):
     answer = regard("translate", trained, tmp_path / "none")
     assert answer.code == 2  # no such characters
-    assert f"note: '{tmp_path}/none' is taken as a text: runs come before texts, and have a run.json" in answer.err
+    assert (
+        f"note: '{tmp_path}/none' is taken as a text: run directories come before texts, and contain a run.json"
+        in answer.err
+    )
 
 
 def test_a_long_text_is_no_run(regard: Regard, trained: Path):
@@ -172,12 +175,12 @@ def test_a_prefix_that_the_model_does_not_know_is_told_before_anything_is_read(r
 
 
 def test_runs_that_cannot_vote_are_refused(regard: Regard, run: Path, trained: Path):
-    refused(regard("translate", run, trained, "abc"), "cannot vote: their source vocabularies differ")
+    refused(regard("translate", run, trained, "abc"), "cannot form an ensemble: their source vocabularies differ")
 
 
 def test_a_model_that_looks_nowhere_has_no_alignments(regard: Regard, trained_brief: Callable[..., Path]):
     run = trained_brief("model.attention.kind=none")
-    refused(regard("translate", run, "--alignments", "moses", stdin=b"\nabc\n"), "this model looks nowhere")
+    refused(regard("translate", run, "--alignments", "moses", stdin=b"\nabc\n"), "this model has no attention")
     assert json.loads(regard("translate", run, "--json", "abc").out)["n_best"][0]["alignment"] == []
 
 
@@ -186,7 +189,7 @@ def test_what_is_cut_off_is_told(regard: Regard, trained_brief: Callable[..., Pa
     answer = regard("translate", run, "--beam", 2, "--min-length", 0, "abcde", "abc")
     assert answer.code == 0
     assert answer.err.splitlines() == [
-        f"regard: note: text {number}: cut off after 1 tokens, the most that is allowed" for number in (1, 2)
+        f"regard: note: text {number}: truncated after 1 tokens, the maximum length" for number in (1, 2)
     ]
 
 
@@ -271,8 +274,8 @@ def test_a_model_that_has_diverged_scores_nothing(
             {name: weight * math.nan for name, weight in weights.items()}, run / "model.safetensors", file.metadata()
         )
     source, target = files
-    refused(regard("score", run, "--source", source, "--target", target), "a model gives no probabilities")
-    refused(regard("translate", run, "abc"), "a model gives no probabilities")
+    refused(regard("score", run, "--source", source, "--target", target), "the model's probabilities are not finite")
+    refused(regard("translate", run, "abc"), "the model's probabilities are not finite")
 
 
 def test_files_that_are_not_there_are_refused(regard: Regard, trained: Path, tmp_path: Path):

@@ -55,7 +55,7 @@ def examples(model: Seq2Seq) -> list[Example]:
 
 def greedy(model: Seq2Seq, *asked: Tensor) -> list[Hypothesis]:
     """The likeliest tokens, special ones not excepted."""
-    found = search(Ensemble([model]), SearchBatch(*asked, rules=Constraints(banned_tokens=())), Beam())
+    found = search(Ensemble([model]), SearchBatch(*asked, constraints=Constraints(banned_tokens=())), Beam())
     return [best for (best,) in found.hypotheses()]
 
 

@@ -21,8 +21,8 @@ PIECES = Translation(
     log_probabilities=(-0.5, -0.25, -0.125, -0.0625, 0.0),
     attention=torch.eye(5),
     finished=True,
-    starts=(True, True, False, False, True),
-    source_starts=(True, True, False, False, True),
+    word_starts=(True, True, False, False, True),
+    source_word_starts=(True, True, False, False, True),
 )
 
 

@@ -114,7 +114,7 @@ def test_the_callers_random_numbers_and_gradients_are_left_alone(trained: Path):
 def test_a_score_is_the_log_probability_of_the_tokens(translator: Translator):
     (translation,) = translator.translate(["bad"])
     numbers = [*translator.codec.target_vocabulary.to_ids("bad"), 2]
-    source = torch.tensor([translator.check("bad")])
+    source = torch.tensor([translator.encode("bad").ids])
     state = translator.model.start(source, torch.ones_like(source, dtype=torch.bool))
     logits, _ = translator.model.decoder.teacher_forced(torch.tensor([[1, *numbers[:-1]]]), state)
     chances = logits.log_softmax(-1)[0, range(4), numbers]
@@ -126,15 +126,15 @@ def test_a_text_that_the_task_cannot_serve_is_refused(translator: Translator, te
     with pytest.raises(UserError, match=message):
         translator.translate(["abc", text])
     with pytest.raises(UserError, match=message):
-        translator.check(text)
+        translator.encode(text)
 
 
 @pytest.mark.parametrize("kind", ["learned", "one-hot"])
 def test_a_text_longer_than_the_positions_is_refused(trained_brief: Callable[..., Path], kind: str):
     translator = regard.load(trained_brief(f"model.encoder.positions={{kind: {kind}, longest: 7}}"))
-    assert len(translator.check("abcdea")) == 7
+    assert len(translator.encode("abcdea").ids) == 7
     assert translator.translate(["abcdea"])
-    with pytest.raises(UserError, match="this text has 8 tokens, its end included, and this model has 7 positions"):
+    with pytest.raises(UserError, match="this text has 8 tokens, <end> included; this model has 7 positions"):
         translator.translate(["abcdeab"])
 
 
@@ -231,7 +231,7 @@ def test_the_best_are_different_texts(unsure: Translator, search: SearchOptions)
     for translation in unsure.translate(TEXTS, search):
         texts = [each.text for each in translation.n_best]
         assert len(set(texts)) == len(texts) <= search.n_best
-        assert all(not each.others for each in translation.others)
+        assert all(not each.next_best for each in translation.next_best)
 
 
 def test_texts_that_differ_only_in_blanks_are_one(tmp_path: Path, watcher: Callable[..., object]):
@@ -292,7 +292,7 @@ def test_what_the_decoder_has_no_room_for_is_refused(trained_brief: Callable[...
     translator = regard.load(trained_brief("model.decoder.positions={kind: learned, longest: 6}"))
     fits, too_much = {"prefix": ("abcde", "abcdea"), "min_length": (5, 6)}[rule]
     assert translator.translate(["a"], SearchOptions(**{rule: fits}))
-    with pytest.raises(UserError, match="has 7 tokens, its end included, and this model has 6 positions"):
+    with pytest.raises(UserError, match="has 7 tokens, <end> included; this model has 6 positions"):
         translator.translate(["a"], SearchOptions(**{rule: too_much}))
     with pytest.raises(UserError, match="this target has 7 tokens"):
         translator.score([("a", "abcdea")])
@@ -371,8 +371,8 @@ def test_unknown_is_an_alternative_where_it_may_be_said(tmp_path: Path):
 def test_a_token_alone_is_labelled_as_a_piece_of_its_word(tmp_path: Path, translator: Translator):
     pieces = speechless(tmp_path / "run", {"unit": "subwords", "size": 24, "coverage": 1.0}, {})
     names = {"▁the": "the", "s": "‑s", "▁": "▁", "<end>": "<end>", ".": "."}
-    assert {token: pieces.label(token) for token in names} == names
-    assert [translator.label(token) for token in ("a", " ", "<end>")] == ["a", "␣", "<end>"]
+    assert {token: pieces.token_label(token) for token in names} == names
+    assert [translator.token_label(token) for token in ("a", " ", "<end>")] == ["a", "␣", "<end>"]
 
 
 # --- scores ----------------------------------------------------------------------------------------------
@@ -454,7 +454,9 @@ def test_runs_that_read_a_text_in_another_way_cannot_vote(tmp_path: Path, watche
         few = ["data.train=500", "data.validation=5", "data.test=5", "training.epochs=1", f"data.prompt={prompt}"]
         train(loading.load_experiment("case", few), tmp_path / prompt, watcher())
     together = regard.load(tmp_path / "first", tmp_path / "last")
-    with pytest.raises(UserError, match=r"last reads this text in another way than .*first: they cannot vote"):
+    with pytest.raises(
+        UserError, match=r"last tokenizes this text differently from .*first: they cannot form an ensemble"
+    ):
         together.translate(["<U> abc"])
 
 
@@ -471,7 +473,7 @@ def test_an_alignment_is_where_each_token_looked_most(translator: Translator):
     ("attention", "expected"),
     [
         ([[0.1, 0.6, 0.3], [0.2, 0.1, 0.7], [0.0, 0.0, 1.0]], [(1, 0)]),  # the second looks at the end
-        ([[0.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 0.0, 1.0]], [(0, 1)]),  # the first looks nowhere
+        ([[0.0, 0.0, 0.0], [0.9, 0.1, 0.0], [0.0, 0.0, 1.0]], [(0, 1)]),  # the first has no attention
         ([[[1.0, 0.0, 0.0]] * 3, [[0.0, 0.9, 0.1]] * 3, [[0.0, 0.9, 0.1]] * 3], [(1, 0), (1, 1)]),  # heads averaged
     ],
 )
@@ -617,8 +619,8 @@ def test_source_tokens_are_shown_as_they_are_spelled(tmp_path: Path):
     assert translation.source_tokens == ("der", "Zebrafink", "singt", "￭.", "<end>")
     assert translator.codec.source_tokens("der Zebrafink") == ["der", "<unknown>", "<end>"]
     assert translation.attention.shape[-1] == 5
-    assert translation.starts == (True,) * len(translation.tokens)
-    assert translation.source_starts == (True,) * 5
+    assert translation.word_starts == (True,) * len(translation.tokens)
+    assert translation.source_word_starts == (True,) * 5
 
 
 def test_where_words_begin_is_told_of_pieces(tmp_path: Path):
@@ -628,14 +630,14 @@ def test_where_words_begin_is_told_of_pieces(tmp_path: Path):
     assert "Ω" in "".join(translation.source_tokens)
     assert len(words) == 4 < len(translation.source_tokens) - 1
     for tokens, starts in (
-        (translation.source_tokens, translation.source_starts),
-        (translation.tokens, translation.starts),
+        (translation.source_tokens, translation.source_word_starts),
+        (translation.tokens, translation.word_starts),
     ):
         assert len(starts) == len(tokens)
         assert [starts[place] for place, token in enumerate(tokens) if place and token != "<end>"] == [
             token.startswith("▁") for token in tokens[1:] if token != "<end>"
         ]
-    assert translation.source_starts[0]
+    assert translation.source_word_starts[0]
 
 
 def test_the_length_penalty_is_that_of_the_run_unless_the_search_has_its_own(trained_brief: Callable[..., Path]):

@@ -215,9 +215,9 @@ class Bench:
         return SearchBatch(
             source=source,
             valid=torch.nn.functional.pad(valid, (0, padding)),
-            first=torch.tensor([self.firsts[row] for row in rows]),
-            longest=torch.tensor(longest or [LONGEST] * len(rows)),
-            rules=manner.rules,
+            start=torch.tensor([self.firsts[row] for row in rows]),
+            max_lengths=torch.tensor(longest or [LONGEST] * len(rows)),
+            constraints=manner.rules,
             n_best=manner.n_best,
             length_penalty=manner.length_penalty,
         )
@@ -483,9 +483,9 @@ class Table:
         question = SearchBatch(
             source=source,
             valid=torch.ones_like(source, dtype=torch.bool),
-            first=torch.full((len(longest),), Vocabulary.begin),
-            longest=torch.tensor(longest),
-            rules=manner.rules,
+            start=torch.full((len(longest),), Vocabulary.begin),
+            max_lengths=torch.tensor(longest),
+            constraints=manner.rules,
             n_best=manner.n_best,
             length_penalty=manner.length_penalty,
         )

@@ -33,14 +33,14 @@ def test_the_chance_of_a_token_is_the_mean_of_its_log_probabilities(models: int,
     logits = some_logits(models, scale)
     rows, tokens = torch.meshgrid(torch.arange(5), torch.arange(TOKENS), indexing="ij")
     expected = torch.stack([each.log_softmax(-1) for each in logits]).mean(0)
-    torch.testing.assert_close(LogProbs.mean(logits).of(tokens, rows), expected, **CLOSE)
+    torch.testing.assert_close(LogProbs.mean(logits).of_tokens(tokens, rows), expected, **CLOSE)
 
 
 @pytest.mark.parametrize("models", [1, 3])
 def test_within_a_row_tokens_are_ordered_by_their_logits(models: int) -> None:
     chances = LogProbs.mean(some_logits(models))
     for row in range(5):
-        log_probabilities = chances.of(torch.arange(TOKENS), torch.full((TOKENS,), row))
+        log_probabilities = chances.of_tokens(torch.arange(TOKENS), torch.full((TOKENS,), row))
         assert torch.equal(log_probabilities.argsort(), chances.logits[row].argsort())
 
 
@@ -50,7 +50,7 @@ def test_tokens_may_have_any_shape(shape: tuple[int, ...]) -> None:
     (logits,) = some_logits(1)
     tokens = torch.randint(TOKENS, shape, generator=generator)
     rows = torch.randint(5, shape, generator=generator)
-    chances = LogProbs.mean([logits]).of(tokens, rows)
+    chances = LogProbs.mean([logits]).of_tokens(tokens, rows)
     assert chances.shape == shape
     every = logits.log_softmax(-1)
     for chance, token, row in zip(chances.flatten(), tokens.flatten(), rows.flatten(), strict=True):
@@ -103,7 +103,7 @@ def vote(steps: list[Tensor]) -> Tensor:
 
 def every_chance(chances: LogProbs) -> Tensor:
     rows, tokens = (torch.arange(size) for size in chances.logits.shape)
-    return chances.of(*torch.meshgrid(rows, tokens, indexing="ij")[::-1])
+    return chances.of_tokens(*torch.meshgrid(rows, tokens, indexing="ij")[::-1])
 
 
 def test_a_team_starts_steps_and_selects_like_each_of_its_models(team: list[nn.Seq2Seq]) -> None:
@@ -161,7 +161,7 @@ def test_several_models_look_where_they_look_on_average() -> None:
     ids=["one", "no-limit", "the-second", "the-first", "one-without"],
 )
 def test_the_longest_target_is_the_longest_that_all_can_say(team: list[nn.Seq2Seq], longest: int | None) -> None:
-    assert Ensemble(team).longest_target == longest
+    assert Ensemble(team).max_target_length == longest
 
 
 # Scores

@@ -249,7 +249,7 @@ def test_at_first_the_one_hypothesis_is_extended_by_every_draw(sampling: Samplin
     choice = choose(sampling, logits[:, :1], totals)
     assert choice.rows.tolist() == [[sentence] * HYPOTHESES for sentence in range(SENTENCES)]
     for sentence, place in product(range(SENTENCES), range(HYPOTHESES)):
-        number = float(sampling.draws[sentence, place, 0])
+        number = float(sampling.random_numbers[sentence, place, 0])
         (token,) = draw([number], logits[sentence, 0].tolist(), temperature=1.5)
         assert choice.tokens[sentence, place] == token
     assert len(choice.tokens.unique()) > 2
@@ -259,7 +259,7 @@ def test_then_every_hypothesis_is_extended_once_by_its_own_draw(sampling: Sampli
     choice = choose(sampling, logits, step=1)
     assert choice.rows.tolist() == torch.arange(SENTENCES * HYPOTHESES).view(SENTENCES, HYPOTHESES).tolist()
     for sentence, place in product(range(SENTENCES), range(HYPOTHESES)):
-        number = float(sampling.draws[sentence, place, 1])
+        number = float(sampling.random_numbers[sentence, place, 1])
         assert [choice.tokens[sentence, place]] == draw([number], logits[sentence, place].tolist(), temperature=1.5)
 
 
@@ -279,7 +279,7 @@ def test_a_sentence_draws_by_its_own_numbers_whoever_else_is_there(sampling: Sam
     order = torch.tensor([3, 0, 4])
     some = sampling(logits[order], torch.zeros(3, HYPOTHESES), order, 1)
     assert torch.equal(some.tokens, together.tokens[order])
-    others = sampling.draws.clone()
+    others = sampling.random_numbers.clone()
     others[[0, 1, 4]] = 1 - others[[0, 1, 4]]
     changed = choose(Sampling(others, 1.5), logits, step=1)
     assert torch.equal(changed.tokens[[2, 3]], together.tokens[[2, 3]])

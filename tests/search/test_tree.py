@@ -187,7 +187,7 @@ WIDTHS = [1, 2, 3, 5, 11]  # there are 4 tokens to say: at first no more than so
 @pytest.mark.parametrize("longest", [1, 5])
 def test_a_tree_is_that_of_ranking_every_extension(longest: int, width: int, rules: Constraints) -> None:
     for n_best, runners_up in {(1, 3), (width, 3), (width, 0), ((width + 1) // 2, 1)}:
-        found, nodes = grown(Teller(), RecordingBeam(width, runners_up), longest, n_best=n_best, rules=rules)
+        found, nodes = grown(Teller(), RecordingBeam(width, runners_up), longest, n_best=n_best, constraints=rules)
         expected = naive(Teller(), width, runners_up, longest, n_best, rules)
         assert [replace(node, score=0.0) for node in nodes] == [replace(node, score=0.0) for node in expected]
         assert [node.score for node in nodes] == pytest.approx([node.score for node in expected], abs=1e-5)

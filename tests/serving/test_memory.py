@@ -41,7 +41,7 @@ def test_cross_attention_maps_match_the_attention_of_a_translation(run: ServedRu
 
 
 def test_the_cache_grows_by_the_estimated_size_with_each_step(run: ServedRun):
-    source, valid = pad([run.translator.check("abcde")])
+    source, valid = pad([run.translator.encode("abcde").ids])
     decoder = run.translator.model.decoder
     with torch.inference_mode():
         state = run.translator.model.start(source, valid)
@@ -77,7 +77,7 @@ def test_larger_requests_need_more_memory(run: ServedRun):
 
 def test_search_memory_counts_one_batch_at_a_time(run: ServedRun):
     large = RequestSize(items=1_000, source=10, target=20)
-    search = run.memory.search_bytes(run.translator.at_once(50), 50, 10, 20)
+    search = run.memory.search_bytes(run.translator.batch_size(50), 50, 10, 20)
     response = run.memory.response_bytes(1_000, 10, 20, attention=False, alternatives=0)
     assert TranslateJob(run, SearchOptions(beam=50)).megabytes(large) == pytest.approx((search + response) / 1e6)
 

@@ -279,8 +279,8 @@ def translate(
         repetition_penalty=repetition_penalty,
     )
     aligned = alignments is not None
-    form = translate.json_form if as_json else translate.text_form(listed=n_best > 1, aligned=aligned)
-    translate.print_translations(*split_runs(runs_and_texts), search, form, aligned=aligned)
+    output_format = translate.json_format if as_json else translate.text_format(listed=n_best > 1, aligned=aligned)
+    translate.print_translations(*split_runs(runs_and_texts), search, output_format, aligned=aligned)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Texts from the command line, from standard input or from files, a line each, with where each came from."""
+"""Input texts from the command line, standard input or files, one a line, each with its origin."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ from regard.corpora.parallel_text import parse_lines, read_lines
 from regard.errors import UserError
 
 if TYPE_CHECKING:
+    from regard.data import EncodedSource
     from regard.inference.translator import Translator
 
 STANDARD_INPUT = Path("standard input")
-AT_ONCE = 512  # lines; enough to fill batches, and few enough to answer soon and to hold in memory
+CHUNK_LINES = 512  # enough to fill batches, and few enough for early output and little memory
 
 
 @dataclass(frozen=True)
 class InputLine:
+    """A text and where it came from, as messages name it."""
+
     text: str
     origin: str
 
 
-def chunks(texts: Sequence[str] | None) -> Iterator[list[InputLine]]:
-    """`texts` if there are any, else standard input: line by line from a person, many at once from a file."""
+def read_chunks(texts: Sequence[str] | None) -> Iterator[list[InputLine]]:
+    """`texts` if there are any, else standard input: line by line from a terminal, in chunks from a file."""
     if texts:
         yield [InputLine(text, f"text {number}") for number, text in enumerate(texts, start=1)]
         return
-    size = 1 if sys.stdin.isatty() else AT_ONCE
+    size = 1 if sys.stdin.isatty() else CHUNK_LINES
     chunk: list[InputLine] = []
     for line in parse_lines(sys.stdin.buffer, STANDARD_INPUT):
-        chunk.append(_sound(line, STANDARD_INPUT))
+        chunk.append(_valid_line(line, STANDARD_INPUT))
         if len(chunk) == size:
             yield chunk
             chunk = []
@@ -44,22 +47,32 @@ def chunks(texts: Sequence[str] | None) -> Iterator[list[InputLine]]:
 
 def read_input(path: Path) -> list[InputLine]:
     """All lines of a file."""
-    return [_sound(line, path) for line in read_lines(path)]
+    return [_valid_line(line, path) for line in read_lines(path)]
 
 
-def check_input(lines: Sequence[InputLine], translator: Translator) -> None:
-    """Check all these lines before any is worked on; a mistake or a doubt is told with its place."""
+def encode_input(lines: Sequence[InputLine], translator: Translator) -> list[EncodedSource]:
+    """The lines as token ids, all of them before any is translated; errors and warnings name the line.
+
+    Args:
+        lines: The input.
+        translator: Whose tokenization and limits apply.
+
+    Raises:
+        UserError: If the model cannot process a line.
+    """
+    sources = []
     for line in lines:
-        with told_at(line.origin):
-            length = len(translator.check(line.text))
-        longest = translator.codec.longest_source
+        with error_location(line.origin):
+            sources.append(translator.encode(line.text))
+        length, longest = len(sources[-1].ids), translator.codec.longest_source
         if length > longest:
             note(f"{line.origin}: {length} tokens, but the longest in training had {longest}; expect mistakes")
+    return sources
 
 
 @contextmanager
-def told_at(origin: str) -> Iterator[None]:
-    """A mistake in here is told with its place."""
+def error_location(origin: str) -> Iterator[None]:
+    """Put `origin` in front of the message of a `UserError` raised within."""
     try:
         yield
     except UserError as error:
@@ -67,12 +80,12 @@ def told_at(origin: str) -> Iterator[None]:
 
 
 def note(text: str) -> None:
-    """Something that a user should know, and that stops nothing."""
+    """Print a warning to standard error."""
     print(f"regard: note: {text}", file=sys.stderr)
 
 
-def _sound(line: parallel_text.TextLine, path: Path) -> InputLine:
-    """A line that training would read as well; empty ones are fine."""
+def _valid_line(line: parallel_text.TextLine, path: Path) -> InputLine:
+    """A line that training would accept, too; it may be empty."""
     for problem in line.problems:
         raise UserError(str(problem))
     return InputLine(line.text, f"{path}, line {line.number}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from regard.cli.input_lines import InputLine, check_input
+from regard.cli.input_lines import InputLine, encode_input
 from regard.inference.translator import Translator, load
 from regard.runs import Run
 
@@ -23,7 +23,7 @@ def load_translator(*runs: Path) -> Translator:
 def load_translator_for(run: Path, text: str) -> Translator:
     """The model in a run directory, for a text that it can read."""
     translator = load_translator(run)
-    check_input([InputLine(text, "this text")], translator)
+    encode_input([InputLine(text, "this text")], translator)
     return translator
 
 

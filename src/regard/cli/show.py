@@ -28,19 +28,19 @@ def draw_text(
     as_json: bool,
 ) -> None:
     """What the model makes of a text: the last of its n best hypotheses, its attention, its beam."""
-    from regard.cli.input_lines import InputLine, check_input
+    from regard.cli.input_lines import InputLine, encode_input
     from regard.cli.loading import load_translator
-    from regard.cli.translate import note_cut_off
+    from regard.cli.translate import note_truncation
 
     translator = load_translator(run)
-    check_input([InputLine(text, "this text")], translator)
-    (best,) = translator.translate([text], search)
+    (source,) = encode_input([InputLine(text, "this text")], translator)
+    (best,) = translator.translate([source], search)
     found = len(best.n_best)
     if best.tokens and found < search.n_best:
         raise UserError(f"there is no hypothesis of rank {search.n_best}: the search found {found} different ones")
     translation = best.n_best[-1]
-    nodes = translator.tree(text, search) if tree is not None or as_json else []
-    note_cut_off("this text", translation)
+    nodes = translator.tree(source, search) if tree is not None or as_json else []
+    note_truncation("this text", translation)
     told = [translation.text]
     if out is not None:
         draw_attention(translator, translation, numbers, out)
@@ -59,7 +59,7 @@ def draw_attention(translator: Translator, translation: Translation, numbers: Ma
 
     kind = translator.experiment.model.attention.kind
     if translation.tokens and not translation.attention.any():
-        raise UserError(f"this model looks nowhere, there is nothing to draw: model.attention.kind is '{kind}'")
+        raise UserError(f"this model has no attention to draw: model.attention.kind is '{kind}'")
     axes = translator.model.decoder.weight_axes
     weights = select_attention(translation.attention, axes, numbers) if translation.tokens else translation.attention
     figure = attention_map.draw_attention_map(
@@ -68,8 +68,8 @@ def draw_attention(translator: Translator, translation: Translation, numbers: Ma
         translation.tokens,
         title=" · ".join([translation.text, *(f"{axis} {number}" for axis, number in numbers.items())]),
         axes=[axis for axis in axes if axis not in numbers] if translation.tokens else (),
-        starts=translation.starts,
-        source_starts=translation.source_starts,
+        starts=translation.word_starts,
+        source_starts=translation.source_word_starts,
     )
     figures.save_figure(figure, out)
 

@@ -1,4 +1,4 @@
-"""The answers of `regard translate` and `regard score`, for people and for programs."""
+"""The output of `regard translate` and `regard score`."""
 
 from __future__ import annotations
 
@@ -7,63 +7,62 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from regard.cli.input_lines import AT_ONCE, check_input, chunks, note, read_input, told_at
+from regard.cli.input_lines import CHUNK_LINES, encode_input, error_location, note, read_chunks, read_input
 from regard.cli.loading import load_translator
 from regard.cli.progress import ProgressMeter
 from regard.errors import UserError
 from regard.inference.translation import Translation, rounded
 from regard.search import SearchOptions
 
-Form = Callable[[int, Translation], Iterator[str]]  # the number of an input line from 0, and its translation
+OutputFormat = Callable[[int, Translation], Iterator[str]]  # the number of an input line from 0, and its translation
 
 
-def print_translations(runs: list[Path], texts: list[str], search: SearchOptions, form: Form, *, aligned: bool) -> None:
-    """Answer line by line, in order. Progress is shown where the answers are not: when they go to a file."""
+def print_translations(
+    runs: list[Path], texts: list[str], search: SearchOptions, output_format: OutputFormat, *, aligned: bool
+) -> None:
+    """Print the translations in order. Progress is shown if the output does not go to the terminal."""
     for text in texts:
         if "/" in text and not any(map(str.isspace, text)):
-            note(f"'{text}' is taken as a text: runs come before texts, and have a run.json")
+            note(f"'{text}' is taken as a text: run directories come before texts, and contain a run.json")
     translator = load_translator(*runs)
-    translator.rules(search)  # refuses what this model cannot do before it reads anything
+    translator.constraints(search)  # refuses options that the model cannot satisfy before reading any input
     number = 0
     with ProgressMeter(len(texts) or None, shown=not sys.stdout.isatty()) as meter:
-        for chunk in chunks(texts):
-            check_input(chunk, translator)
-            translations = translator.translate([line.text for line in chunk], search, meter.advance)
+        for chunk in read_chunks(texts):
+            sources = encode_input(chunk, translator)
+            translations = translator.translate(sources, search, meter.advance)
             if aligned and any(each.tokens and not each.attention.any() for each in translations):
-                raise UserError("--alignments: this model looks nowhere, it has no attention")
+                raise UserError("--alignments: this model has no attention")
             for line, translation in zip(chunk, translations, strict=True):
-                for answer in form(number, translation):
-                    print(answer)
-                note_cut_off(line.origin, translation)
+                for output in output_format(number, translation):
+                    print(output)
+                note_truncation(line.origin, translation)
                 number += 1
             sys.stdout.flush()
 
 
-def note_cut_off(origin: str, translation: Translation) -> None:
+def note_truncation(origin: str, translation: Translation) -> None:
     if not translation.finished:
-        note(f"{origin}: cut off after {len(translation.tokens)} tokens, the most that is allowed")
+        note(f"{origin}: truncated after {len(translation.tokens)} tokens, the maximum length")
 
 
-def text_form(*, listed: bool, aligned: bool) -> Form:
-    """The text; in a list `line ||| text ||| score`, lines counted from 0; with its alignment ` ||| 0-0 1-2` behind it.
+def text_format(*, listed: bool, aligned: bool) -> OutputFormat:
+    """Moses's formats: the text, or `line ||| text ||| score` for n-best lists; then ` ||| 0-0 1-2` with alignments."""
 
-    Both are Moses's formats.
-    """
-
-    def form(number: int, translation: Translation) -> Iterator[str]:
+    def format_lines(number: int, translation: Translation) -> Iterator[str]:
         for each in translation.n_best:
             answer = f"{number} ||| {each.text} ||| {each.score:.4f}" if listed else each.text
-            yield f"{answer} ||| {moses(each)}" if aligned else answer
+            yield f"{answer} ||| {moses_alignment(each)}" if aligned else answer
 
-    return form
-
-
-def moses(translation: Translation) -> str:
-    """Pairs of source and output token."""
-    return " ".join(f"{source}-{output}" for source, output in translation.alignment)
+    return format_lines
 
 
-def json_form(number: int, translation: Translation) -> Iterator[str]:
+def moses_alignment(translation: Translation) -> str:
+    """The alignment in Moses's format: `source-target` pairs."""
+    return " ".join(f"{source}-{target}" for source, target in translation.alignment)
+
+
+def json_format(number: int, translation: Translation) -> Iterator[str]:
     yield json.dumps(translation.to_dict(), ensure_ascii=False)
 
 
@@ -71,17 +70,16 @@ def print_scores(runs: list[Path], source: Path, target: Path, json_lines: bool)
     """log p and perplexity of each line of `target` as a translation of the same line of `source`."""
     sources, targets = read_input(source), read_input(target)
     if len(sources) != len(targets):
-        raise UserError(f"{source} has {len(sources):,} lines and {target} has {len(targets):,}: they must be as many")
+        raise UserError(f"{source} has {len(sources):,} lines and {target} has {len(targets):,}: they should be equal")
     translator = load_translator(*runs)
-    pairs = list(zip(sources, targets, strict=True))
-    check_input(sources, translator)
-    for line, other in pairs:
-        with told_at(other.origin):
-            translator.check_pair(line.text, other.text)
-    with ProgressMeter(len(pairs), shown=not sys.stdout.isatty()) as meter:
-        for begin in range(0, len(pairs), AT_ONCE):
-            some = [(line.text, other.text) for line, other in pairs[begin : begin + AT_ONCE]]
-            for score in translator.score(some, meter.advance):
+    encoded = encode_input(sources, translator)
+    examples = []
+    for line, other in zip(encoded, targets, strict=True):
+        with error_location(other.origin):
+            examples.append(translator.encode_pair(line, other.text))
+    with ProgressMeter(len(examples), shown=not sys.stdout.isatty()) as meter:
+        for begin in range(0, len(examples), CHUNK_LINES):
+            for score in translator.score(examples[begin : begin + CHUNK_LINES], meter.advance):
                 if json_lines:
                     values = {"log_probability": score.log_probability, "perplexity": score.perplexity}
                     print(json.dumps(values | {"log_probabilities": rounded(list(score.log_probabilities))}))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Self
 
-from regard.data.examples import Example
+from regard.data.examples import EncodedSource, Example
 from regard.errors import UserError
 from regard.text import END, SPECIAL, UNKNOWN, Pair, Tokenization, Vocabulary
 
@@ -51,6 +51,21 @@ class Codec:
     def sizes(self) -> tuple[int, int]:
         """The sizes of the source and the target vocabulary."""
         return len(self.source_vocabulary), len(self.target_vocabulary)
+
+    def encode_source(self, text: str) -> EncodedSource:
+        """A source text as token ids.
+
+        Args:
+            text: a source text.
+
+        Raises:
+            UserError: if the task cannot process this text.
+        """
+        tokens = self.tokenization.source_tokens(text)
+        if not tokens:
+            return EncodedSource(text, (), (), Vocabulary.begin)
+        ids = (*self._to_ids(tokens, self.source_vocabulary), Vocabulary.end)
+        return EncodedSource(text, ids, (*tokens, END), self.start(text))
 
     def source(self, text: str) -> tuple[int, ...]:
         """The encoder's input, `<end>` included.
@@ -106,8 +121,15 @@ class Codec:
         Args:
             pair: a source text and its target.
         """
-        output = self._to_ids(self.tokenization.target_tokens(pair), self.target_vocabulary)
-        return Example(self.source(pair.source), (self.start(pair.source), *output, Vocabulary.end))
+        return Example(self.source(pair.source), (self.start(pair.source), *self.target(pair)))
+
+    def target(self, pair: Pair) -> tuple[int, ...]:
+        """The decoder's output, `<end>` included.
+
+        Args:
+            pair: a source text and its target.
+        """
+        return (*self._to_ids(self.tokenization.target_tokens(pair), self.target_vocabulary), Vocabulary.end)
 
     def examples(self, pairs: Iterable[Pair]) -> list[Example]:
         """Pairs as token ids.

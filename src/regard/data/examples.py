@@ -25,6 +25,23 @@ class Example:
         return array("i", (len(self.source), len(self.target), *self.source, *self.target))
 
 
+@dataclass(frozen=True)
+class EncodedSource:
+    """A source text, tokenized once.
+
+    Args:
+        text: the text.
+        ids: the encoder's input, ending with `<end>`; () if the text has no tokens.
+        tokens: the same tokens as they are spelled, also those that are not in the vocabulary; () like `ids`.
+        start: the decoder's first input.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    tokens: tuple[str, ...]
+    start: int
+
+
 def digest_examples(examples: Iterable[Example]) -> str:
     """A SHA-256 digest, by which equal data sets are recognized; the same as `OnDiskExamples.digest`.
 

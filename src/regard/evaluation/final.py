@@ -75,8 +75,8 @@ def _example_sentence(number: int, pair: Pair, translation: Translation) -> Exam
         reference=pair.target,
         tokens=translation.tokens,
         source_tokens=translation.source_tokens,
-        starts=translation.starts,
-        source_starts=translation.source_starts,
+        starts=translation.word_starts,
+        source_starts=translation.source_word_starts,
         weights=mean_attention(translation.attention),
         score=sentence_chrf(translation.text, [pair.target, *pair.other_targets]),
     )

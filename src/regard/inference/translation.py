@@ -1,4 +1,4 @@
-"""What comes out: a translation with its score and attention, or the score of a text that was given."""
+"""Translations with scores and attention, and scores of given translations."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ from regard.text.word_boundaries import token_labels, word_spans, word_starts
 
 @dataclass(frozen=True)
 class Alternative:
-    """A token that the model might have produced at a position of the output."""
+    """One of the most probable tokens at a position of the output.
+
+    Args:
+        token: The token.
+        label: The token as displayed.
+        log_probability: Its log-probability, given the source and the tokens before it.
+    """
 
     token: str
-    label: str  # the token as displayed
+    label: str
     log_probability: float
 
     def to_dict(self) -> dict[str, Any]:
-        """An `AlternativeSchema`."""
+        """Plain values: a `regard.inference.schema.AlternativeSchema`."""
         probability = round(math.exp(self.log_probability), 6)
         return {"token": self.token, "label": self.label, "probability": probability}
 
@@ -35,40 +41,54 @@ Alternatives = tuple[Alternative, ...]  # at one position, the most probable fir
 
 @dataclass(frozen=True)
 class Translation:
-    """What a model made of one text. `tokens` name the rows of `attention`, `source_tokens` its columns."""
+    """The translation of one text.
+
+    Args:
+        text: The output.
+        tokens: Its tokens, `<end>` included unless it was truncated; they name the rows of `attention`.
+        source_tokens: The source tokens, `<end>` included; they name the columns of `attention`.
+        log_probabilities: The log-probability of each token.
+        attention: [target, source] weights, after the axes for layers and heads that `axes` names.
+        finished: False if the output was truncated at the maximum length.
+        word_starts: True for tokens that begin a word; () if every token is a word.
+        source_word_starts: The same for the source tokens.
+        axes: The axes of `attention` before target and source: "layer", "head".
+        next_best: The next best translations, all of them different texts.
+        length_penalty: α, by which `n_best` is ranked; None if unknown.
+    """
 
     text: str
-    tokens: tuple[str, ...]  # `<end>` included, if it was reached
-    source_tokens: tuple[str, ...]  # `<end>` included
-    log_probabilities: tuple[float, ...]  # the log-probability of each token
-    attention: Tensor  # [output, source], with axes for layers and heads before them where the decoder has any
-    finished: bool  # False: cut off at the maximum length
-    starts: tuple[bool, ...] = ()  # does a word begin with this token? Where nothing is said, each token is one
-    source_starts: tuple[bool, ...] = ()
-    axes: tuple[str, ...] = ()  # of `attention`, before the last two: "layer", "head"
-    others: tuple[Translation, ...] = ()  # the next best
-    length_penalty: float | None = None  # α, by which `n_best` is ranked; None: unknown
+    tokens: tuple[str, ...]
+    source_tokens: tuple[str, ...]
+    log_probabilities: tuple[float, ...]
+    attention: Tensor
+    finished: bool
+    word_starts: tuple[bool, ...] = ()
+    source_word_starts: tuple[bool, ...] = ()
+    axes: tuple[str, ...] = ()
+    next_best: tuple[Translation, ...] = ()
+    length_penalty: float | None = None
 
     @property
     def score(self) -> float:
-        """The log-probability of the whole."""
+        """The log-probability of all tokens."""
         return math.fsum(self.log_probabilities)
 
     @property
     def n_best(self) -> tuple[Translation, ...]:
-        """This one and the next best, all of them different texts."""
-        return (self, *self.others)
+        """This translation and the next best, all of them different texts."""
+        return (self, *self.next_best)
 
     @property
     def alignment(self) -> list[tuple[int, int]]:
-        """(source token, output token), counted from 0: where each output token looked most, layers and heads averaged.
+        """(source, target) pairs of token indices: the source token with the largest weight, over layers and heads.
 
-        Ends do not count, and what looked most at the source's end, or nowhere, is aligned to nothing.
+        `<end>` is not aligned, on either side, nor is a target token without attention.
         """
         weights = mean_attention(self.attention)
-        words = len(self.tokens) - (self.finished and bool(self.tokens))
-        looked = [int(row.argmax()) if row.any() else len(row) for row in weights[:words]]
-        return [(source, output) for output, source in enumerate(looked) if source < len(self.source_tokens) - 1]
+        length = len(self.tokens) - (self.finished and bool(self.tokens))
+        sources = [int(row.argmax()) if row.any() else len(row) for row in weights[:length]]
+        return [(source, target) for target, source in enumerate(sources) if source < len(self.source_tokens) - 1]
 
     def to_dict(
         self,
@@ -90,8 +110,8 @@ class Translation:
             "text": self.text,
             "score": round(self.score, 6),
             "source_tokens": list(self.source_tokens),
-            "source_labels": token_labels(self.source_tokens, self.source_starts),
-            "source_words": _word_spans(self.source_tokens, self.source_starts),
+            "source_labels": token_labels(self.source_tokens, self.source_word_starts),
+            "source_words": _word_spans(self.source_tokens, self.source_word_starts),
             "axes": list(self.axes),
             "n_best": [_hypothesis_dict(each, attention, row) for each, row in zip(self.n_best, rows, strict=True)],
             "length_penalty": self.length_penalty,
@@ -99,7 +119,7 @@ class Translation:
         }
 
     def _repr_html_(self) -> str:
-        """In a notebook: a map that answers to the pointer."""
+        """In a notebook: an interactive attention map."""
         from regard.reports import interactive
 
         view = {"name": "", "about": "", "answer": self.to_dict()}
@@ -107,12 +127,25 @@ class Translation:
 
 
 def mean_attention(attention: Tensor) -> Tensor:
-    """[output, source]: the mean over layers and heads, where there are any."""
+    """The mean over layers and heads, [target, source].
+
+    Args:
+        attention: [target, source], after any number of other axes.
+    """
     return attention.flatten(0, -3).mean(0) if attention.dim() > 2 else attention
 
 
 def select_attention(attention: Tensor, axes: Sequence[str], numbers: Mapping[str, int]) -> Tensor:
-    """What belongs to the layer or the head with this number, counted from 1; `axes` are the first of `attention`."""
+    """The weights of one layer or head.
+
+    Args:
+        attention: [..., target, source].
+        axes: The names of the first axes: "layer", "head".
+        numbers: The number of the layer or the head, from 1, by the name of the axis.
+
+    Raises:
+        UserError: If the model has no such axis, layer or head.
+    """
     for axis, number in numbers.items():
         if axis not in axes:
             raise UserError(f"this model's attention has no {axis}s to choose from")
@@ -122,22 +155,27 @@ def select_attention(attention: Tensor, axes: Sequence[str], numbers: Mapping[st
     return attention[tuple(numbers[axis] - 1 if axis in numbers else slice(None) for axis in axes)]
 
 
-EMPTY_TRANSLATION = Translation("", (), (), (), torch.zeros(0, 0), finished=True)
+EMPTY_TRANSLATION = Translation("", (), (), (), torch.zeros(0, 0, device="cpu"), finished=True)
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a model thinks of a text that it was given."""
+    """The score of a given translation.
 
-    log_probabilities: tuple[float, ...]  # the log-probability of each of its tokens, `<end>` included
+    Args:
+        log_probabilities: The log-probability of each token, `<end>` included.
+    """
+
+    log_probabilities: tuple[float, ...]
 
     @property
     def log_probability(self) -> float:
+        """The log-probability of all tokens."""
         return math.fsum(self.log_probabilities)
 
     @property
     def perplexity(self) -> float:
-        """e to the mean surprise of a token; 1 where there is none."""
+        """exp of the mean negative log-probability of a token; 1 if there are none."""
         return math.exp(min(-self.log_probability / max(len(self.log_probabilities), 1), 700.0))
 
 
@@ -153,8 +191,8 @@ def _hypothesis_dict(
         "text": translation.text,
         "score": round(translation.score, 6),
         "tokens": list(translation.tokens),
-        "labels": token_labels(translation.tokens, translation.starts),
-        "words": _word_spans(translation.tokens, translation.starts),
+        "labels": token_labels(translation.tokens, translation.word_starts),
+        "words": _word_spans(translation.tokens, translation.word_starts),
         "log_probabilities": rounded(list(translation.log_probabilities)),
         "finished": translation.finished,
         "alignment": [list(pair) for pair in translation.alignment],

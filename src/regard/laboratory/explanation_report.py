@@ -158,7 +158,9 @@ def _steps_picture(translator: Translator, explanation: Explanation, views: Sequ
         )
         for step, view in zip(explanation.steps, views, strict=True)
     ]
-    figure = draw_translation_steps(steps, translation.source_tokens, translation.source_starts, title=translation.text)
+    figure = draw_translation_steps(
+        steps, translation.source_tokens, translation.source_word_starts, title=translation.text
+    )
     return Picture(figure, f"scores, weights and the most likely next tokens of {len(steps)} steps")
 
 

@@ -173,12 +173,13 @@ def measure_split(
     pairs, _ = load_examples(translator, split, limit)
     texts = [pair.source for pair in pairs]
     expect(len(texts))
-    translations = translator.translate(texts)
+    sources = [translator.encode(text) for text in texts]
+    translations = translator.translate(sources)
     _require_attention(translator, translations)
     model, found = double_precision_copy(translator.model), []
-    for text, translation in zip(texts, translations, strict=True):
+    for source, translation in zip(sources, translations, strict=True):
         if translation.tokens:
-            importance = compute_importance(model, translator.example(text, translation))
-            found.append((text, RankAgreement.of_maps(importance.maps)))
+            importance = compute_importance(model, translator.encode_translation(source, translation))
+            found.append((source.text, RankAgreement.of_maps(importance.maps)))
         advance(1)
     return found

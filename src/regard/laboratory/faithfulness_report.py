@@ -130,8 +130,8 @@ def _agreement_text(agreements: Sequence[RankAgreement]) -> Iterator[str]:
 
 def _step_section(translation: Translation, importance: Importance, agreement: RankAgreement) -> ReportSection:
     """The three maps, and the maximum of each at every step."""
-    source = attention_map.piece_labels(translation.source_tokens, translation.source_starts)
-    output = attention_map.piece_labels(translation.tokens, translation.starts)
+    source = attention_map.piece_labels(translation.source_tokens, translation.source_word_starts)
+    output = attention_map.piece_labels(translation.tokens, translation.word_starts)
     shares = importance.shares()
     rows = tuple(
         (
@@ -148,8 +148,8 @@ def _step_section(translation: Translation, importance: Importance, agreement: R
         shares,
         translation.source_tokens,
         translation.tokens,
-        starts=translation.starts,
-        source_starts=translation.source_starts,
+        starts=translation.word_starts,
+        source_starts=translation.source_word_starts,
         names=MEASURES,
         measure="share of a row",
     )

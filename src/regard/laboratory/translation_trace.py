@@ -136,10 +136,11 @@ class TracedTranslation:
         Raises:
             UserError: If the text is empty.
         """
-        (translation,) = translator.translate([text], search)
-        if not translation.source_tokens:
+        source = translator.encode(text)
+        if not source.ids:
             raise UserError("this text is empty; write at least one token")
-        return cls(translation, translator.example(text, translation))
+        (translation,) = translator.translate([source], search)
+        return cls(translation, translator.encode_translation(source, translation))
 
     @property
     def source_ids(self) -> tuple[int, ...]:

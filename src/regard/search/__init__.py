@@ -9,13 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard.search.beam import SearchBatch, SearchResult, SearchStopped, search
+    from regard.search.beam import Beam, SearchBatch, SearchResult, SearchStopped, search
     from regard.search.constraints import Constraints
     from regard.search.hypothesis import Hypothesis
     from regard.search.log_probs import Ensemble, LogProbs
     from regard.search.options import GREEDY, SearchOptions
     from regard.search.options import SearchOptions as Search
-    from regard.search.selection import Beam, Sampling, Selection, Selector
+    from regard.search.sampling import Sampling
+    from regard.search.selection import Selection, Selector
     from regard.search.tree import BeamNode, RecordingBeam, build_tree
 
 __all__ = [
@@ -39,12 +40,13 @@ __all__ = [
     "search",
 ]
 MODULES = {
-    "beam": ("SearchBatch", "SearchResult", "SearchStopped", "search"),
+    "beam": ("Beam", "SearchBatch", "SearchResult", "SearchStopped", "search"),
     "constraints": ("Constraints",),
     "hypothesis": ("Hypothesis",),
     "log_probs": ("Ensemble", "LogProbs"),
     "options": ("GREEDY", "SearchOptions"),
-    "selection": ("Beam", "Sampling", "Selection", "Selector"),
+    "sampling": ("Sampling",),
+    "selection": ("Selection", "Selector"),
     "tree": ("BeamNode", "RecordingBeam", "build_tree"),
 }
 MODULE_OF = {name: module for module, names in MODULES.items() for name in names}

@@ -1,19 +1,19 @@
-"""The search itself: one loop for greedy search, beams and sampling, over any decoder.
+"""The search loop, which greedy search, beam search and sampling share, over any decoder; and beam selection.
 
-    every hypothesis is extended by every token → a chooser takes some → those that say `<end>` are finished and the
-    others go on → a sentence leaves the batch when nothing that goes on can still win
+    extend every hypothesis by every token → the selector keeps some → those with `<end>` are finished, the others
+    continue → a sentence leaves the batch when no hypothesis that continues can still enter its n best
 
-At one step all hypotheses are equally long, and their total log-probabilities rank them. Finished ones differ in
-length and are ranked by total / lp(n), with lp(n) = ((5 + n) / 6)^α for n tokens; α is the length penalty.
+At one step all hypotheses have the same length, and their totals (Σ log p, less penalties) rank them. Finished ones
+differ in length and are ranked by total / lp(n), with lp(n) = ((5 + n) / 6)^α for n tokens; α is the length penalty.
 
-Shapes: [sentences, width] for the hypotheses of a batch; decoders see them as rows, those of a sentence together.
+Shapes: [sentences, width] for the hypotheses of a batch. Decoders see them as rows, those of a sentence together.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,10 +22,10 @@ from regard.search.constraints import NO_CONSTRAINTS, Constraints
 from regard.search.history import StepRecord, follow_backpointers, record_step
 from regard.search.hypothesis import Hypothesis
 from regard.search.log_probs import Ensemble, EnsembleState, LogProbs
-from regard.search.selection import Selection, Selector
+from regard.search.selection import Selection, Selector, to_rows, top_values
 from regard.text import Vocabulary
 
-UNFINISHED = 1e9  # what a rank loses by being cut off: whatever is finished comes first
+TRUNCATION_PENALTY = 1e9  # subtracted from the rank of a truncated hypothesis: all finished ones come first
 
 
 class SearchStopped(Exception):  # noqa: N818 (nothing went wrong)
@@ -38,133 +38,213 @@ def never_stop() -> bool:
 
 
 @dataclass(frozen=True)
-class SearchBatch:
-    """A batch of sources, and what kind of answers is wanted."""
+class Beam:
+    """Selector that keeps the best extensions of all hypotheses of a sentence.
 
-    source: Tensor  # [sentences, positions]
-    valid: Tensor  # [sentences, positions]; True: a real token
-    first: Tensor  # [sentences]: what the decoder reads first
-    longest: Tensor  # [sentences]: how many tokens an answer may have, `<end>` included; at least 1
-    rules: Constraints = NO_CONSTRAINTS
+    Args:
+        width: Beam width; 1 is greedy search.
+    """
+
+    width: int = 1
+
+    def __call__(self, logits: Tensor, totals: Tensor, sentences: Tensor, step: int) -> Selection:
+        best, tokens = top_values(logits, self.width)  # no hypothesis can contribute more than that
+        totals, indices = top_values((totals.unsqueeze(-1) + best).flatten(1), self.width)
+        hypotheses = indices // best.shape[-1]
+        return Selection(to_rows(hypotheses, logits), tokens.flatten(1).gather(1, indices), totals)
+
+
+@dataclass(frozen=True)
+class SearchBatch:
+    """A batch of sources, with the limits and constraints of their outputs.
+
+    Args:
+        source: [sentences, positions], source ids.
+        valid: [sentences, positions], False at padding.
+        start: [sentences], the decoder's first input.
+        max_lengths: [sentences], the maximum number of output tokens, `<end>` included; at least 1.
+        constraints: Which tokens are allowed.
+        n_best: Number of hypotheses to return for each sentence.
+        length_penalty: α, at least 0.
+    """
+
+    source: Tensor
+    valid: Tensor
+    start: Tensor
+    max_lengths: Tensor
+    constraints: Constraints = NO_CONSTRAINTS
     n_best: int = 1
-    length_penalty: float = 0.0  # α, at least 0
+    length_penalty: float = 0.0
 
     def rank(self, totals: Tensor, lengths: Tensor | int) -> Tensor:
-        """total / lp(length), by which hypotheses of different length are compared."""
-        return totals.double() / ((5 + torch.as_tensor(lengths).double()) / 6) ** self.length_penalty
+        """total / lp(length), by which hypotheses of different length are compared.
+
+        Args:
+            totals: Σ log p, less penalties, of any shape.
+            lengths: Numbers of tokens, of the same shape, or one for all.
+        """
+        lengths = torch.as_tensor(lengths, device=totals.device).double()
+        return totals.double() / ((5 + lengths) / 6) ** self.length_penalty
+
+    def to(self, device: torch.device | str) -> SearchBatch:
+        """The same batch on a device.
+
+        Args:
+            device: A PyTorch device.
+        """
+        tensors = {name: getattr(self, name).to(device) for name in ("source", "valid", "start", "max_lengths")}
+        return replace(self, **tensors)
 
 
 @dataclass(frozen=True)
 class BeamState:
-    """The hypotheses that go on, those of the sentences that are still in the batch."""
+    """The hypotheses that continue, of the sentences that are still in the batch.
 
-    sentences: Tensor  # [sentences]: their places in the question
-    totals: Tensor  # [sentences, width]: Σ log p, less penalties; -∞ where there are fewer hypotheses than that
-    read: Tensor  # [rows, 1 + steps]: what the decoder has read, and at last what it reads next
-    places: Tensor  # [rows]: their places in the latest record
+    Args:
+        sentences: [sentences], their indices in the `SearchBatch`.
+        totals: [sentences, width], Σ log p less penalties; -∞ where there are fewer hypotheses.
+        inputs: [rows, 1 + steps], the decoder's inputs so far; the last column is its next input.
+        parents: [rows], the indices of these hypotheses in the last `StepRecord`.
+        state: The decoders' states.
+    """
+
+    sentences: Tensor
+    totals: Tensor
+    inputs: Tensor
+    parents: Tensor
     state: EnsembleState
 
     @classmethod
-    def start(cls, ensemble: Ensemble, question: SearchBatch) -> BeamState:
-        sentences = torch.arange(len(question.source))
-        state = ensemble.start(question.source, question.valid)
-        return cls(sentences, torch.zeros(len(sentences), 1), question.first.unsqueeze(1), sentences, state)
+    def start(cls, ensemble: Ensemble, batch: SearchBatch) -> BeamState:
+        """One empty hypothesis for each sentence."""
+        sentences = torch.arange(len(batch.source), device=batch.source.device)
+        state = ensemble.start(batch.source, batch.valid)
+        totals = torch.zeros(len(sentences), 1, device=batch.source.device)
+        return cls(sentences, totals, batch.start.unsqueeze(1), sentences, state)
 
-    def choose(self, chances: LogProbs, rules: Constraints, choose: Selector) -> Selection:
-        shape, said = self.totals.shape, self.read[:, 1:]
-        logits = rules.apply(chances.logits, said).unflatten(0, shape)
-        return choose(logits, self.totals - chances.total.view(shape), self.sentences, said.shape[1])
+    def select(self, log_probs: LogProbs, constraints: Constraints, selector: Selector) -> Selection:
+        """The extensions to continue with."""
+        shape, outputs = self.totals.shape, self.inputs[:, 1:]
+        logits = constraints.apply(log_probs.logits, outputs).unflatten(0, shape)
+        return selector(logits, self.totals - log_probs.normalizer.view(shape), self.sentences, outputs.shape[1])
 
-    def advance(self, choice: Selection, totals: Tensor, state: EnsembleState, staying: Tensor) -> BeamState:
-        """What was chosen, in the sentences that stay, with these `totals`."""
-        rows = choice.rows[staying]  # [sentences, width]
-        read = torch.cat([self.read[rows.flatten()], choice.tokens[staying].view(-1, 1)], 1)
-        places = torch.arange(totals.numel()).view(totals.shape)[staying]
-        return BeamState(self.sentences[staying], totals[staying], read, places.flatten(), state.select(rows))
+    def advance(self, selection: Selection, totals: Tensor, state: EnsembleState, remaining: Tensor) -> BeamState:
+        """The selected hypotheses of the sentences at the indices `remaining`, with these `totals`."""
+        rows = selection.rows[remaining]  # [sentences, width]
+        inputs = torch.cat([self.inputs[rows.flatten()], selection.tokens[remaining].view(-1, 1)], 1)
+        parents = torch.arange(totals.numel(), device=totals.device).view(totals.shape)[remaining]
+        return BeamState(self.sentences[remaining], totals[remaining], inputs, parents.flatten(), state.select(rows))
 
 
 class FinishedHypotheses:
-    """The best hypotheses of each sentence that have come to their end, by their places in the history."""
+    """The n best finished or truncated hypotheses of each sentence, as indices into the history.
 
-    def __init__(self, sentences: int, n_best: int) -> None:
-        self.ranks = torch.full((sentences, n_best), -math.inf, dtype=torch.float64)  # -∞: not found yet
-        self.steps = torch.zeros(sentences, n_best, dtype=torch.long)
-        self.places = torch.zeros(sentences, n_best, dtype=torch.long)
+    Args:
+        sentences: Number of sentences.
+        n_best: Number of hypotheses to keep for each.
+        device: A PyTorch device.
+    """
+
+    def __init__(self, sentences: int, n_best: int, device: torch.device) -> None:
+        shape = sentences, n_best
+        self.ranks = torch.full(shape, -math.inf, dtype=torch.float64, device=device)  # -∞: not found yet
+        self.steps = torch.zeros(shape, dtype=torch.long, device=device)
+        self.indices = torch.zeros(shape, dtype=torch.long, device=device)
 
     def add(self, sentences: Tensor, ranks: Tensor, step: int) -> None:
-        """Let all hypotheses of a record compete: `ranks` [sentences, chosen], -∞ for those that do not."""
-        places = torch.arange(ranks.numel()).view(ranks.shape)
+        """Merge the hypotheses of a step record.
+
+        Args:
+            sentences: [sentences], their indices.
+            ranks: [sentences, selected], -∞ for hypotheses that continue.
+            step: The index of the record.
+        """
+        indices = torch.arange(ranks.numel(), device=ranks.device).view(ranks.shape)
         ranks = torch.cat([self.ranks[sentences], ranks], 1)
-        steps = torch.cat([self.steps[sentences], torch.full_like(places, step)], 1)
-        places = torch.cat([self.places[sentences], places], 1)
+        steps = torch.cat([self.steps[sentences], torch.full_like(indices, step)], 1)
+        indices = torch.cat([self.indices[sentences], indices], 1)
         self.ranks[sentences], order = ranks.topk(self.ranks.shape[1])
-        self.steps[sentences], self.places[sentences] = steps.gather(1, order), places.gather(1, order)
+        self.steps[sentences], self.indices[sentences] = steps.gather(1, order), indices.gather(1, order)
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search has found, and how."""
+    """The n best hypotheses of each sentence, and every step of the search.
 
-    question: SearchBatch
+    Args:
+        batch: What was searched.
+        history: A record for each step.
+        finished: The n best, as indices into the history.
+    """
+
+    batch: SearchBatch
     history: list[StepRecord]
-    best: FinishedHypotheses
+    finished: FinishedHypotheses
 
     def hypotheses(self) -> list[list[Hypothesis]]:
-        """For each sentence its best, the very best first; fewer than `n_best` if there are no more."""
-        steps = self.best.steps
-        traced = follow_backpointers(self.history, steps, self.best.places)
-        tokens, log_probabilities = traced.tokens.tolist(), traced.log_probabilities.double().tolist()
-        found = (self.best.ranks > -math.inf).tolist()
-        sources = self.question.valid.sum(1).tolist()
+        """The hypotheses of each sentence, best first, on the CPU; fewer than `n_best` if there are no more."""
+        backtrace = follow_backpointers(self.history, self.finished.steps, self.finished.indices)
+        tokens, log_probabilities = backtrace.tokens.tolist(), backtrace.log_probabilities.double().tolist()
+        weights, lengths = backtrace.weights.cpu(), (self.finished.steps + 1).tolist()
+        found = (self.finished.ranks > -math.inf).tolist()
+        source_lengths = self.batch.valid.sum(1).tolist()
         return [
             [
                 Hypothesis(
-                    tokens=tokens[row][place][:length],
-                    log_probabilities=log_probabilities[row][place][:length],
-                    attention=traced.weights[row, place, ..., :length, : sources[row]].clone(),
-                    finished=tokens[row][place][length - 1] == Vocabulary.end,
+                    tokens=tokens[row][rank][:length],
+                    log_probabilities=log_probabilities[row][rank][:length],
+                    attention=weights[row, rank, ..., :length, : source_lengths[row]].clone(),
+                    finished=tokens[row][rank][length - 1] == Vocabulary.end,
                 )
-                for place, length in enumerate((steps[row] + 1).tolist())
-                if found[row][place]
+                for rank, length in enumerate(lengths[row])
+                if found[row][rank]
             ]
-            for row in range(len(steps))
+            for row in range(len(lengths))
         ]
 
 
 @torch.inference_mode()
 def search(
-    ensemble: Ensemble, question: SearchBatch, choose: Selector, should_stop: Callable[[], bool] = never_stop
+    ensemble: Ensemble, batch: SearchBatch, selector: Selector, should_stop: Callable[[], bool] = never_stop
 ) -> SearchResult:
-    """Search until no hypothesis that goes on can still come among the `n_best`.
+    """Search until no hypothesis that continues can still enter the `n_best` of its sentence.
 
-    The models are taken as they are: call `eval` on each before, or dropout joins the search. `should_stop` is called
-    before each step; if it returns True, the search ends with `SearchStopped`.
+    The models are used as they are: call `eval()` on each before, or dropout is active during the search.
+
+    Args:
+        ensemble: One model or several.
+        batch: The sources, on the device of the models.
+        selector: `Beam` or `Sampling`.
+        should_stop: Called before each step.
+
+    Raises:
+        SearchStopped: If `should_stop` returns True.
     """
     history: list[StepRecord] = []
-    best = FinishedHypotheses(len(question.source), question.n_best)
-    front = BeamState.start(ensemble, question)
+    finished = FinishedHypotheses(len(batch.source), batch.n_best, batch.source.device)
+    beam = BeamState.start(ensemble, batch)
     while True:
         if should_stop():
             raise SearchStopped
-        chances, state = ensemble.step(front.read[:, -1], front.state)
-        choice = front.choose(chances, question.rules, choose)
-        history.append(record_step(choice, chances, front.places, state))
-        totals = collect_finished(choice, front.sentences, question, best, len(history))
-        # A total only falls, and lp(longest) is the most that it will be divided by: more a hypothesis cannot reach.
-        hope = question.rank(totals.amax(1), question.longest[front.sentences])
-        staying = (best.ranks[front.sentences, -1] < hope).nonzero().squeeze(1)
-        if len(staying) == 0:
-            return SearchResult(question, history, best)
-        front = front.advance(choice, totals, state, staying)
+        log_probs, state = ensemble.step(beam.inputs[:, -1], beam.state)
+        selection = beam.select(log_probs, batch.constraints, selector)
+        history.append(record_step(selection, log_probs, beam.parents, state))
+        totals = collect_finished(selection, beam.sentences, batch, finished, len(history))
+        # A total can only decrease, and lp(max length) is the largest divisor: no continuation can rank above this.
+        bound = batch.rank(totals.amax(1), batch.max_lengths[beam.sentences])
+        remaining = (finished.ranks[beam.sentences, -1] < bound).nonzero().squeeze(1)
+        if len(remaining) == 0:
+            return SearchResult(batch, history, finished)
+        beam = beam.advance(selection, totals, state, remaining)
 
 
 def collect_finished(
-    choice: Selection, sentences: Tensor, question: SearchBatch, best: FinishedHypotheses, length: int
+    selection: Selection, sentences: Tensor, batch: SearchBatch, finished: FinishedHypotheses, length: int
 ) -> Tensor:
-    """Put what has come to its end, after `length` tokens, among the `best`; the totals of what has not, else -∞."""
-    finished = choice.tokens == Vocabulary.end
-    over = finished | (question.longest[sentences] == length).unsqueeze(1)
-    if over.any():
-        ranks = question.rank(choice.totals, length) - UNFINISHED * ~finished
-        best.add(sentences, ranks.masked_fill(~over, -math.inf), length - 1)
-    return choice.totals.masked_fill(over, -math.inf)
+    """Add the hypotheses that end after `length` tokens to `finished`; the totals of the others, -∞ for those."""
+    ended = selection.tokens == Vocabulary.end
+    done = ended | (batch.max_lengths[sentences] == length).unsqueeze(1)
+    if done.any():
+        ranks = batch.rank(selection.totals, length) - TRUNCATION_PENALTY * ~ended
+        finished.add(sentences, ranks.masked_fill(~done, -math.inf), length - 1)
+    return selection.totals.masked_fill(done, -math.inf)

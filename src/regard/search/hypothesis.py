@@ -1,4 +1,4 @@
-"""What a search finds."""
+"""Hypotheses: the outputs that a search returns."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One output for one source."""
+    """One output for one source.
 
-    tokens: list[int]  # `<end>` included, if it was reached
-    log_probabilities: list[float]  # log p of each token, given those before it and the source
-    attention: Tensor  # [output, source], with axes for layers and heads before them where the decoder has any
-    finished: bool  # False: cut off at the maximum length
+    Args:
+        tokens: Token ids, `<end>` included unless the output was truncated.
+        log_probabilities: log p of each token, given the source and the tokens before it.
+        attention: [target, source] on the CPU, after axes for layers and heads where the decoder has them.
+        finished: False if the output was truncated at the maximum length.
+    """
+
+    tokens: list[int]
+    log_probabilities: list[float]
+    attention: Tensor
+    finished: bool
 
     @property
     def score(self) -> float:

@@ -114,13 +114,14 @@ class Endpoints:
             raise HTTPException(CONTENT_TOO_LARGE, f"{detail}; split the text into sentences")
 
     async def _submit(self, request: Request, job: TranslateJob | ScoreJob, items: Sequence[Any]) -> list[bytes]:
-        size = await asyncio.to_thread(job.measure_size, items)
+        encoded: Sequence[Any] = await asyncio.to_thread(job.encode, items)
+        size = job.measure_size(encoded)
         megabytes = job.megabytes(size)
         if megabytes > self.limits.memory:
             detail = f"this request may need {megabytes:,.0f} MB of memory; the limit is {self.limits.memory:,.0f} MB"
             remedy = "send fewer or shorter texts, use a narrower beam, or ask for fewer details"
             raise HTTPException(CONTENT_TOO_LARGE, f"{detail}; {remedy}")
-        return await wait_while_connected(request, self.queue.submit(job, items, size))
+        return await wait_while_connected(request, self.queue.submit(job, encoded, size))
 
 
 def _json_list_response(name: str, run: ServedRun, items: Sequence[bytes]) -> Response:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
+from regard.data import EncodedSource, Example
 from regard.errors import UserError
 from regard.inference.translation import Alternatives, Translation, rounded
 from regard.search import SearchOptions
@@ -35,18 +36,21 @@ class TranslateJob:
     alternatives: int = 0
     tree: bool = False
 
-    def measure_size(self, texts: Sequence[str]) -> RequestSize:
-        """The size of a request; a `UserError` if the model cannot process one of its texts."""
-        translator = self.run.translator
-        prefix = len(translator.rules(self.options).prefix)
-        lengths = [len(with_location(f"texts[{index}]", translator.check, text)) for index, text in enumerate(texts)]
-        longest = max(lengths, default=0)
+    def encode(self, texts: Sequence[str]) -> list[EncodedSource]:
+        """The texts as token ids; a `UserError` if the model cannot process one of them."""
+        encode = self.run.translator.encode
+        return [with_location(f"texts[{index}]", encode, text) for index, text in enumerate(texts)]
+
+    def measure_size(self, texts: Sequence[EncodedSource]) -> RequestSize:
+        """The size of a request; a `UserError` if the model cannot satisfy its options."""
+        prefix = len(self.run.translator.constraints(self.options).prefix)
+        longest = max((len(text.ids) for text in texts), default=0)
         target = max(self.run.max_output_length(longest), self.options.min_length) + prefix
         return RequestSize(len(texts), longest, target)
 
     def megabytes(self, size: RequestSize) -> float:
         """An upper bound: most outputs are shorter than they may be."""
-        batch_size, options = self.run.translator.at_once, self.options
+        batch_size, options = self.run.translator.batch_size, self.options
         width, outputs = max(options.beam, options.n_best), options.n_best * size.items
         source, target, memory = size.source, size.target, self.run.memory
         total = memory.search_bytes(min(size.items, batch_size(width)), width, source, target)
@@ -59,7 +63,7 @@ class TranslateJob:
             total += memory.tree_bytes(size.items, width, target)
         return total / 1e6
 
-    def run_batch(self, texts: Sequence[str], should_stop: Callable[[], bool]) -> list[bytes]:
+    def run_batch(self, texts: Sequence[EncodedSource], should_stop: Callable[[], bool]) -> list[bytes]:
         """A translation of each text, as JSON."""
         translator = self.run.translator
         translations = translator.translate(texts, self.options, should_stop=should_stop)
@@ -71,7 +75,7 @@ class TranslateJob:
         ]
 
     def _alternatives(
-        self, texts: Sequence[str], translations: Sequence[Translation], should_stop: Callable[[], bool]
+        self, texts: Sequence[EncodedSource], translations: Sequence[Translation], should_stop: Callable[[], bool]
     ) -> list[list[tuple[Alternatives, ...]] | None]:
         """The alternatives of each hypothesis of each translation; None if they are not requested."""
         if not self.alternatives:
@@ -92,21 +96,24 @@ class ScoreJob:
 
     run: ServedRun
 
-    def measure_size(self, pairs: Sequence[tuple[str, str]]) -> RequestSize:
-        """The size of a request; a `UserError` if the model cannot process one of its texts."""
-        check = self.run.translator.check_pair
-        examples = [with_location(f"pairs[{index}]", check, *pair) for index, pair in enumerate(pairs)]
-        source = max((len(example.source) for example in examples if example), default=0)
-        return RequestSize(len(pairs), source, max((len(example.target) for example in examples if example), default=0))
+    def encode(self, pairs: Sequence[tuple[str, str]]) -> list[Example]:
+        """The pairs as token ids; a `UserError` if the model cannot process one of them."""
+        encode = self.run.translator.encode_pair
+        return [with_location(f"pairs[{index}]", encode, *pair) for index, pair in enumerate(pairs)]
+
+    def measure_size(self, pairs: Sequence[Example]) -> RequestSize:
+        """The size of a request."""
+        source = max((len(pair.source) for pair in pairs), default=0)
+        return RequestSize(len(pairs), source, max((len(pair.target) for pair in pairs), default=0))
 
     def megabytes(self, size: RequestSize) -> float:
         """An upper bound."""
-        memory, batch_size = self.run.memory, min(size.items, self.run.translator.at_once())
+        memory, batch_size = self.run.memory, min(size.items, self.run.translator.batch_size())
         total = memory.teacher_forcing_bytes(batch_size, size.source, size.target)
         total += memory.response_bytes(size.items, size.source, size.target, attention=False, alternatives=0)
         return total / 1e6
 
-    def run_batch(self, pairs: Sequence[tuple[str, str]], should_stop: Callable[[], bool]) -> list[bytes]:
+    def run_batch(self, pairs: Sequence[Example], should_stop: Callable[[], bool]) -> list[bytes]:
         """A score of each pair, as JSON."""
         return [
             to_json(

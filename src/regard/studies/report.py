@@ -207,7 +207,7 @@ def _system_output(label: str, result: Result, index: int, translator: Translato
         weights,
         translation.source_tokens,
         translation.tokens,
-        starts=translation.starts,
-        source_starts=translation.source_starts,
+        starts=translation.word_starts,
+        source_starts=translation.source_word_starts,
     )
     return SystemOutput(label, output, correct, figures.render_figure(figure, ".svg"))

@@ -1,0 +1,49 @@
+"""Loading the models of runs, and checking that several can form an ensemble."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+import torch
+
+from regard.data import Codec
+from regard.errors import UserError
+from regard.nn import Seq2Seq
+from regard.nn.build import build_model
+from regard.runs import Run
+
+
+def load_model(run: Run, codec: Codec) -> Seq2Seq:
+    """The best model of a run, in evaluation mode.
+
+    Args:
+        run: The run directory.
+        codec: Its codec.
+    """
+    # The weights are replaced at once: initializing them must not change the caller's random state.
+    with torch.random.fork_rng(devices=[]):
+        model = build_model(run.experiment.model, *codec.sizes).eval()
+    run.load_weights(model)
+    return model
+
+
+def check_same_vocabularies(run: Run, codec: Codec, other_run: Run, other_codec: Codec) -> None:
+    """Raise a `UserError` unless two runs have the same source and target tokens.
+
+    Args:
+        run: A run directory.
+        codec: Its codec.
+        other_run: Another run directory.
+        other_codec: Its codec.
+    """
+    sides = {
+        "source": (codec.source_vocabulary, other_codec.source_vocabulary),
+        "target": (codec.target_vocabulary, other_codec.target_vocabulary),
+    }
+    for side, (own, others) in sides.items():
+        for index, (token, other_token) in enumerate(zip_longest(own.tokens, others.tokens)):
+            if token != other_token:
+                raise UserError(
+                    f"{run.path} and {other_run.path} cannot form an ensemble: their {side} vocabularies differ, token "
+                    f"{index} is {token!r} in the first and {other_token!r} in the second; train both on the same data"
+                )
