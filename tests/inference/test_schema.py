@@ -23,7 +23,7 @@ from regard.serving.limits import Limits
 from regard.serving.registry import open_runs
 from regard.studies import parsing
 from regard.studies.runner import training_jobs
-from regard.studies.worker import Reporter, work
+from regard.studies.worker import Reporter, run_request
 
 Regard = Callable[..., Any]
 TEXTS = ["abc", "", "edcba"]
@@ -81,8 +81,8 @@ def test_a_study_stores_translations_of_the_same_schema(
 ):
     leaves = parsing.from_options(experiment=str(tiny_file), set=list(brief_settings), seeds=1)
     (job,) = training_jobs(parsing.build_study("brief", leaves), tmp_path)
-    work(job.request, Reporter(io.BytesIO()))
-    stored = json.loads(job.request.exams[0].file(job.request.path).read_text(encoding="utf-8"))
+    run_request(job.request, Reporter(io.BytesIO()))
+    stored = json.loads(job.request.evaluations[0].file(job.request.path).read_text(encoding="utf-8"))
     assert stored["translations"]
     found = [TranslationSchema.model_validate_json(json.dumps(each)) for each in stored["translations"]]
     assert [each.text for each in found] == stored["outputs"]

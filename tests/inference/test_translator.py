@@ -152,7 +152,7 @@ def limits(translator: Translator, search: SearchOptions, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr(
             "regard.inference.translator.run_search",
-            lambda *a: (asked.extend(a[1].longest.tolist()), run_search(*a))[1],
+            lambda *a: (asked.extend(a[1].max_lengths.tolist()), run_search(*a))[1],
         )
         translator.translate(texts, search)
     return asked
