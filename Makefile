@@ -1,7 +1,6 @@
 # make demo    set-up, both trainings, the picture, a sentence to try
 # make test    set-up, lint, types, all tests; combinations of kinds are sampled pairwise
 # make test-full     the same with the full product of all kinds
-# make test-mutants  deliberate faults, each of which the tests must catch
 # make install only the set-up: a virtual environment in .venv
 # make bench   the benchmarks
 
@@ -10,7 +9,6 @@ BIN := .venv/bin
 RUNS := runs/demo
 SENTENCE := <U> I am a student
 
-.PHONY: install demo test test-full test-mutants bench clean
 
 install: .venv/installed
 
@@ -46,8 +44,6 @@ test: install
 test-full: export REGARD_TEST_FULL = 1
 test-full: test
 
-test-mutants: install
-	$(BIN)/python tests/mutants/run.py
 
 bench: install
 	$(BIN)/python benchmarks/teacher_forcing.py

@@ -56,7 +56,7 @@ def test_each_input_is_the_previous_output(any_model: Translator) -> None:
 
 def test_embeddings_and_states_are_the_encoders_own(any_model: Translator) -> None:
     explanation = explain_translation(any_model, TEXT, GREEDY)
-    source = torch.tensor([any_model.check(TEXT)])
+    source = torch.tensor([any_model.encode(TEXT).ids])
     encoder = any_model.model.encoder
     encoding = encoder(source, torch.ones_like(source, dtype=torch.bool))
     torch.testing.assert_close(explanation.embeddings, encoder.embedding(source)[0])

@@ -15,7 +15,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from pairwise import combinations
 from regard import nn
 from regard.config import kinds
 from regard.config.kinds import DECODERS, ENCODERS
@@ -104,7 +103,7 @@ def name(*choices: Choice) -> str:
 def choose_all() -> dict[str, ModelSection]:
     """Every encoder with every decoder with every mechanism, each with some option."""
     chosen = {}
-    for *coders, mechanism in combinations(encoder_choices(), decoder_choices(), list(kinds.MECHANISMS)):
+    for *coders, mechanism in product(encoder_choices(), decoder_choices(), kinds.MECHANISMS):
         random = Random(name(*coders) + mechanism)
         attention = random.choice([choice for choice in attention_choices() if choice["kind"] == mechanism])
         chosen[name(*coders, attention)] = complete(*coders, attention, random)
@@ -123,7 +122,7 @@ def choose_decoders() -> dict[str, ModelSection]:
 def choose_encoders() -> dict[str, ModelSection]:
     """Every encoder with every number of layers and every kind of positions, each with some decoder."""
     chosen = {}
-    for encoder, layers, positions in combinations(encoder_choices(), LAYERS, list(kinds.POSITIONS)):
+    for encoder, layers, positions in product(encoder_choices(), LAYERS, kinds.POSITIONS):
         exact = encoder | {"layers": layers, "positions": positions}
         random = Random(name(exact))
         rest = random.choice(decoder_choices()), random.choice(attention_choices())
