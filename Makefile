@@ -9,6 +9,7 @@ BIN := .venv/bin
 RUNS := runs/demo
 SENTENCE := <U> I am a student
 
+.PHONY: install demo test test-full bench clean
 
 install: .venv/installed
 
@@ -43,7 +44,6 @@ test: install
 
 test-full: export REGARD_TEST_FULL = 1
 test-full: test
-
 
 bench: install
 	$(BIN)/python benchmarks/teacher_forcing.py

@@ -214,7 +214,7 @@ def test_an_interruption_while_texts_are_read_leaves_no_run(
         (["data.train=''"], ["--set data.train='': data.train: '' is invalid"]),
         (["data.trian=x"], ["data.trian: unknown key; did you mean 'train'?"]),
         (["data.text.unit=word"], ["data.text.unit: 'word' is not a valid choice; did you mean 'words'?"]),
-        (["data.text.size=9000"], ["data.text: 9000 pieces cannot", "make data.text.size smaller"]),
+        (["data.text.size=9000"], ["data.text: 9000 subwords cannot", "make data.text.size smaller"]),
         (["data.text.joint=false"], ["model.share_embeddings: true needs the same tokens on both sides"]),
         (["model.encoder.embedding=8"], ["model.share_embeddings: the encoder's have size 8 and the decoder's 16"]),
         (
