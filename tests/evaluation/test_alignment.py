@@ -1,8 +1,9 @@
-"""Attention held against the truth, with weights made up by hand."""
+"""Attention held against the gold, with weights made up by hand."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import cast
 
 import pytest
@@ -39,9 +40,9 @@ class ArticleTokenization(Tokenization):
     function_words = frozenset({"the"})
 
 
-class Looking:
-    """A stand-in for a model. At step t it looks where token t of the source tells it to; a second head, if there
-    is one, to the right of that, and so on."""
+class AttendingModel:
+    """A fake model. At step t it attends to the position that source token t names; a second head, if there is one,
+    to the position after it, and so on."""
 
     def __init__(self, axes: tuple[int, ...] = ()) -> None:
         self.axes = axes
@@ -49,29 +50,32 @@ class Looking:
 
     def eval(self) -> None: ...
 
+    def parameters(self) -> Iterator[Tensor]:
+        yield torch.zeros(1)  # for its device
+
     def start(self, source: Tensor, valid: Tensor) -> Tensor:
         return source
 
     def forward_steps(self, inputs: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         (batch, steps), positions = inputs.shape, source.shape[1]
-        told = pad(source, (0, max(0, steps - positions)))[:, :steps]
-        heads = [one_hot((told + head) % positions, positions) for head in range(math.prod(self.axes))]
+        attended = pad(source, (0, max(0, steps - positions)))[:, :steps]
+        heads = [one_hot((attended + head) % positions, positions) for head in range(math.prod(self.axes))]
         weights = torch.stack(heads, 1).float().view(batch, *self.axes, steps, positions)
         return torch.zeros(batch, steps, 9), weights, source
 
 
-class Blind(Looking):
+class ModelWithoutAttention(AttendingModel):
     def forward_steps(self, inputs: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         features, weights, state = super().forward_steps(inputs, source)
         return features, torch.zeros_like(weights), state
 
 
-def maps(model: Looking, examples: list[Example]) -> list[Tensor]:
+def maps(model: AttendingModel, examples: list[Example]) -> list[Tensor]:
     return forced_attention(cast(Seq2Seq, model), examples)
 
 
-def share(pairs: list[Pair], examples: list[Example], model: Looking | None = None) -> float | None:
-    return alignment_accuracy(cast(Seq2Seq, model or Looking()), ArticleTokenization(), pairs, examples)
+def share(pairs: list[Pair], examples: list[Example], model: AttendingModel | None = None) -> float | None:
+    return alignment_accuracy(cast(Seq2Seq, model or AttendingModel()), ArticleTokenization(), pairs, examples)
 
 
 def example(looks: tuple[int, ...], outputs: int) -> Example:
@@ -79,63 +83,65 @@ def example(looks: tuple[int, ...], outputs: int) -> Example:
 
 
 def test_a_map_has_a_row_for_each_output_and_a_column_for_each_source_token() -> None:
-    drawn = maps(Looking(), [example((2, 0, 1), 2), example((0, 4, 3, 1, 2), 3)])
+    drawn = maps(AttendingModel(), [example((2, 0, 1), 2), example((0, 4, 3, 1, 2), 3)])
     assert [tuple(weights.shape) for weights in drawn] == [(3, 3), (4, 5)]
     assert [weights.argmax(-1).tolist() for weights in drawn] == [[2, 0, 1], [0, 4, 3, 1]]
 
 
 def test_more_sentences_than_one_batch_holds_stay_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    examples = [example((place % 3, 0, 1), 1) for place in range(8)]
-    monkeypatch.setattr(alignment, "AT_ONCE", 3)
-    assert [int(weights[0].argmax()) for weights in maps(Looking(), examples)] == [place % 3 for place in range(8)]
+    examples = [example((position % 3, 0, 1), 1) for position in range(8)]
+    monkeypatch.setattr(alignment, "BATCH_SIZE", 3)
+    assert [int(weights[0].argmax()) for weights in maps(AttendingModel(), examples)] == [
+        position % 3 for position in range(8)
+    ]
 
 
 @pytest.mark.parametrize("axes", [(2,), (2, 3)], ids=["heads", "layers-and-heads"])
 def test_layers_and_heads_are_averaged(axes: tuple[int, ...]) -> None:
-    (drawn,) = maps(Looking(axes), [example((2, 0, 1, 6, 0, 0, 0), 3)])
+    (drawn,) = maps(AttendingModel(axes), [example((2, 0, 1, 6, 0, 0, 0), 3)])
     heads = math.prod(axes)
-    for step, told in enumerate((2, 0, 1, 6)):
-        expected = [sum((told + head) % 7 == place for head in range(heads)) / heads for place in range(7)]
+    for step, attended in enumerate((2, 0, 1, 6)):
+        expected = [sum((attended + head) % 7 == position for head in range(heads)) / heads for position in range(7)]
         assert drawn[step].tolist() == pytest.approx(expected)
 
 
-def test_layers_and_heads_can_be_had_one_by_one() -> None:
+def test_layers_and_heads_are_returned_separately() -> None:
     examples = [example((2, 0, 1, 6, 0, 0, 0), 3), example((1, 0, 2, 0, 0), 1)]
-    first, second = teacher_forced_attention(cast(Seq2Seq, Looking((2, 3))), examples)
+    first, second = teacher_forced_attention(cast(Seq2Seq, AttendingModel((2, 3))), examples)
     assert (first.shape, second.shape) == ((2, 3, 4, 7), (2, 3, 2, 5))
     for head, each in enumerate(first.flatten(0, 1)):
-        assert each.argmax(-1).tolist() == [(told + head) % 7 for told in (2, 0, 1, 6)]
+        assert each.argmax(-1).tolist() == [(attended + head) % 7 for attended in (2, 0, 1, 6)]
 
 
-def test_the_share_is_of_words_that_look_where_they_belong() -> None:
+def test_accuracy_is_the_share_of_words_that_attend_to_an_aligned_token() -> None:
     pair = Pair("a b c", "A B C", frozenset({(0, 0), (1, 1), (2, 2)}))
     assert share([pair], [example((0, 1, 2, 3), 3)]) == 1.0
     assert share([pair], [example((0, 2, 2, 3), 3)]) == pytest.approx(2 / 3)
     assert share([pair], [example((1, 2, 0, 3), 3)]) == 0.0
 
 
-def test_a_pair_counts_by_its_words() -> None:
+def test_every_word_has_the_same_weight() -> None:
     pairs = [Pair("a", "A", frozenset({(0, 0)})), Pair("a b c", "A B C", frozenset({(0, 0), (1, 1), (2, 2)}))]
     assert share(pairs, [example((1, 0), 1), example((0, 1, 2, 3), 3)]) == pytest.approx(3 / 4)
 
 
-def test_function_words_and_words_without_a_truth_do_not_count() -> None:
+def test_function_words_and_unaligned_words_do_not_count() -> None:
     pair = Pair("a b", "the A B", frozenset({(1, 0), (0, 1)}))
-    assert share([pair], [example((0, 0, 0, 0), 3)]) == 1.0, "B has no truth, and `the` is not asked"
+    assert share([pair], [example((0, 0, 0, 0), 3)]) == 1.0, "B has no gold, and `the` is not asked"
 
 
-def test_a_word_may_belong_to_several() -> None:
+def test_a_word_may_be_aligned_with_several() -> None:
     pair = Pair("a b", "A", frozenset({(0, 0), (1, 0)}))
-    for place, expected in ((0, 1.0), (1, 1.0), (2, 0.0)):
-        assert share([pair], [example((place, 0, 0), 1)]) == expected
+    for position, expected in ((0, 1.0), (1, 1.0), (2, 0.0)):
+        assert share([pair], [example((position, 0, 0), 1)]) == expected
 
 
 def test_no_truth_is_no_share() -> None:
     assert share([Pair("a b", "A B")], [example((0, 1, 2), 2)]) is None
 
 
-def test_a_model_that_looks_nowhere_has_no_share() -> None:
-    assert share([Pair("a", "A", frozenset({(0, 0)}))], [example((0, 1), 1)], Blind()) is None
+def test_a_model_without_attention_has_no_accuracy() -> None:
+    assert share([Pair("a", "A", frozenset({(0, 0)}))], [example((0, 1), 1)], ModelWithoutAttention()) is None
 
 
 def row(*weights: float) -> list[float]:
@@ -165,10 +171,10 @@ class TestLinks:
         torch.testing.assert_close(attention_peaks(weights)[1], weights[1])
 
     def test_the_best_with_one_link_each(self) -> None:
-        truth = GoldAlignment(frozenset({(2, 0), (5, 0), (1, 3)}), frozenset({(7, 0), (3, 1), (6, 3)}))
-        found = best_links(truth)
+        gold = GoldAlignment(frozenset({(2, 0), (5, 0), (1, 3)}), frozenset({(7, 0), (3, 1), (6, 3)}))
+        found = best_links(gold)
         assert {output for _, output in found} == {0, 1, 3}
-        assert AlignmentCounts.between(found, truth) == AlignmentCounts(found=3, sure=3, found_sure=2, found_possible=3)
+        assert AlignmentCounts.between(found, gold) == AlignmentCounts(found=3, sure=3, found_sure=2, found_possible=3)
         assert best_links(GoldAlignment(frozenset())) == frozenset()
 
     def test_the_diagonal(self) -> None:

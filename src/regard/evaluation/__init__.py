@@ -1,1 +1,4 @@
-"""How good a model is: teacher-forced and free-running measures, exact matches, BLEU, alignment."""
+"""Evaluation: losses, BLEU, chrF, error rates, alignment and attention statistics, significance, final evaluation.
+
+To add a metric, see `regard.evaluation.metrics`.
+"""

@@ -1,6 +1,6 @@
-"""Attention held against the truth: does a word look at the words that it translates?
+"""Attention compared with gold alignments, and other statistics of attention maps.
 
-Symbols: α weights, x source, y output; A links that were found, S sure links, P possible ones, S ⊆ P.
+Symbols: α weights, x source, y output; A predicted links, S sure links, P possible ones, S ⊆ P (Och and Ney 2003).
 Shapes: a map is [output, source], with axes for layers and heads before them where a decoder has any. A link is
 (source, output), counted from 0.
 """
@@ -24,74 +24,98 @@ from regard.tasks import Pair, Tokenization
 from regard.text import JOINER, SPACE
 from regard.text.tokenizers import SIMILAR
 
-AT_ONCE = 128  # sentences
-ALIKE = 1e-6  # weights that differ by less differ by rounding
+BATCH_SIZE = 128  # sentences
+TOLERANCE = 1e-6  # smaller differences of weights are rounding errors
 
 
 @torch.no_grad()
 def teacher_forced_attention(model: Seq2Seq, examples: Sequence[Example]) -> Iterator[Tensor]:
-    """For each example [..., output, source]: where each layer and head looks while the model reads the true target.
+    """The attention of each layer and head under teacher forcing, [..., output, source] for each example.
 
     Both ends have their row and column.
+
+    Args:
+        model: The model, which is put into evaluation mode.
+        examples: Sources and targets as ids.
     """
     model.eval()
-    for begin in range(0, len(examples), AT_ONCE):
-        some = examples[begin : begin + AT_ONCE]
-        batch = collate(some)
-        # Not `teacher_forced`, whose output layer would be most of the arithmetic.
+    device = next(model.parameters()).device
+    for begin in range(0, len(examples), BATCH_SIZE):
+        some = examples[begin : begin + BATCH_SIZE]
+        batch = collate(some).to(device)
+        # Not `teacher_forced`: its output layer would take most of the time.
         _, weights, _ = model.decoder.forward_steps(batch.inputs, model.start(batch.source, batch.source_valid))
         for row, example in zip(weights, some, strict=True):
             yield row[..., : len(example.target) - 1, : len(example.source)]
 
 
 def forced_attention(model: Seq2Seq, examples: Sequence[Example]) -> list[Tensor]:
-    """The same with layers and heads averaged: for each example [output, source]."""
+    """The mean over layers and heads of `teacher_forced_attention`, [output, source] for each example.
+
+    Args:
+        model: The model, which is put into evaluation mode.
+        examples: Sources and targets as ids.
+    """
     return [mean_attention(weights) for weights in teacher_forced_attention(model, examples)]
 
 
-# --- Links, and how many of them are true ----------------------------------------------------------------
+# --- Links, and their precision and recall ----------------------------------------------------------------
 
 
 def attention_peaks(weights: Tensor) -> Tensor:
-    """The map without the rows that look at all places alike, and so at none: zeros in their place.
+    """The map with zeros in uniform rows, which attend to no position more than to another.
 
-    `mean` attention has no others. Which place has the largest weight is a matter of rounding there, or, where the
-    weights of pieces are added up, of the longest word.
+    All rows of `mean` attention are uniform. Their largest weight depends on rounding or, where the weights of
+    subwords are summed, on the longest word.
+
+    Args:
+        weights: An attention map, [output, source].
     """
-    even = weights.amax(-1, keepdim=True) - weights.amin(-1, keepdim=True) < ALIKE
+    even = weights.amax(-1, keepdim=True) - weights.amin(-1, keepdim=True) < TOLERANCE
     return weights.masked_fill(even, 0.0)
 
 
 def attention_links(weights: Tensor) -> frozenset[Link]:
-    """Each output and the place of the source that it looks at most, argmax_i α_ti; of equal ones, the first.
+    """Each output with its most attended source position, argmax_i α_ti; of equal weights, the first counts.
 
-    The last column is the source's end: what looks there most is linked to nothing, as is a row of zeros.
+    The last column is the source's end: an output that attends to it most is not linked, nor is a row of zeros.
+
+    Args:
+        weights: An attention map, [output, source].
     """
     if not weights.numel():
         return frozenset()
-    most, places = weights.max(-1)
+    largest, positions = weights.max(-1)
     end = weights.shape[-1] - 1
-    looked = enumerate(zip(most.tolist(), places.tolist(), strict=True))
-    return frozenset((place, output) for output, (weight, place) in looked if weight > 0 and place < end)
+    attended = enumerate(zip(largest.tolist(), positions.tolist(), strict=True))
+    return frozenset((position, output) for output, (weight, position) in attended if weight > 0 and position < end)
 
 
 def diagonal_links(outputs: int, sources: int) -> frozenset[Link]:
-    """Each output and the place as far along the source as it is along the output: what needs no model.
+    """Each output with the source position at the same relative position: a baseline that needs no model.
 
     i = ⌊(t + ½) |x| / |y|⌋
+
+    Args:
+        outputs: |y|.
+        sources: |x|.
     """
     return frozenset(((2 * output + 1) * sources // (2 * outputs), output) for output in range(outputs) if sources)
 
 
-def best_links(truth: GoldAlignment) -> frozenset[Link]:
-    """One true link for each output that has any, a sure one where there is: nothing with one link each does better."""
-    one_each = {output: source for links in (truth.unsure, truth.sure) for source, output in sorted(links)}
+def best_links(gold: GoldAlignment) -> frozenset[Link]:
+    """One gold link for each output that has any, preferably a sure one: the best that one link per output can do.
+
+    Args:
+        gold: The gold alignment of a sentence.
+    """
+    one_each = {output: source for links in (gold.unsure, gold.sure) for source, output in sorted(links)}
     return frozenset((source, output) for output, source in one_each.items())
 
 
 @dataclass(frozen=True)
 class AlignmentCounts:
-    """Counts of links, of one sentence or, added up, of many: so each link counts alike, and not each sentence."""
+    """Counts of links in one sentence or, summed, in many, so that every link has the same weight."""
 
     found: int = 0  # |A|
     sure: int = 0  # |S|
@@ -99,26 +123,32 @@ class AlignmentCounts:
     found_possible: int = 0  # |A ∩ P|
 
     @classmethod
-    def between(cls, found: Collection[Link], truth: GoldAlignment) -> AlignmentCounts:
-        found = frozenset(found)
-        return cls(len(found), len(truth.sure), len(found & truth.sure), len(found & truth.possible))
+    def between(cls, predicted: Collection[Link], gold: GoldAlignment) -> AlignmentCounts:
+        """The counts of one sentence.
+
+        Args:
+            predicted: A.
+            gold: S and P.
+        """
+        found = frozenset(predicted)
+        return cls(len(found), len(gold.sure), len(found & gold.sure), len(found & gold.possible))
 
     def __add__(self, other: AlignmentCounts) -> AlignmentCounts:
         return AlignmentCounts(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def precision(self) -> float:
-        """|A ∩ P| / |A|: how much of what was found is right."""
-        return _share(self.found_possible, self.found)
+        """|A ∩ P| / |A|."""
+        return _ratio_or_nan(self.found_possible, self.found)
 
     @property
     def recall(self) -> float:
-        """|A ∩ S| / |S|: how much of what has to be found was found."""
-        return _share(self.found_sure, self.sure)
+        """|A ∩ S| / |S|."""
+        return _ratio_or_nan(self.found_sure, self.sure)
 
     @property
     def f1(self) -> float:
-        """2 · precision · recall / (precision + recall). Where all links are sure, it is 1 − AER."""
+        """2 · precision · recall / (precision + recall). If all links are sure, it is 1 − AER."""
         if math.isnan(self.precision) or math.isnan(self.recall):
             return math.nan
         both = self.precision + self.recall
@@ -127,35 +157,47 @@ class AlignmentCounts:
     @property
     def error_rate(self) -> float:
         """AER = 1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|), of Och and Ney (2003)."""
-        return 1 - _share(self.found_sure + self.found_possible, self.found + self.sure)
+        return 1 - _ratio_or_nan(self.found_sure + self.found_possible, self.found + self.sure)
 
 
-def _share(part: int, whole: int) -> float:
+def _ratio_or_nan(part: int, whole: int) -> float:
     return part / whole if whole else math.nan
 
 
-# --- How attention moves, whatever is true ---------------------------------------------------------------
+# --- Statistics that need no gold alignment --------------------------------------------------------------
 
 
 def entropy(weights: Tensor) -> float:
-    """How undecided a row is, in bits: −Σ_i α_ti log2 α_ti, averaged over the output. At most log2 of the columns."""
+    """The mean entropy of the rows in bits: −Σ_i α_ti log2 α_ti, at most log2 of the number of columns.
+
+    Args:
+        weights: An attention map, [output, source].
+    """
     if not weights.numel():
         return math.nan
     return float(-torch.xlogy(weights, weights).sum(-1).mean()) / math.log(2)
 
 
 def coverage(weights: Tensor) -> float:
-    """How much of the source was looked at: Σ_i min(1, Σ_t α_ti) / |x|, for a map without ends."""
+    """The share of the source that was attended to: Σ_i min(1, Σ_t α_ti) / |x|.
+
+    Args:
+        weights: An attention map without ends, [output, source].
+    """
     if not weights.numel():
         return math.nan
     return float(weights.sum(0).clamp(max=1).mean())
 
 
-def backward_share(found: Collection[Link]) -> float:
-    """The share of steps from one linked output to the next at which the place that is looked at goes backwards."""
-    places = [source for source, _ in sorted(found, key=itemgetter(1))]
-    steps = [after < before for before, after in pairwise(places)]
-    return _share(sum(steps), len(steps))
+def backward_share(links: Collection[Link]) -> float:
+    """The share of steps from one linked output to the next at which the source position decreases.
+
+    Args:
+        links: At most one for each output.
+    """
+    positions = [source for source, _ in sorted(links, key=itemgetter(1))]
+    steps = [after < before for before, after in pairwise(positions)]
+    return _ratio_or_nan(sum(steps), len(steps))
 
 
 # --- Words between white space ---------------------------------------------------------------------------
@@ -164,8 +206,12 @@ def backward_share(found: Collection[Link]) -> float:
 def white_space_starts(text: str, tokens: Sequence[str]) -> list[bool] | None:
     """Which tokens begin one of the words of `text.split()`; None if the tokens do not spell these words.
 
-    A text may be split in any way: into pieces, into characters, with its punctuation cut off. A space that is a token
-    belongs to the word behind it, as it does where it is the first sign of a piece.
+    Tokens may be subwords, characters, or words without their punctuation. A space that is a token belongs to the word
+    after it, as does one at the start of a subword.
+
+    Args:
+        text: The text.
+        tokens: Its tokens, in any tokenization.
     """
     spelled = ["".join(token.strip(JOINER).replace(SPACE, "").split()) for token in tokens]
     for cased in (text, text.lower()):
@@ -174,11 +220,11 @@ def white_space_starts(text: str, tokens: Sequence[str]) -> list[bool] | None:
             break
     else:
         return None
-    to_come = set(accumulate(map(len, words[:-1]), initial=0))  # where words begin, in characters
+    word_starts = set(accumulate(map(len, words[:-1]), initial=0))  # in characters
     starts, character = [], 0
     for token in spelled:
-        starts.append(character in to_come)
-        to_come.discard(character)
+        starts.append(character in word_starts)
+        word_starts.discard(character)
         character += len(token)
     return starts if sum(starts) == len(text.split()) else None
 
@@ -189,16 +235,25 @@ def white_space_starts(text: str, tokens: Sequence[str]) -> list[bool] | None:
 def alignment_accuracy(
     model: Seq2Seq, tokenization: Tokenization, pairs: Sequence[Pair], examples: Sequence[Example]
 ) -> float | None:
-    """The share of content words whose most attended source token is truly aligned; None where no truth is known."""
+    """The share of content words whose most attended source token is aligned with them in the gold alignment.
+
+    None without gold alignments, and for a model without attention.
+
+    Args:
+        model: The model.
+        tokenization: How its texts are tokenized.
+        pairs: Sentences, with gold alignments of their tokens.
+        examples: The same sentences as ids.
+    """
     hits: list[bool] = []
     if not any(pair.alignment for pair in pairs):
         return None
     for pair, weights in zip(pairs, forced_attention(model, examples), strict=True):
         if not bool(weights.any()):
-            return None  # a model without attention looks nowhere
-        looked_at = weights.argmax(-1).tolist()
+            return None  # a model without attention
+        most_attended = weights.argmax(-1).tolist()
         known = {target for _, target in pair.alignment}
-        for place, token in enumerate(tokenization.target_tokens(pair)):
-            if place in known and token not in tokenization.function_words:
-                hits.append((looked_at[place], place) in pair.alignment)
+        for position, token in enumerate(tokenization.target_tokens(pair)):
+            if position in known and token not in tokenization.function_words:
+                hits.append((most_attended[position], position) in pair.alignment)
     return sum(hits) / len(hits) if hits else None

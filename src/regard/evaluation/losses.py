@@ -35,9 +35,10 @@ def compute_losses(model: Seq2Seq, batches: Iterable[Batch], *, teacher: bool) -
         teacher: The decoder reads reference tokens (teacher forcing) instead of its own output (free-running).
     """
     model.eval()
+    device = next(model.parameters()).device
     loss = 0.0
     tokens = correct = sentences = exact = 0
-    for batch in batches:
+    for batch in (each.to(device) for each in batches):
         teacher_forcing_mask = None if teacher else torch.zeros_like(batch.valid)
         logits = model(batch.source, batch.source_valid, batch.inputs, batch.valid, teacher_forcing_mask)
         reference = batch.outputs[batch.valid]

@@ -14,7 +14,7 @@ from statistics import fmean
 
 from regard.corpora.alignments import GoldAlignment, Link, read_gold_alignments
 from regard.data import Example
-from regard.evaluation.alignment import ALIKE, AlignmentCounts, best_links, diagonal_links
+from regard.evaluation.alignment import TOLERANCE, AlignmentCounts, best_links, diagonal_links
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.laboratory.aligned_sentences import AlignedSentence
 from regard.laboratory.attention_stats import MEASURES, AttentionStats, collect_attention_stats
@@ -92,7 +92,7 @@ class AttentionAlignment:
         both = zip((each.values[measure] for each in self.stats[self.main_map]), self.sentences, strict=True)
         known = [(value, sentence) for value, sentence in both if isfinite(value)]
         least = max((sign * value for value, _ in known), default=nan)
-        known = [(value, sentence) for value, sentence in known if least - sign * value >= ALIKE]
+        known = [(value, sentence) for value, sentence in known if least - sign * value >= TOLERANCE]
         long = [(v, s) for v, s in known if min(len(s.source.content), len(s.target.content)) >= FEWEST_WORDS]
         return sorted(long or known, key=lambda pair: (sign * pair[0], pair[1].number))[:MAX_EXTREMES]
 

@@ -1,1 +1,1 @@
-"""Studies: a grid of settings times seeds, trained, tested, and compared with the uncertainty stated."""
+"""Studies: grids of settings × seeds, trained, evaluated and compared, with the significance of differences."""

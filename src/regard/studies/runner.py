@@ -18,7 +18,6 @@ from threading import Thread
 from typing import IO, Any, Literal, Protocol
 
 from regard import files
-from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.runs import Run
 from regard.studies.definition import Study, run_name
@@ -116,9 +115,12 @@ def training_jobs(study: Study, runs: Path) -> list[TrainingJob]:
         runs: The folder of all run directories. Studies may share it: equal experiments are one run.
     """
     jobs: dict[Path, TrainingJob] = {}
+    names = {condition.run_name(seed) for seed in study.seeds for condition in study.conditions}
+    old_runs = find_old_runs(runs) if any(not (runs / name).exists() for name in names) else {}
     for seed in study.seeds:
         for condition in study.conditions:
-            path = find_run(runs, condition.with_seed(seed))
+            path = runs / condition.run_name(seed)
+            path = path if path.exists() else old_runs.get(path.name, path)
             if path not in jobs:
                 request = WorkerRequest(path, condition.with_seed(seed), [])
                 jobs[path] = TrainingJob(study.training_label(condition), seed, request)
@@ -129,22 +131,21 @@ def training_jobs(study: Study, runs: Path) -> list[TrainingJob]:
     return list(jobs.values())
 
 
-def find_run(runs: Path, experiment: Experiment) -> Path:
-    """The run directory of an experiment of a study, whether it exists or not.
+def find_old_runs(runs: Path) -> dict[str, Path]:
+    """The run directories of Regard 0.5 by the names that they would have now, which depend on fewer settings.
 
-    Regard 0.5 computed the names of run directories from more settings. Such a run is found by its settings.
+    Args:
+        runs: The folder of all run directories.
     """
-    path = runs / run_name(experiment)
-    if path.exists():
-        return path
-    for other in sorted(runs.glob(f"{experiment.data.task}-*-{experiment.training.seed}")):
+    found: dict[str, Path] = {}
+    for file in sorted(runs.glob("*/run.json")):
         try:
-            run = Run(other)
-        except UserError:
+            run = Run(file.parent)
+        except UserError:  # of a later version, or damaged
             continue
-        if run.metadata["format"] == 1 and run_name(run.experiment) == path.name:
-            return other
-    return path
+        if run.metadata["format"] == 1:
+            found.setdefault(run_name(run.experiment), run.path)
+    return found
 
 
 def run_jobs(jobs: Sequence[TrainingJob], at_once: int, observer: StudyObserver) -> None:
