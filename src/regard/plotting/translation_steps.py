@@ -101,7 +101,7 @@ def draw_translation_steps(
 
 HEADINGS = {
     "scores": Formula("scores e_t"),
-    "weights": Formula("weights α_t = softmax(e_t)"),
+    "weights": Formula("weights α_t"),
     "next tokens": Formula("next token, p(y_t)"),
 }
 
