@@ -189,11 +189,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 # --- One name, one meaning ---------------------------------------------------------------------------------
 
 # Commands that are named after the function that they call.
-COMMANDS = {"bleu", "compare", "evaluate", "explain", "train"}
-DUPLICATES_LEFT = {
-    *("_add_colour_bar", "_base_name", "_check", "_length_table", "_lines", "_number", "_share"),
-    *("check", "select_examples"),
-}
+COMMANDS = {"evaluate", "train"}
 
 
 def test_no_name_is_defined_twice():
@@ -206,7 +202,7 @@ def test_no_name_is_defined_twice():
     for name in COMMANDS & twice.keys():
         assert sum(path.startswith("cli/") for path in twice[name]) == 1
         assert len(twice[name]) == 2
-    assert {name: paths for name, paths in twice.items() if name not in COMMANDS | DUPLICATES_LEFT} == {}
+    assert {name: paths for name, paths in twice.items() if name not in COMMANDS} == {}
 
 
 # --- Documentation of the public API -------------------------------------------------------------------------
@@ -263,16 +259,11 @@ FACTORIES = {
     *("tensor", "as_tensor", "zeros", "ones", "full", "empty", "eye", "arange", "linspace"),
     *("rand", "randn", "randint", "randperm", "Generator"),
 }
-WITHOUT_DEVICE_LEFT = {
-    "laboratory/head_experiments.py",
-    *("laboratory/positions.py", "laboratory/worked_examples.py", "reports/example_selection.py"),
-    "text/word_boundaries.py",
-}
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_tensors_are_created_on_a_named_device(path: Path):
-    if part_of(path).split(".")[0] in ("data", "nn") or name_of(path) in WITHOUT_DEVICE_LEFT:
+    if part_of(path).split(".")[0] in ("data", "nn"):
         return
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {f"torch.{name}" for name in FACTORIES}:

@@ -11,7 +11,7 @@ import pytest
 from regard.errors import UserError
 from regard.inference.translator import load
 from regard.serving.limits import Limits
-from regard.serving.registry import open_runs, select_examples
+from regard.serving.registry import example_sources, open_runs
 from regard.training import train
 
 
@@ -38,7 +38,7 @@ def test_missing_invalid_and_repeated_runs_are_refused(trained: Path, tmp_path: 
 
 def test_examples_are_test_sentences_from_short_to_long(trained: Path):
     translator = load(trained)
-    examples = select_examples(translator)
+    examples = example_sources(translator)
     test = [pair.source for pair in translator.experiment.task.dataset.pairs("test")]
     assert 3 <= len(examples) <= 5
     assert set(examples) <= set(test)
@@ -54,7 +54,7 @@ def test_without_its_test_set_a_run_has_no_examples(corpus: Path, tmp_path: Path
     (folder / "mine.yaml").write_text(text)
     settings = ["training.epochs=1", "training.validate_every=1", "data.text.unit=words"]
     train(loading.load_experiment(str(folder / "mine.yaml"), settings), tmp_path / "run", watcher(stop_after=1))
-    assert len(select_examples(load(tmp_path / "run"))) == 5
+    assert len(example_sources(load(tmp_path / "run"))) == 5
     for name in ("test.de", "test.en"):
         (folder / name).unlink()
     (run,) = open_runs([tmp_path / "run"])

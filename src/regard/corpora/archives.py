@@ -96,7 +96,7 @@ def _tar_members(package: Path, wanted: Collection[str]) -> Members:
             if member.size < 0 or member.offset_data + member.size > MAX_BYTES:
                 raise tarfile.ReadError(f"more than {MAX_BYTES:,} bytes")
             # Regular files only: a link could point anywhere.
-            if member.isreg() and not member.issparse() and (name := _base_name(member.name, wanted)):
+            if member.isreg() and not member.issparse() and (name := _wanted_name(member.name, wanted)):
                 content = archive.extractfile(member)
                 assert content is not None
                 with content:
@@ -107,7 +107,7 @@ def _zip_members(package: Path, wanted: Collection[str]) -> Members:
     with zipfile.ZipFile(package) as archive:
         for member in archive.infolist():
             kind = stat.S_IFMT(member.external_attr >> 16)  # 0 if the archive comes from a system without kinds
-            if kind in (0, stat.S_IFREG) and (name := _base_name(member.filename, wanted)):
+            if kind in (0, stat.S_IFREG) and (name := _wanted_name(member.filename, wanted)):
                 if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     # Other methods may unpack any amount at once.
                     raise zipfile.BadZipFile(f"{member.filename} is compressed in an unusual way")
@@ -115,7 +115,7 @@ def _zip_members(package: Path, wanted: Collection[str]) -> Members:
                     yield name, content
 
 
-def _base_name(path: str, wanted: Collection[str]) -> str | None:
+def _wanted_name(path: str, wanted: Collection[str]) -> str | None:
     """The last part of a member's path if it is wanted; None for absolute paths and those with `..`."""
     parts = PurePosixPath(path)
     is_safe = not parts.is_absolute() and ".." not in parts.parts

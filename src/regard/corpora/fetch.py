@@ -127,7 +127,7 @@ class _PendingFiles:
     def in_addresses(self, addresses: Iterable[str]) -> None:
         """Download each URL once; after a server did not answer, the rest of its URLs are skipped."""
         for address in addresses:
-            if self._may_hold(_base_name(address)):
+            if self._may_hold(_url_file_name(address)):
                 try:
                     self._fetch(address)
                 except NotThereError as error:
@@ -164,7 +164,7 @@ class _PendingFiles:
         package = self.staging / "download"
         try:
             download(address, package, self.observer.received)
-            self._store_members(package, _base_name(address), address)
+            self._store_members(package, _url_file_name(address), address)
         finally:
             package.unlink(missing_ok=True)
 
@@ -240,7 +240,7 @@ def _staging(folder: Path) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _base_name(address: str) -> str:
+def _url_file_name(address: str) -> str:
     return unquote(urlsplit(address).path).rpartition("/")[2]
 
 

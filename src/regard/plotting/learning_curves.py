@@ -85,12 +85,12 @@ def draw_learning_curves(metrics: Metrics, title: str | None = None) -> Figure:
 
 def points(metrics: Metrics, key: str) -> Points:
     """The steps at which `key` has a finite value, and the values."""
-    rows = [(_number(row.get("step")), _number(row.get(key))) for row in metrics]
+    rows = [(_finite_float(row.get("step")), _finite_float(row.get(key))) for row in metrics]
     known = [(step, value) for step, value in rows if step is not None and value is not None]
     return [step for step, _ in known], [value for _, value in known]
 
 
-def _number(value: object) -> float | None:
+def _finite_float(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) and isfinite(value) else None
 
 

@@ -44,7 +44,7 @@ class Grid:
 
 def draw_matrix_steps(groups: Sequence[Sequence[Grid]], form: Callable[[float], str]) -> Figure:
     """The grids from left to right, each group on a new line; `form` says how a number is written."""
-    lines = [line for group in groups for line in _lines([Box.around(grid, form) for grid in group])]
+    lines = [line for group in groups for line in _wrap_boxes([Box.around(grid, form) for grid in group])]
     width = max(_width(line) for line in lines)
     height = sum(max(box.height for box in line) + GAP for line in lines) - GAP
     figure = Figure(figsize=(width + 2 * EDGE, height + 2 * EDGE))
@@ -108,7 +108,7 @@ def _width(line: Sequence[Box]) -> float:
     return sum(box.width + GAP for box in line) - GAP
 
 
-def _lines(boxes: Sequence[Box]) -> list[list[Box]]:
+def _wrap_boxes(boxes: Sequence[Box]) -> list[list[Box]]:
     """As many boxes on a line as it is wide, and at least one."""
     lines: list[list[Box]] = [[]]
     for box in boxes:

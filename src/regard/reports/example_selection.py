@@ -62,7 +62,7 @@ class ExampleSentence:
     def map(self) -> Tensor:
         """Attention of words, [output words, source words], without end-of-sentence tokens and punctuation."""
         if not self.has_attention:
-            return torch.zeros(0, 0)
+            return self.weights.new_zeros(0, 0)
         starts = word_boundaries.word_starts(self.tokens, self.starts)
         source_starts = word_boundaries.word_starts(self.source_tokens, self.source_starts)
         whole = word_boundaries.word_attention(self.weights.detach().double().cpu(), starts, source_starts)
@@ -86,7 +86,7 @@ def diagonality(attention: Tensor) -> float:
         attention: A map [output words, source words].
     """
     p = attention / attention.sum()
-    outputs, sources = (torch.arange(count, dtype=p.dtype) for count in p.shape)
+    outputs, sources = (torch.arange(count, dtype=p.dtype, device=p.device) for count in p.shape)
     i = outputs - p.sum(1) @ outputs
     j = sources - p.sum(0) @ sources
     variances = (p.sum(1) @ i**2) * (p.sum(0) @ j**2)

@@ -72,7 +72,7 @@ def open_runs(paths: Sequence[Path]) -> list[ServedRun]:
     names = _unique_names(resolved)
     translators = [load(path) for path in paths]
     return [
-        ServedRun(name, translator, MemoryEstimator.from_translator(translator), select_examples(translator))
+        ServedRun(name, translator, MemoryEstimator.from_translator(translator), example_sources(translator))
         for name, translator in zip(names, translators, strict=True)
     ]
 
@@ -85,7 +85,7 @@ def _unique_names(paths: Sequence[Path]) -> list[str]:
     return next((names for names in candidates if len(set(names)) == len(names)), [""])  # "/" alone has no parts
 
 
-def select_examples(translator: Translator) -> tuple[str, ...]:
+def example_sources(translator: Translator) -> tuple[str, ...]:
     """Test sentences from short to long; none where the test set is no longer available.
 
     Args:

@@ -106,7 +106,7 @@ def lengths(results: StudyResults) -> Iterator[Picture]:
     name = results.main_metric
     if not METRICS[name].by_sentence:
         return
-    bands = [band for cells in _lines(results) if len((band := _length_band(results, cells, name)).x) > 1]
+    bands = [band for cells in _length_series(results) if len((band := _length_band(results, cells, name)).x) > 1]
     if bands:
         metric = METRICS[name]
         figure: Figure = draw_bands(bands, "source length, in tokens", metric.title, metric.percent)
@@ -115,7 +115,7 @@ def lengths(results: StudyResults) -> Iterator[Picture]:
         )
 
 
-def _lines(results: StudyResults) -> list[list[ConditionResults]]:
+def _length_series(results: StudyResults) -> list[list[ConditionResults]]:
     """Cells that form one line: other test sentences extend it, unless their lengths overlap."""
     lines: dict[tuple[str, ...], list[ConditionResults]] = {}
     for cell in results.cells:

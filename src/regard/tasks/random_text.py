@@ -121,7 +121,7 @@ def _mixed(random: Random) -> str:
     return "".join(random.choice((letter, letter.upper())) for letter in _word(random))
 
 
-def _number(random: Random) -> str:
+def _digit_string(random: Random) -> str:
     return "".join(random.choices(digits + digits + ".,:-/%", k=random.randint(1, 8)))
 
 
@@ -147,4 +147,4 @@ def _noise(random: Random) -> str:
 
 
 # What is listed twice is drawn twice as often.
-PIECES = (_word, _word, _word, _title, _title, _capitals, _mixed, _number, _repetition, _pattern, _noise, _noise)
+PIECES = (_word, _word, _word, _title, _title, _capitals, _mixed, _digit_string, _repetition, _pattern, _noise, _noise)
