@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from regard.config import loading
-from regard.config.schema import Experiment
+from regard.config.schema import Experiment, TrainingSection
 from regard.errors import UserError
 
 COPY = "data: {task: copy}\n"
@@ -33,7 +33,7 @@ def refusal(content: str, *overrides: str) -> str:
 def test_an_option_of_another_kind_is_refused_with_its_line_and_the_options_of_the_kind():
     message = refusal(COPY + "model:\n  attention:\n    kind: additive\n    heads: 2\n")
     assert message == (
-        "mine.yaml, line 5: model.attention.heads: 'additive' attention has no option heads; "
+        "mine.yaml, line 5: model.attention.heads: 'additive' attention has no option heads (an option of multi-head); "
         "it has key_size, hard, unit_norm"
     )
 
@@ -62,6 +62,63 @@ def test_the_same_kind_again_resets_nothing():
     assert load(content, "model.attention.kind=multi-head").model.attention.options()["heads"] == 2
 
 
+SCHEDULES = """training:
+  rate: {kind: plateau, peak: 0.02, factor: 0.25, patience: 3}
+  teacher_forcing: {kind: linear, ratio: 0.8, floor: 0.2, epochs: 7}
+"""
+
+
+@pytest.mark.parametrize(
+    ("override", "section", "expected"),
+    [
+        ("training.rate.kind=constant", "rate", {"kind": "constant", "peak": 0.02, "warmup": None}),
+        (
+            "training.teacher_forcing.kind=stepped",
+            "teacher_forcing",
+            {"kind": "stepped", "ratio": 0.8, "floor": 0.2, "epochs": 7},
+        ),
+        (
+            "training.teacher_forcing.kind=exponential",
+            "teacher_forcing",
+            {"kind": "exponential", "ratio": 0.8, "floor": 0.2, "decay": 0.9},
+        ),
+        ("training.teacher_forcing.kind=constant", "teacher_forcing", {"kind": "constant", "ratio": 0.8}),
+    ],
+)
+def test_a_new_kind_of_schedule_resets_the_options_of_the_old_one(
+    override: str, section: str, expected: dict[str, object]
+):
+    assert load(COPY + SCHEDULES, override).training.model_dump()[section] == expected
+    Path("base.yaml").write_text(COPY + SCHEDULES)
+    kind = expected["kind"]
+    extended = load(f"extends: base.yaml\ntraining: {{{section}: {{kind: {kind}}}}}\n")
+    assert extended.training.model_dump()[section] == expected
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        (
+            "training.rate.factor=0.5",
+            "training.rate.factor: 'one-cycle' learning rate has no option factor (an option of plateau); "
+            "it has peak, warmup",
+        ),
+        (
+            "training.teacher_forcing.floor=0.5",
+            "training.teacher_forcing.floor: 'constant' teacher forcing has no option floor (an option of stepped, "
+            "linear, exponential, inverse-sigmoid); it has ratio",
+        ),
+        (
+            "training.teacher_forcing={kind: linear, decay: 0.5}",
+            "training.teacher_forcing.decay: 'linear' teacher forcing has no option decay (an option of exponential); "
+            "it has ratio, floor, epochs",
+        ),
+    ],
+)
+def test_an_option_of_another_schedule_is_refused_with_the_kinds_that_have_it(override: str, expected: str):
+    assert refusal(COPY, override) == f"--set {override}: {expected}"
+
+
 def test_a_misspelled_option_is_not_reset_by_a_new_kind():
     content = COPY + "model:\n  attention: {kind: multi-head, haeds: 2}\n"
     assert "'additive' attention has no option haeds" in refusal(content, "model.attention.kind=additive")
@@ -86,10 +143,12 @@ def test_the_transformer_recipe_inherits_the_embedding_size():
 
 def test_unused_options_are_ignored_only_where_that_is_wanted():
     text = COPY + "model: {attention: {kind: dot, heads: 4, key_size: null}, decoder: {size: 256}}\n"
+    text += "training: {rate: {kind: one-cycle, factor: 0.5, patience: 2}, teacher_forcing: {floor: 0.0, decay: 0.9}}\n"
     with pytest.raises(UserError, match="'dot' attention has no option heads"):
         loading.parse_experiment(text, "config.yaml")
     experiment = loading.parse_experiment(text, "config.yaml", ignore_unused=True)
     assert experiment.model.attention.model_dump() == {"kind": "dot", "hard": False, "unit_norm": False}
+    assert experiment.training == TrainingSection()
     with pytest.raises(UserError, match="'dot' attention has no option haeds"):
         loading.parse_experiment(text.replace("heads", "haeds"), "config.yaml", ignore_unused=True)
 

@@ -286,12 +286,14 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
         (
             COPY + "model:\n  attention:\n    kind: mean\n    hard: true\n",
             5,
-            "model.attention.hard: 'mean' attention has no option hard; it has none",
+            "model.attention.hard: 'mean' attention has no option hard (an option of dot, "
+            "scaled-dot, bilinear, additive, multi-head); it has none",
         ),
         (
             COPY + "model:\n  attention:\n    kind: none\n    unit_norm: true\n",
             5,
-            "model.attention.unit_norm: 'none' attention has no option unit_norm; it has none",
+            "model.attention.unit_norm: 'none' attention has no option unit_norm (an option of dot, "
+            "scaled-dot, bilinear, additive, multi-head); it has none",
         ),
         (
             COPY + "model:\n  encoder:\n    kind: self-attention\n    heads: 3\n",

@@ -10,28 +10,14 @@ from pydantic import ValidationError
 
 from regard.config import kinds, loading
 from regard.config.base import Kinds, KindSection, Section
-from regard.config.schema import Experiment, LearningRateSection, ModelSection, OptimizerSection, TeacherForcingSection
+from regard.config.schema import Experiment, ModelSection, TrainingSection
 from regard.errors import UserError
 from regard.nn.build import build_model
 from regard.tasks import TASKS
-from regard.training import schedules, trainer
-
-
-@pytest.mark.parametrize(
-    ("section", "field", "table"),
-    [
-        (OptimizerSection, "kind", trainer.OPTIMIZERS),
-        (LearningRateSection, "kind", schedules.LEARNING_RATES),
-        (TeacherForcingSection, "kind", {"constant": None, **schedules.TEACHER_FORCING_DECAYS}),
-    ],
-    ids=lambda value: value.__name__ if isinstance(value, type) else None,
-)
-def test_choices_are_the_keys_of_their_table_in_the_same_order(section: type[Section], field: str, table: Any):
-    assert list(get_args(section.model_fields[field].annotation)) == list(table)
-
 
 FAMILIES = {name: table for name, table in vars(kinds).items() if isinstance(table, Kinds)}
-FAMILIES_WITH_SECTIONS = ("MECHANISMS", "POSITIONS", "ENCODERS", "DECODERS")
+FAMILIES_WITHOUT_SECTIONS = ("CELLS", "WIRINGS", "STARTS", "READOUTS", "OPTIMIZERS")
+FAMILIES_WITH_SECTIONS = [name for name in FAMILIES if name not in FAMILIES_WITHOUT_SECTIONS]
 KINDS = [(FAMILIES[name], kind) for name in FAMILIES_WITH_SECTIONS for kind in FAMILIES[name]]
 
 
@@ -58,6 +44,18 @@ def test_an_option_of_another_kind_is_refused_by_name(family: Kinds[Any], kind: 
         with pytest.raises(ValidationError) as error:
             family.parse_section({"kind": kind, option: 3})
         assert [(each["loc"], each["type"]) for each in error.value.errors()] == [((option,), "extra_forbidden")]
+
+
+@pytest.mark.parametrize("family", FAMILIES_WITHOUT_SECTIONS)
+def test_a_kind_without_options_is_chosen_by_its_name_alone(family: str):
+    assert [FAMILIES[family].parse_name(kind) for kind in FAMILIES[family]] == list(FAMILIES[family])
+
+
+def test_the_defaults_of_training_are_one_cycle_and_full_teacher_forcing():
+    training = TrainingSection().model_dump()
+    assert training["optimizer"]["kind"] == "adam"
+    assert training["rate"] == {"kind": "one-cycle", "peak": 0.003, "warmup": None}
+    assert training["teacher_forcing"] == {"kind": "constant", "ratio": 1.0}
 
 
 def test_the_defaults_are_a_gru_with_scaled_dot_attention():

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from regard.config import loading
+from regard.errors import UserError
 from regard.inference.translator import load
 from regard.runs import Run
 from regard.search import SearchOptions
@@ -169,3 +170,17 @@ def test_a_study_is_reported_without_training_again(
     before = {path: path.stat().st_mtime_ns for path in (folder / "trained").rglob("*.safetensors")}
     assert regard(*arguments).code == 0
     assert {path: path.stat().st_mtime_ns for path in (folder / "trained").rglob("*.safetensors")} == before
+
+
+def test_a_run_of_format_2_lists_options_of_unused_schedules(trained: Path, tmp_path: Path):
+    known = Run(trained)
+    path = tmp_path / "run"
+    shutil.copytree(trained, path)
+    (path / "run.json").write_text(json.dumps(known.metadata | {"format": 2}))
+    settings = (path / "config.yaml").read_text().replace("    warmup: null\n", "    warmup: null\n    patience: 2\n")
+    (path / "config.yaml").write_text(settings.replace("  teacher_forcing:\n", "  teacher_forcing:\n    decay: 0.9\n"))
+    assert (path / "config.yaml").read_text().count("\n") == settings.count("\n") + 1
+    assert Run(path).experiment == known.experiment
+    (path / "run.json").write_text(json.dumps(known.metadata))
+    with pytest.raises(UserError, match=r"training\.rate\.patience: 'one-cycle' learning rate has no option patience"):
+        Run(path)

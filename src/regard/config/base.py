@@ -104,6 +104,14 @@ class Kinds(Mapping[str, Any], Generic[AnyKindSection]):
         """The names of the options of all kinds."""
         return {name for kind in self for name in self[kind].Section.model_fields}
 
+    def with_option(self, option: str) -> list[str]:
+        """The kinds that have an option.
+
+        Args:
+            option: The name of the option.
+        """
+        return [kind for kind in self if option in self[kind].Section.model_fields]
+
 
 @dataclass(frozen=True)
 class SectionOf:
@@ -235,8 +243,10 @@ def _describe(details: ErrorDetails, key: str, section: type[Section], kinds: Ki
             return str(context["message"])
         case "extra_forbidden" if kinds is not None:
             options = [name for name in section.model_fields if name != "kind"]
-            hint = "" if key in kinds.all_options() else nearest(key, options)  # no misspelling if another kind has it
-            return f"'{kind}' {kinds.noun} has no option {key}; {hint}it has {', '.join(options) or 'none'}"
+            others = ", ".join(kinds.with_option(key))
+            hint = "" if others else nearest(key, options)
+            refused = f"{key} (an option of {others})" if others else key
+            return f"'{kind}' {kinds.noun} has no option {refused}; {hint}it has {', '.join(options) or 'none'}"
         case "extra_forbidden":
             return f"unknown key; {suggest(key, section.model_fields)}"
         case "literal_error":

@@ -1,8 +1,8 @@
-"""The families of model parts, one table each: the name in an experiment file and the class that has it.
+"""The families of model parts and schedules, one table each: the name in an experiment file and the class.
 
 Classes are imported when they are first used, so that reading this module imports no model code. A class with options
-names its settings class `Section`, a subclass of the family's section below. `cell`, `wiring`, `start` and `readout`
-choose a class without options of its own.
+names its settings class `Section`, a subclass of the family's section below. `cell`, `wiring`, `start`, `readout` and
+`optimizer.kind` choose a class without options of its own.
 """
 
 from __future__ import annotations
@@ -162,5 +162,58 @@ DECODERS: Kinds[DecoderSection] = Kinds(
     {
         "recurrent": "regard.nn.recurrent:RecurrentDecoder",
         "transformer": "regard.nn.transformer:TransformerDecoder",
+    },
+)
+
+
+class LearningRateSection(KindSection):
+    """Settings that every learning-rate schedule has.
+
+    Attributes:
+        peak: The largest learning rate.
+        warmup: Share of all steps in which the rate rises to its peak; None: the default of the kind.
+    """
+
+    peak: float = Field(0.003, gt=0)
+    warmup: float | None = Field(None, ge=0, le=1)
+
+
+class TeacherForcingSection(KindSection):
+    """Settings that every teacher-forcing schedule has.
+
+    Attributes:
+        ratio: Share of reference tokens among the decoder's inputs in the first epoch.
+    """
+
+    ratio: float = Field(1.0, ge=0, le=1)
+
+
+OPTIMIZERS: Kinds[KindSection] = Kinds(
+    "optimizer",
+    "adam",
+    {
+        "adam": "torch.optim:Adam",
+        "adamw": "torch.optim:AdamW",
+    },
+)
+LEARNING_RATES: Kinds[LearningRateSection] = Kinds(
+    "learning rate",
+    "one-cycle",
+    {
+        "constant": "regard.training.schedules:ConstantRate",
+        "one-cycle": "regard.training.schedules:OneCycleRate",
+        "inverse-square-root": "regard.training.schedules:InverseSquareRootRate",
+        "plateau": "regard.training.schedules:PlateauRate",
+    },
+)
+TEACHER_FORCING_SCHEDULES: Kinds[TeacherForcingSection] = Kinds(
+    "teacher forcing",
+    "constant",
+    {
+        "constant": "regard.training.schedules:ConstantTeacherForcing",
+        "stepped": "regard.training.schedules:SteppedTeacherForcing",
+        "linear": "regard.training.schedules:LinearTeacherForcing",
+        "exponential": "regard.training.schedules:ExponentialTeacherForcing",
+        "inverse-sigmoid": "regard.training.schedules:InverseSigmoidTeacherForcing",
     },
 )

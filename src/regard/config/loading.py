@@ -59,7 +59,7 @@ def parse_experiment(text: str, where: str, *, ignore_unused: bool = False) -> E
     Args:
         text: The content of the file.
         where: What the file is called in messages.
-        ignore_unused: Ignore options of other kinds than the chosen ones, as Regard 0.5 wrote them.
+        ignore_unused: Ignore options of other kinds than the chosen ones, as older versions wrote them.
 
     Raises:
         UserError: If a setting is invalid.

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
-from regard.config.base import Count, Section, SectionOf, invalid_combination, prefix_errors
+from regard.config.base import Count, NameOf, Section, SectionOf, invalid_combination, prefix_errors
 from regard.config.kinds import (
     DECODERS,
     ENCODERS,
+    LEARNING_RATES,
     MECHANISMS,
+    OPTIMIZERS,
+    TEACHER_FORCING_SCHEDULES,
     AttentionSection,
     DecoderSection,
     EncoderSection,
+    LearningRateSection,
+    TeacherForcingSection,
 )
 from regard.tasks import DataSection, Task, task_for
 
@@ -64,67 +69,88 @@ class ModelSection(Section):
 
 
 class OptimizerSection(Section):
-    kind: Literal["adam", "adamw"] = "adam"
+    """The section `training.optimizer`, with the arguments of the optimizers of PyTorch.
+
+    Attributes:
+        kind: `adam` or `adamw`.
+        weight_decay: Weight decay λ.
+        beta1: Decay of the running mean of the gradient.
+        beta2: Decay of the running mean of its square.
+        epsilon: Added to the denominator.
+    """
+
+    kind: Annotated[str, NameOf(OPTIMIZERS)] = OPTIMIZERS.default
     weight_decay: float = Field(0.0, ge=0)
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.98, ge=0, lt=1)
     epsilon: float = Field(1e-9, gt=0)
 
 
-class LearningRateSection(Section):
-    """The learning rate; see `regard.training.schedules`."""
-
-    kind: Literal["constant", "one-cycle", "inverse-square-root", "plateau"] = "one-cycle"
-    peak: float = Field(0.003, gt=0)
-    # The share of all steps in which it rises to its peak; null: 0.2, but 0 for `constant` and `plateau`.
-    warmup: float | None = Field(None, ge=0, le=1)
-    factor: float = Field(0.5, gt=0, lt=1)  # of `plateau`: what it is multiplied with …
-    patience: int = Field(2, ge=1)  # … after so many validations without a better loss
-
-
-class TeacherForcingSection(Section):
-    """How often the decoder reads the true token; see `regard.training.schedules`."""
-
-    kind: Literal["constant", "stepped", "linear", "exponential", "inverse-sigmoid"] = "constant"
-    ratio: float = Field(1.0, ge=0, le=1)  # of `constant`, and where the others begin
-    floor: float = Field(0.0, ge=0, le=1)  # where the others end
-    epochs: int = Field(10, ge=1)  # of `stepped`: the length of a step; of `linear`: when it reaches the floor
-    decay: float = Field(0.9, gt=0, lt=1)  # of `exponential`: what each epoch multiplies with
-    steepness: float = Field(5.0, ge=1)  # of `inverse-sigmoid`: k in k / (k + e^(epoch / k))
-
-    @model_validator(mode="after")
-    def _floor_is_below(self) -> Self:
-        if self.floor > self.ratio and self.kind != "constant":
-            raise invalid_combination("floor", f"{self.floor} is above where the schedule begins, ratio {self.ratio}")
-        return self
-
-
 class TrainingSection(Section):
+    """The section `training`.
+
+    Attributes:
+        seed: Seed of the initial weights, the order of the batches, dropout and scheduled sampling.
+        epochs: Number of passes over the training split.
+        batch_tokens: Tokens per batch on its longer side, padding included.
+        label_smoothing: Probability mass that is spread over all target tokens.
+        clip: The largest norm of the gradient.
+        optimizer: The optimizer.
+        rate: The learning-rate schedule, of any kind.
+        teacher_forcing: The teacher-forcing schedule, of any kind.
+        validate_every: Steps between two validations; None: one validation per epoch.
+        patience: Stop after this number of validations in a row without a lower loss; None: never.
+        threads: Threads of PyTorch. It is a setting because the last bits of a sum depend on it.
+        save_every: Seconds between two checkpoints.
+    """
+
     seed: int = Field(1, ge=0)
     epochs: int = Field(10, ge=1, le=1_000_000)
-    batch_tokens: int = Field(2_000, ge=1, le=10_000_000)  # on the longer side, padding included
+    batch_tokens: int = Field(2_000, ge=1, le=10_000_000)
     label_smoothing: float = Field(0.0, ge=0, lt=1)
-    clip: float = Field(1.0, gt=0)  # the largest norm of the gradient
-    optimizer: OptimizerSection = OptimizerSection()
-    rate: LearningRateSection = LearningRateSection()
-    teacher_forcing: TeacherForcingSection = TeacherForcingSection()
-    validate_every: int | None = Field(None, ge=1)  # steps; null: once in an epoch
-    patience: int | None = Field(None, ge=1)  # stop after so many validations without a better loss; null: never
-    threads: Count = 1  # more help large models only; a setting, because the last bits of a sum depend on it
-    save_every: float = Field(30.0, ge=0)  # seconds between two savings of the state to go on from
+    clip: float = Field(1.0, gt=0)
+    optimizer: OptimizerSection = Field(default_factory=OptimizerSection)
+    rate: Annotated[SerializeAsAny[LearningRateSection], SectionOf(LEARNING_RATES)] = Field(
+        default_factory=LEARNING_RATES.default_section
+    )
+    teacher_forcing: Annotated[SerializeAsAny[TeacherForcingSection], SectionOf(TEACHER_FORCING_SCHEDULES)] = Field(
+        default_factory=TEACHER_FORCING_SCHEDULES.default_section
+    )
+    validate_every: int | None = Field(None, ge=1)
+    patience: int | None = Field(None, ge=1)
+    threads: Count = 1
+    save_every: float = Field(30.0, ge=0)
 
 
 class DecodingSection(Section):
-    """An output has at most `length_factor` times the source's tokens and `length_extra` more."""
+    """The section `decoding`. An output has at most `length_factor` · source tokens + `length_extra` tokens.
+
+    Attributes:
+        length_factor: See above.
+        length_extra: See above.
+        batch_size: Number of sentences that are translated at once.
+        length_penalty: α of beam search, unless the search options set one; 0: none.
+        copy_unknown: Allow `<unknown>` in outputs, and replace it by the most attended source word.
+    """
 
     length_factor: float = Field(2.0, ge=0, le=1_000)
     length_extra: int = Field(10, ge=1, le=1_000_000)
-    batch_size: int = Field(64, ge=1, le=1_000_000)  # sentences
-    length_penalty: float = Field(0.0, ge=0, le=10)  # of beams, unless a search has its own; 0: none
-    copy_unknown: bool = False  # say `<unknown>`, and put the most attended source word in its place
+    batch_size: int = Field(64, ge=1, le=1_000_000)
+    length_penalty: float = Field(0.0, ge=0, le=10)
+    copy_unknown: bool = False
 
 
 class Experiment(Section):
+    """All settings of an experiment.
+
+    Attributes:
+        description: One line about the experiment.
+        data: What is learned: the settings of a task.
+        model: The model.
+        training: The training.
+        decoding: Limits and defaults of the search.
+    """
+
     description: str = ""
     data: SerializeAsAny[DataSection]
     model: ModelSection = Field(default_factory=ModelSection)
@@ -137,7 +163,7 @@ class Experiment(Section):
         return task_for(self.data)
 
     @model_validator(mode="after")
-    def _embeddings_have_one_vocabulary(self) -> Self:
+    def _check_joint_vocabulary(self) -> Self:
         if self.model.share_embeddings and not self.task.has_joint_vocabulary:
             raise invalid_combination(
                 "model.share_embeddings",
@@ -146,7 +172,7 @@ class Experiment(Section):
         return self
 
     @model_validator(mode="after")
-    def _copying_needs_attention(self) -> Self:
+    def _check_copying(self) -> Self:
         if self.decoding.copy_unknown and not self.model.attention.has_scores:
             kind = self.model.attention.kind
             raise invalid_combination("decoding.copy_unknown", f"'{kind}' attention does not select a word to copy")

@@ -35,8 +35,8 @@ from regard.errors import UserError
 from regard.tasks import Split
 from regard.text import Vocabulary
 
-FORMAT = 2
-READABLE_FORMATS = (1, 2)  # format 1, of Regard 0.5, lists the options of all kinds in config.yaml
+FORMAT = 3
+READABLE_FORMATS = range(1, FORMAT + 1)  # before format 3, config.yaml may list options of unused kinds
 MODEL, STATE, METRICS = "model.safetensors", "state.safetensors", "metrics.jsonl"
 SCORES, EXAMPLES = "scores.json", "examples"
 Value = TypeVar("Value")
@@ -83,9 +83,8 @@ class Run:
         self.metadata: dict[str, Any] = self._read("run.json", json.loads)
         if not isinstance(self.metadata, dict) or self.metadata.get("format") not in READABLE_FORMATS:
             found = self.metadata.get("format") if isinstance(self.metadata, dict) else self.metadata
-            formats = " and ".join(str(each) for each in READABLE_FORMATS)
             raise UserError(
-                f"{path / 'run.json'}: this run has format {found!r}; Regard {__version__} reads formats {formats}"
+                f"{path / 'run.json'}: this run has format {found!r}; Regard {__version__} reads formats 1 to {FORMAT}"
             )
         self.experiment = self._read("config.yaml", self._parse_settings)
 
@@ -124,7 +123,7 @@ class Run:
 
     def _parse_settings(self, text: str) -> Experiment:
         origin = str(self.path / "config.yaml")
-        return loading.parse_experiment(text, origin, ignore_unused=self.metadata["format"] == 1)
+        return loading.parse_experiment(text, origin, ignore_unused=self.metadata["format"] < FORMAT)
 
     @property
     def data_digests(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import IO, Any, Literal, Protocol
 
 from regard import files
 from regard.errors import UserError
-from regard.runs import Run
+from regard.runs import FORMAT, Run
 from regard.studies.definition import Study, run_name
 from regard.studies.worker import STOP, STOPPED, WorkerRequest
 
@@ -132,7 +132,7 @@ def training_jobs(study: Study, runs: Path) -> list[TrainingJob]:
 
 
 def find_old_runs(runs: Path) -> dict[str, Path]:
-    """The run directories of Regard 0.5 by the names that they would have now, which depend on fewer settings.
+    """The run directories of older formats by the names that they would have now, which depend on fewer settings.
 
     Args:
         runs: The folder of all run directories.
@@ -143,7 +143,7 @@ def find_old_runs(runs: Path) -> dict[str, Path]:
             run = Run(file.parent)
         except UserError:  # of a later version, or damaged
             continue
-        if run.metadata["format"] == 1:
+        if run.metadata["format"] < FORMAT:
             found.setdefault(run_name(run.experiment), run.path)
     return found
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
+from regard.config.kinds import OPTIMIZERS
 from regard.config.schema import Experiment
 from regard.data import Batch, Batches, Codec, Example, collate
 from regard.errors import UserError
@@ -29,7 +30,7 @@ from regard.seeding import seed_for
 from regard.tasks import Split
 from regard.training.checkpoints import TrainingProgress, load_state, read_state, save_state
 from regard.training.encoded_splits import EncodedSplits, ProgressIterator, check_sequence_lengths, encode_splits
-from regard.training.schedules import learning_rate, teacher_forcing
+from regard.training.schedules import build_learning_rate, build_teacher_forcing
 
 
 class TrainingObserver(Protocol):
@@ -160,7 +161,7 @@ class Trainer:
         torch.set_num_threads(settings.threads)
         self.model = initial_model(run.experiment, *codec.sizes).to(self.device)
         options = settings.optimizer
-        self.optimizer = OPTIMIZERS[options.kind](
+        self.optimizer: torch.optim.Optimizer = OPTIMIZERS[options.kind](
             self.model.parameters(),
             lr=settings.rate.peak,
             betas=(options.beta1, options.beta2),
@@ -168,6 +169,8 @@ class Trainer:
             weight_decay=options.weight_decay,
             fused=True,
         )
+        self.learning_rate = build_learning_rate(settings.rate)
+        self.teacher_forcing = build_teacher_forcing(settings.teacher_forcing)
 
         def batches(examples: Sequence[Example]) -> Batches:
             return Batches(examples, batch_tokens=settings.batch_tokens, seed=settings.seed)
@@ -205,7 +208,7 @@ class Trainer:
         torch.manual_seed(seed_for(self.settings.seed, "step", progress.step))  # for dropout and scheduled sampling
         batch = collate(self.resample_tokens(self.batches.rows(progress.step))).to(self.device)
         teacher_forced = self.teacher_forcing_mask(batch.inputs)
-        rate = learning_rate(self.settings.rate, progress.step, self.steps, progress.validation_losses)
+        rate = self.learning_rate(progress.step, self.steps, progress.validation_losses)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.train()
@@ -248,7 +251,7 @@ class Trainer:
         Returns:
             [batch, steps]; None: the reference everywhere.
         """
-        ratio = teacher_forcing(self.settings.teacher_forcing, self.progress.step // self.batches.per_epoch)
+        ratio = self.teacher_forcing(self.progress.step // self.batches.per_epoch)
         return None if ratio == 1 else torch.rand(inputs.shape, device=inputs.device) < ratio
 
     def check_finite(self, value: float, name: str) -> None:
@@ -280,15 +283,14 @@ class Trainer:
         best = forced.loss < progress.best_loss
         progress.validation_losses.append(forced.loss)
         progress.seconds += time.monotonic() - started_at
-        settings = self.settings
         row = {
             "step": progress.step,
             "epoch": progress.step / self.batches.per_epoch,
             "train_loss": progress.loss_sum / progress.tokens,
             **{f"validation_{name}": value for name, value in asdict(forced).items()},
             **{f"free_running_{name}": value for name, value in asdict(free).items()},
-            "rate": learning_rate(settings.rate, progress.step - 1, self.steps, progress.validation_losses[:-1]),
-            "teacher_forcing": teacher_forcing(settings.teacher_forcing, (progress.step - 1) // self.batches.per_epoch),
+            "rate": self.learning_rate(progress.step - 1, self.steps, progress.validation_losses[:-1]),
+            "teacher_forcing": self.teacher_forcing((progress.step - 1) // self.batches.per_epoch),
             "seconds": round(progress.seconds, 3),
         }
         progress.loss_sum, progress.tokens = 0.0, 0
@@ -309,9 +311,3 @@ class Trainer:
         if patience is not None and self.progress.validations_since_best >= patience:
             return f"no better loss in {patience} validations"
         return "all epochs done" if self.progress.step >= self.steps else ""
-
-
-OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "adam": torch.optim.Adam,
-    "adamw": torch.optim.AdamW,
-}
