@@ -1,8 +1,9 @@
 """Measures the memory that training needs on a corpus of millions of pairs.
 
-Generates two corpora, one a hundred times larger than the other, and starts training on each in its own process. The
-peak memory of each process is compared with the size of the text: token ids stay on disk; only 16 bytes per pair and
-the order of an epoch are in memory.
+Generates two corpora, one a hundred times larger than the other, and starts training on each in its own process. Prints
+the size of the text and the peak memory of each process. Token ids stay on disk; only the lengths and offsets of the
+pairs and the order of an epoch are in memory. The peak memory of a process is measured by the module `resource`, which
+Windows does not have.
 
     python benchmarks/large_corpus.py --pairs 2000000
 """
@@ -10,11 +11,10 @@ the order of an epoch are in memory.
 from __future__ import annotations
 
 import argparse
-import os
-import resource
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -33,7 +33,7 @@ SYLLABLES = [a + b for a in "bdfgklmnprst" for b in ("a", "e", "i", "o", "u", "a
 
 
 def make_corpus(folder: Path, pairs: int) -> int:
-    """Write sentences of random words, few of them frequent, most rare; return the size of the text in bytes."""
+    """Write sentences of random words, most of which are rare; return the size of the text in bytes."""
     random = Random(1)
     words = ["".join(random.choices(SYLLABLES, k=random.randint(1, 4))) for _ in range(50_000)]
     frequencies = list(accumulate(1 / (rank + 3) for rank in range(len(words))))
@@ -46,11 +46,11 @@ def make_corpus(folder: Path, pairs: int) -> int:
     return sum(file.stat().st_size for file in folder.glob("train.*"))
 
 
-class Briefly:
-    """An observer that stops after some steps, and tells what the process needed."""
+class BriefTraining:
+    """A training observer that prints the seconds until the first step, and stops after some steps."""
 
     def __init__(self) -> None:
-        self.began_at = time.monotonic()
+        self.start = time.monotonic()
         self.steps = 0
 
     def on_tokenizer_training(self) -> None:
@@ -60,7 +60,7 @@ class Briefly:
         pass
 
     def on_train_begin(self, progress: object, steps: int, parameters: int) -> None:
-        print(f"{time.monotonic() - self.began_at:.0f}", end=" ")
+        print(f"{time.monotonic() - self.start:.0f}", end=" ")
 
     def on_step_end(self, progress: object, loss: float) -> None:
         self.steps += 1
@@ -73,11 +73,13 @@ class Briefly:
 
 
 def train_briefly(folder: Path) -> None:
-    """In a process of its own: seconds until the first step, and the most memory held, in megabytes."""
+    """Print the seconds until the first step and the peak memory of this process in megabytes."""
+    import resource
+
     from regard.config import loading
     from regard.training import train
 
-    train(loading.load_experiment(str(folder / "experiment.yaml")), folder / "run", Briefly())
+    train(loading.load_experiment(str(folder / "experiment.yaml")), folder / "run", BriefTraining())
     unit = 1_000_000 if sys.platform == "darwin" else 1_000  # macOS counts bytes
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit)
 
@@ -86,9 +88,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--pairs", type=int, default=2_000_000)
     parser.add_argument("--unit", choices=("characters", "words", "subwords"), default="subwords")
-    parser.add_argument("--folder", type=Path, help="where to make the corpus; it is removed afterwards")
+    parser.add_argument("--folder", type=Path, help="where to write the corpus; it is removed afterwards")
     parser.add_argument("--train", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if find_spec("resource") is None:
+        parser.error("this benchmark needs the module resource, which Python has on Linux and macOS only")
     if arguments.train:
         return train_briefly(arguments.train)
     print("    pairs  text in MB  seconds to first step  peak memory in MB")
@@ -97,8 +101,8 @@ def main() -> None:
             size = make_corpus(Path(name), pairs)
             (Path(name) / "experiment.yaml").write_text(EXPERIMENT.format(unit=arguments.unit))
             command = [sys.executable, __file__, "--train", name]
-            told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ).stdout
-            seconds, memory = told.split()
+            output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            seconds, memory = output.split()
             print(f"{pairs:>9,}  {size / 1e6:>10,.0f}  {seconds:>21}  {memory:>17}", flush=True)
     return None
 
