@@ -313,7 +313,7 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
         (
             COPY + "training:\n  teacher_forcing:\n    kind: linear\n    ratio: 0.1\n    floor: 0.2\n",
             6,
-            "training.teacher_forcing.floor: 0.2 is above where the schedule begins, ratio 0.1",
+            "training.teacher_forcing.floor: 0.2 is above the ratio at the start, 0.1",
         ),
         # YAML
         (COPY + "model:\n  dropout: 0.1\n  dropout: 0.2\n", 4, "model.dropout: this key appears twice"),
@@ -321,7 +321,7 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
         (COPY + "model:\n  dropout: [0.1\n", 4, "this is not YAML: expected ',' or ']'"),
         (COPY + "model:\n\tdropout: 1\n", 3, "this is not YAML: found character '\\t'"),
         (COPY + "a: b: c\n", 2, "this is not YAML: mapping values are not allowed here"),
-        (COPY + "model: *nothing\n", 2, "this has no aliases (*nothing)"),
+        (COPY + "model: *nothing\n", 2, "aliases (*nothing) are not supported"),
         (COPY + "---\n" + COPY, 2, "this is not YAML"),
         (COPY + "\0\n", 2, "this is not YAML"),
         (COPY + "# \a\n", 2, "this is not YAML"),
@@ -386,7 +386,7 @@ def test_a_directory_is_no_experiment():
 
 
 def test_an_alias_is_refused_because_a_few_of_them_can_stand_for_gigabytes():
-    with pytest.raises(UserError, match=r"e, line 4: this has no aliases \(\*e\); write it out"):
+    with pytest.raises(UserError, match=r"e, line 4: aliases \(\*e\) are not supported; write it out"):
         loading.parse_experiment(COPY + "model:\n  encoder: &e {size: 8, cell: tanh}\n  decoder: *e\n", "e")
 
 

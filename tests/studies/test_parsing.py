@@ -477,7 +477,7 @@ baseline: {data.train: a.tsv}
         # YAML
         ("seeds: [\n", 4, "this is not YAML"),
         ("seeds: 2\nseeds: 3\n", 4, "seeds: this key appears twice"),
-        ("test: {a: &a [1], b: *a}\n", 3, "this has no aliases (*a); write it out"),
+        ("test: {a: &a [1], b: *a}\n", 3, "aliases (*a) are not supported; write it out"),
     ],
 )
 def test_a_mistake_is_told_with_its_line_and_remedy(content: str, line: int, expected: str):

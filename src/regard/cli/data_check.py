@@ -21,10 +21,10 @@ def print_check(source: Path, target: Path | None, test: tuple[Path, Path | None
     """Print the report; raise a `UserError` if training would refuse the files.
 
     Args:
-        source: the file of the sources, or one with two columns.
-        target: the file of the targets, if `source` has only one column.
-        test: the files of a test set.
-        as_json: whether to print JSON.
+        source: The file of the sources, or one with two columns.
+        target: The file of the targets, if `source` has only one column.
+        test: The files of a test set.
+        as_json: Whether to print JSON.
     """
     from regard.corpora.check import check_parallel_text
 

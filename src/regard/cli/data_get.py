@@ -20,8 +20,8 @@ def print_get(name: str, origin: str | None) -> None:
     """Download a data set and print its files.
 
     Args:
-        name: the name of the data set.
-        origin: a folder, an archive or a URL to take the files from instead of its mirrors.
+        name: The name of the data set.
+        origin: A folder, an archive or a URL to take the files from instead of its mirrors.
     """
     dataset = datasets.find_dataset(name)
     print(f"{dataset.name}: {dataset.description}")

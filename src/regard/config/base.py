@@ -69,13 +69,21 @@ class Kinds(Mapping[str, Any], Generic[AnyKindSection]):
         return len(self._import_paths)
 
     def parse_name(self, value: object) -> str:
-        """`value` if it is the name of a kind; otherwise a validation error that lists the names."""
+        """The name of a kind, validated; the error lists the names.
+
+        Args:
+            value: Should be the name of a kind.
+        """
         if isinstance(value, str) and value in self._import_paths:
             return value
         raise PydanticCustomError("unknown_kind", "unknown kind", {"choices": list(self)})
 
     def section_class(self, values: object) -> type[AnyKindSection]:
-        """The settings class for `values`: that of the kind they name, or of the default kind."""
+        """The settings class of the kind that is named, or of the default kind.
+
+        Args:
+            values: The settings of a section, not validated.
+        """
         kind = values.get("kind") if isinstance(values, Mapping) else None
         if not isinstance(kind, str) or kind not in self._import_paths:
             kind = self.default
@@ -83,7 +91,11 @@ class Kinds(Mapping[str, Any], Generic[AnyKindSection]):
         return section
 
     def parse_section(self, values: object) -> AnyKindSection | object:
-        """The section that `values` describe, validated by the settings class of the kind they name."""
+        """The section, validated by the settings class of the kind that is named.
+
+        Args:
+            values: The settings of a section, or a section.
+        """
         if isinstance(values, KindSection):
             self.parse_name(values.kind)
             return values
@@ -115,7 +127,11 @@ class Kinds(Mapping[str, Any], Generic[AnyKindSection]):
 
 @dataclass(frozen=True)
 class SectionOf:
-    """Annotation of a field that holds a section of any kind of a family."""
+    """Annotation of a field that holds a section of any kind of a family.
+
+    Args:
+        kinds: The family.
+    """
 
     kinds: Kinds[Any]
 
@@ -125,7 +141,11 @@ class SectionOf:
 
 @dataclass(frozen=True)
 class NameOf:
-    """Annotation of a field that holds the name of a kind that has no options of its own."""
+    """Annotation of a field that holds the name of a kind that has no options of its own.
+
+    Args:
+        kinds: The family.
+    """
 
     kinds: Kinds[Any]
 
@@ -134,13 +154,24 @@ class NameOf:
 
 
 def subsection_kinds(section: type[Section], key: str) -> Kinds[Any] | None:
-    """The family of kinds that the field `key` of a section may hold, or None if it is no such field."""
+    """The family of kinds that a field of a section may hold; None if the field is not of several kinds.
+
+    Args:
+        section: The class of the section.
+        key: The name of the field.
+    """
     field = section.model_fields.get(key)
     return next((each.kinds for each in field.metadata if isinstance(each, SectionOf)), None) if field else None
 
 
 def subsection_class(section: type[Section], key: str, values: object) -> type[Section] | None:
-    """The class of the section in the field `key`, whose settings are `values`; None if it holds no section."""
+    """The class of the section in a field; None if the field holds no section.
+
+    Args:
+        section: The class of the outer section.
+        key: The name of the field.
+        values: The settings of the inner section, not validated.
+    """
     kinds = subsection_kinds(section, key)
     if kinds is not None:
         return kinds.section_class(values)
@@ -185,7 +216,11 @@ def invalid_combination(key: str, message: str) -> PydanticCustomError:
 
 @contextmanager
 def prefix_errors(key: str) -> Iterator[None]:
-    """Report an `invalid_combination` of the subsection `key` relative to the section that contains it."""
+    """Report an `invalid_combination` of a subsection relative to the section that contains it.
+
+    Args:
+        key: The name of the subsection.
+    """
     try:
         yield
     except PydanticCustomError as error:

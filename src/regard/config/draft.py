@@ -20,7 +20,7 @@ DESCRIPTION = ("description",)
 class Override:
     """A new value for one key of an experiment.
 
-    Attributes:
+    Args:
         path: The keys that lead to the setting.
         value: The new value.
         origin: Where it was set, for messages: a file and line, or an option of the command line.

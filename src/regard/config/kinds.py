@@ -24,7 +24,12 @@ class AttentionSection(KindSection):
         return True
 
     def check_sizes(self, query_size: int, memory_size: int) -> None:
-        """Raise `invalid_combination` if the mechanism cannot compare vectors of these sizes."""
+        """Raise `invalid_combination` if the mechanism cannot compare vectors of these sizes.
+
+        Args:
+            query_size: Size of a query.
+            memory_size: Size of a state of the memory.
+        """
 
 
 class PositionsSection(KindSection):
@@ -93,7 +98,13 @@ READOUTS: Kinds[KindSection] = Kinds(
 
 
 class StateShape(NamedTuple):
-    """Shape of a recurrent state: `tensors` times [layers, batch, size]."""
+    """Shape of a recurrent state.
+
+    Args:
+        tensors: Number of tensors [layers, batch, size]; an LSTM has two.
+        layers: Number of layers.
+        size: Size of a layer's state.
+    """
 
     tensors: int
     layers: int
@@ -145,7 +156,11 @@ class DecoderSection(EncoderDecoderSection):
     readout: Annotated[str, NameOf(READOUTS)] = READOUTS.default
 
     def check_encoder(self, encoder: EncoderSection) -> None:
-        """Raise `invalid_combination` if the decoder cannot start from the final state of this encoder."""
+        """Raise `invalid_combination` if the decoder cannot start from the final state of an encoder.
+
+        Args:
+            encoder: The settings of the encoder.
+        """
 
 
 ENCODERS: Kinds[EncoderSection] = Kinds(

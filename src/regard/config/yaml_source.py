@@ -1,4 +1,4 @@
-"""YAML files that people write by hand: every key with its value and its line, so that a mistake has a place."""
+"""YAML files: every key with its value and its line, so that an error can name the line."""
 
 from __future__ import annotations
 
@@ -15,45 +15,59 @@ from regard.errors import UserError
 
 
 class YamlLoader(yaml.SafeLoader):
-    """YAML without objects, and with numbers such as 1e-3, which YAML 1.1 takes for a text."""
+    """A safe loader that reads `1e-3` as a number, which YAML 1.1 reads as a string."""
 
     def construct_int(self, node: yaml.ScalarNode) -> int:
         number = self.construct_yaml_int(node)
-        str(number)  # a ValueError if it has thousands of digits, which no message could tell
+        str(number)  # a ValueError if it has thousands of digits, which no message could print
         return number
 
 
 class YamlDumper(yaml.SafeDumper):
-    """Writes so that `YamlLoader` reads the same: a text `1e-3` has quotation marks, and there are no aliases."""
+    """A safe dumper whose output `YamlLoader` reads back unchanged, without aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
     def represent_str(self, data: str) -> yaml.ScalarNode:
-        # In other marks, this end of a line would be read as a space.
+        # In other quotation marks, this line separator would be read as a space.
         return self.represent_scalar("tag:yaml.org,2002:str", data, '"' if "\x85" in data else None)
 
 
 YamlLoader.add_constructor("tag:yaml.org,2002:int", YamlLoader.construct_int)
 YamlDumper.add_representer(str, YamlDumper.represent_str)
-for each in (YamlLoader, YamlDumper):
-    each.add_implicit_resolver(
+for _class in (YamlLoader, YamlDumper):
+    _class.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
     )
 
 
 @dataclass(frozen=True)
 class YamlLeaf:
-    """A key that has no keys below it."""
+    """A key that has no keys below it.
+
+    Args:
+        path: The keys that lead to it.
+        value: Its value.
+        origin: The file and line, for messages.
+        folder: The folder that relative paths in the value refer to.
+    """
 
     path: tuple[str, ...]
     value: Any
-    origin: str  # the file and the line …
-    folder: Path = Path()  # … and where that lies
+    origin: str
+    folder: Path = Path()
 
 
 def read_text_file(path: Path) -> str | None:
-    """The text of a file; None if there is no such file."""
+    """The text of a file; None if there is no such file.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UserError: If it cannot be read or is not UTF-8.
+    """
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -65,15 +79,26 @@ def read_text_file(path: Path) -> str | None:
         raise UserError(f"{in_short(str(path))}: cannot be read: {error.strerror}") from None
 
 
-def parse_leaves(text: str, where: str, right: str) -> Iterator[YamlLeaf]:
-    """Every leaf of a document, in order; `right` says what should stand where there are no keys at all."""
+def parse_leaves(text: str, where: str, expected: str) -> Iterator[YamlLeaf]:
+    """Every leaf of a document, in order.
+
+    Args:
+        text: The document.
+        where: Its name, for messages.
+        expected: The message if the document is not a mapping.
+    """
     node = _compose(text, where)
     if node is not None:
-        yield from _walk(node, where, right, ())
+        yield from _walk(node, where, expected, ())
 
 
 def parse_value(text: str, where: str) -> Any:
-    """A single value, as it stands on the command line."""
+    """A single value, as on the command line.
+
+    Args:
+        text: The value in YAML.
+        where: The option, for messages.
+    """
     node = _compose(text, where)
     return None if node is None else _construct(node, where)
 
@@ -82,9 +107,9 @@ def _compose(text: str, where: str) -> yaml.Node | None:
     try:
         for event in yaml.parse(text, Loader=YamlLoader):
             if isinstance(event, yaml.AliasEvent) and event.start_mark:
-                # A few lines of them can stand for gigabytes.
+                # A few lines of aliases can expand to gigabytes.
                 line = event.start_mark.line + 1
-                raise UserError(f"{where}, line {line}: this has no aliases (*{event.anchor}); write it out")
+                raise UserError(f"{where}, line {line}: aliases (*{event.anchor}) are not supported; write it out")
         return yaml.compose(text, Loader=YamlLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -96,9 +121,9 @@ def _compose(text: str, where: str) -> yaml.Node | None:
         raise UserError(f"{where}: this is nested too deeply") from None
 
 
-def _walk(node: yaml.Node, where: str, right: str, path: tuple[str, ...]) -> Iterator[YamlLeaf]:
+def _walk(node: yaml.Node, where: str, expected: str, path: tuple[str, ...]) -> Iterator[YamlLeaf]:
     if not isinstance(node, yaml.MappingNode) or node.tag != "tag:yaml.org,2002:map":
-        raise UserError(f"{where}, line {node.start_mark.line + 1}: {right}")
+        raise UserError(f"{where}, line {node.start_mark.line + 1}: {expected}")
     seen = set()
     for key_node, value_node in node.value:
         origin = f"{where}, line {key_node.start_mark.line + 1}"
@@ -109,7 +134,7 @@ def _walk(node: yaml.Node, where: str, right: str, path: tuple[str, ...]) -> Ite
             raise UserError(f"{origin}: {'.'.join(key)}: this key appears twice")
         seen.add(key)
         if isinstance(value_node, yaml.MappingNode) and value_node.value:
-            yield from _walk(value_node, where, right, key)
+            yield from _walk(value_node, where, expected, key)
         else:
             yield YamlLeaf(key, _construct(value_node, where), origin)
 

@@ -25,8 +25,8 @@ class GoldAlignment:
     """The gold alignment of a pair of texts.
 
     Args:
-        sure: links that have to be found.
-        unsure: further links that may be found.
+        sure: Links that have to be found.
+        unsure: Further links that may be found.
     """
 
     sure: frozenset[Link]
@@ -44,12 +44,12 @@ def read_gold_alignments(
     """The gold alignment of each pair of texts, and the number of lines in the file.
 
     Args:
-        path: the file.
-        words: the number of source and target words of each pair.
-        more: whether the file may have more lines than there are pairs.
+        path: The file.
+        words: The number of source and target words of each pair.
+        more: Whether the file may have more lines than there are pairs.
 
     Raises:
-        UserError: if a line cannot be parsed or names a missing word, or if the number of lines is wrong.
+        UserError: If a line cannot be parsed or names a missing word, or if the number of lines is wrong.
     """
     alignments: list[GoldAlignment] = []
     count = 0
@@ -72,10 +72,10 @@ def parse_alignment(text: str, source_words: int, target_words: int, origin: str
     """The gold alignment in one line.
 
     Args:
-        text: the line.
-        source_words: the number of words in the source.
-        target_words: the number of words in the target.
-        origin: file and line, for messages.
+        text: The line.
+        source_words: The number of words in the source.
+        target_words: The number of words in the target.
+        origin: File and line, for messages.
     """
     links: dict[str, set[Link]] = {"-": set(), "p": set(), "?": set()}
     for entry in text.split():

@@ -36,11 +36,20 @@ DAMAGES = (
 
 
 def is_archive(name: str) -> bool:
+    """True if the name is that of an archive.
+
+    Args:
+        name: A file name.
+    """
     return name.lower().endswith(ARCHIVES)
 
 
 def plain_name(name: str) -> str:
-    """The name of a file without .gz."""
+    """The name of a file without .gz.
+
+    Args:
+        name: A file name.
+    """
     return name.removesuffix(".gz")
 
 
@@ -48,9 +57,9 @@ def read_members(package: Path, name: str, wanted: Collection[str]) -> Members:
     """Iterate over the wanted files of a package: name and open content.
 
     Args:
-        package: a plain file, a .gz file or an archive.
-        name: its original name, which determines its format.
-        wanted: names of files.
+        package: A plain file, a .gz file or an archive.
+        name: Its original name, which determines its format.
+        wanted: Names of files.
     """
     if not is_archive(name):
         members = _single_member(package, name, wanted)

@@ -39,10 +39,10 @@ def check_parallel_text(
     """Check parallel text.
 
     Args:
-        source: the file of the sources, or one with two columns.
-        target: the file of the targets; None if `source` has both.
-        test: the files of a test set to compare with.
-        advance: is called with the number of pairs read since the last call.
+        source: The file of the sources, or one with two columns.
+        target: The file of the targets; None if `source` has both.
+        test: The files of a test set to compare with.
+        advance: Is called with the number of pairs read since the last call.
     """
     train = _CorpusStatistics(source, target, advance)
     lines, sources, pairs = train.lines, train.source.keys, train.pair_keys

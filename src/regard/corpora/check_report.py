@@ -7,7 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ProblemLines:
-    """The number of problems of one kind, and the first of them with file and line."""
+    """The problems of one kind.
+
+    Args:
+        kind: The kind of problem.
+        count: How many there are.
+        first: The first of them, with file and line.
+    """
 
     kind: str
     count: int
@@ -16,7 +22,16 @@ class ProblemLines:
 
 @dataclass(frozen=True)
 class LengthStats:
-    """Statistics of the lengths of one side's texts, in words or characters; `longest_line` is where the longest is."""
+    """Statistics of the lengths of one side's texts, in words or characters.
+
+    Args:
+        mean: The mean.
+        median: The median.
+        percent_95: The 95th percentile.
+        percent_99: The 99th percentile.
+        longest: The largest length.
+        longest_line: The line of the longest text.
+    """
 
     mean: float
     median: int
@@ -28,7 +43,19 @@ class LengthStats:
 
 @dataclass(frozen=True)
 class SideReport:
-    """Statistics of the sources or the targets. Words are the parts between white space."""
+    """Statistics of the sources or the targets. Words are the parts between white space.
+
+    Args:
+        file: The file.
+        words: Lengths in words.
+        characters: Lengths in characters.
+        running_words: Number of words.
+        different_words: Number of different words.
+        words_occurring_once: Number of words that occur once.
+        coverage: Share of the running words that the n most frequent words cover, by n.
+        all_words_counted: False if there are more than `MAX_WORDS` different words; later ones count as running words
+            only.
+    """
 
     file: str
     words: LengthStats
@@ -36,15 +63,18 @@ class SideReport:
     running_words: int
     different_words: int
     words_occurring_once: int
-    coverage: dict[int, float]  # share of the running words that the n most frequent words cover
-    all_words_counted: bool  # False: more than MAX_WORDS; later ones count as running words only
+    coverage: dict[int, float]
+    all_words_counted: bool
 
 
 @dataclass(frozen=True)
 class LineSummary:
-    """The number of pairs with some property, and the line numbers of the first of them.
+    """Pairs with some property.
 
-    For duplicates, `same_as` has the lines of the training text where they occur first.
+    Args:
+        count: How many there are.
+        first: Line numbers of the first of them.
+        same_as: For duplicates, the lines of the training text where these first occur.
     """
 
     count: int
@@ -54,13 +84,24 @@ class LineSummary:
 
 @dataclass(frozen=True)
 class Overlap:
-    """A test set compared with the training set: pairs in both measure memorization, not generalization."""
+    """A test set compared with the training set: pairs in both measure memorization, not generalization.
+
+    Args:
+        pairs: Number of pairs of the test set.
+        sound_pairs: Number of its pairs that have no problem.
+        problems: Problems of its lines.
+        handled: Problems that are corrected while reading.
+        known_source_words: Share of its running source words that occur in the training set.
+        known_target_words: The same for target words.
+        same_pairs: Pairs that are in the training set.
+        same_sources: Pairs whose source is in the training set.
+    """
 
     pairs: int
     sound_pairs: int
     problems: tuple[ProblemLines, ...]
     handled: tuple[ProblemLines, ...]
-    known_source_words: float  # a share of the running words
+    known_source_words: float
     known_target_words: float
     same_pairs: LineSummary
     same_sources: LineSummary
@@ -68,19 +109,37 @@ class Overlap:
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """Everything that was found. Statistics are those of the sound pairs, which have no problem."""
+    """The result of checking a corpus. Statistics are those of the sound pairs, which have no problem.
+
+    Args:
+        ready: Whether training accepts the files.
+        ready_with_skip: Whether it accepts them with `data.skip`, which leaves out pairs with an empty text or an
+            over-long line.
+        pairs: Number of pairs.
+        sound_pairs: Number of pairs that have no problem.
+        problems: Problems of lines.
+        handled: Problems that are corrected while reading.
+        source: Statistics of the sources.
+        target: Statistics of the targets.
+        usual_ratio: Median of target characters per source character.
+        unusual_ratio: Pairs whose ratio is far from the median.
+        copies: Pairs whose source and target are equal.
+        same_pairs: Pairs that occur again.
+        same_sources: Sources that occur again with another target.
+        test: Comparison with a test set; None if there is none.
+    """
 
     ready: bool
-    ready_with_skip: bool  # with `data.skip`, which leaves out pairs with an empty text or an over-long line
+    ready_with_skip: bool
     pairs: int
     sound_pairs: int
     problems: tuple[ProblemLines, ...]
     handled: tuple[ProblemLines, ...]
     source: SideReport
     target: SideReport
-    usual_ratio: float  # characters of the target for each of the source, the median
+    usual_ratio: float
     unusual_ratio: LineSummary
-    copies: LineSummary  # source and target are the same
+    copies: LineSummary
     same_pairs: LineSummary
-    same_sources: LineSummary  # with another target
+    same_sources: LineSummary
     test: Overlap | None

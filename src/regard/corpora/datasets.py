@@ -16,11 +16,11 @@ class DataFile:
     """A plain text file of a data set.
 
     Args:
-        name: its file name.
-        lines: its number of lines.
-        size: its size in bytes; nothing beyond is ever read, whatever a mirror sends.
-        sha256: its checksum.
-        other_names: its names in older copies.
+        name: Its file name.
+        lines: Its number of lines.
+        size: Its size in bytes; nothing beyond is ever read, whatever a mirror sends.
+        sha256: Its checksum.
+        other_names: Its names in older copies.
     """
 
     name: str
@@ -51,11 +51,11 @@ class DatasetSpec:
     """A data set that can be downloaded.
 
     Args:
-        name: its name in commands and settings.
-        description: one line on its content.
-        terms: its terms of use.
-        files: its files, unpacked.
-        mirrors: where to download it from, in the order in which they are tried.
+        name: Its name in commands and settings.
+        description: One line on its content.
+        terms: Its terms of use.
+        files: Its files, unpacked.
+        mirrors: Where to download it from, in the order in which they are tried.
     """
 
     name: str
@@ -69,10 +69,10 @@ def find_dataset(name: str) -> DatasetSpec:
     """The data set of this name.
 
     Args:
-        name: a key of `DATASETS`.
+        name: A key of `DATASETS`.
 
     Raises:
-        UserError: if there is none.
+        UserError: If there is none.
     """
     if name not in DATASETS:
         raise UserError(f"there is no data set '{name}'; {suggest(name, DATASETS)}")
@@ -83,10 +83,10 @@ def dataset_folder(name: str) -> Path:
     """The folder of a data set that has been downloaded. Checks names and sizes; `data get` checked the content.
 
     Args:
-        name: the name of the data set.
+        name: The name of the data set.
 
     Raises:
-        UserError: if a file is missing.
+        UserError: If a file is missing.
     """
     dataset = find_dataset(name)
     path = dataset_path(name)
@@ -102,7 +102,7 @@ def dataset_path(name: str) -> Path:
     """The folder for a data set, which may not exist yet.
 
     Args:
-        name: the name of the data set.
+        name: The name of the data set.
     """
     paths = [folder / name for folder in (data_folder(), *_older_data_folders())]
     return next((path for path in paths if path.is_dir()), paths[0])

@@ -37,12 +37,12 @@ def download(address: str, path: Path, received: Received) -> None:
     """Download a file.
 
     Args:
-        address: its URL.
-        path: where to store it; the file must not exist.
-        received: is called with the URL, the bytes so far, and the total if known.
+        address: Its URL.
+        path: Where to store it; the file must not exist.
+        received: Is called with the URL, the bytes so far, and the total if known.
 
     Raises:
-        UnavailableError: after `TRIES` attempts, or at once where a retry cannot help.
+        UnavailableError: After `TRIES` attempts, or at once where a retry cannot help.
     """
     for attempt in range(TRIES):
         if attempt:

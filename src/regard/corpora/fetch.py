@@ -43,12 +43,12 @@ def download_dataset(dataset: DatasetSpec, origin: str | None, observer: Downloa
     Files that are complete stay as they are: a second call gets what the first could not.
 
     Args:
-        dataset: the data set.
-        origin: a folder, an archive or a URL to take the files from instead of its mirrors.
-        observer: receives events.
+        dataset: The data set.
+        origin: A folder, an archive or a URL to take the files from instead of its mirrors.
+        observer: Receives events.
 
     Raises:
-        UserError: if files are still missing after all attempts; lists the reasons.
+        UserError: If files are still missing after all attempts; lists the reasons.
     """
     folder = datasets.dataset_path(dataset.name)
     missing = [file for file in dataset.files if not _is_complete(folder / file.name, file)]

@@ -47,10 +47,10 @@ class Problem:
     """A problem of a line, refused or corrected.
 
     Args:
-        kind: the kind of problem.
-        path: the file.
-        line: the line, counted from 1.
-        text: a description.
+        kind: The kind of problem.
+        path: The file.
+        line: The line, counted from 1.
+        text: A description.
     """
 
     kind: ProblemKind
@@ -63,7 +63,14 @@ class Problem:
 
 
 class TextLine(NamedTuple):
-    """A line of one file without its end, with the problems that it has and those that were corrected."""
+    """A line of a file, without its line end.
+
+    Args:
+        number: The line number, from 1.
+        text: The text.
+        problems: Problems that it has.
+        handled: Problems that were corrected.
+    """
 
     number: int
     text: str
@@ -73,7 +80,15 @@ class TextLine(NamedTuple):
 
 @dataclass(frozen=True)
 class ScannedPair:
-    """A pair of texts with its line number, the problems that it has and those that were corrected."""
+    """A pair of texts as read from files.
+
+    Args:
+        number: The line number, from 1.
+        source: The source text.
+        target: The target text.
+        problems: Problems that it has.
+        handled: Problems that were corrected.
+    """
 
     number: int
     source: str
@@ -86,13 +101,13 @@ def read_pairs(source: Path, target: Path | None, *, skip: bool = False) -> Gene
     """Iterate over the pairs of texts in files.
 
     Args:
-        source: the file of the sources, or one with two columns.
-        target: the file of the targets; None if `source` has both.
-        skip: whether to leave out pairs with an empty text or an over-long line. Other problems make the whole file
+        source: The file of the sources, or one with two columns.
+        target: The file of the targets; None if `source` has both.
+        skip: Whether to leave out pairs with an empty text or an over-long line. Other problems make the whole file
             unreliable and are always an error.
 
     Raises:
-        UserError: at the first problem, or if there is no pair.
+        UserError: At the first problem, or if there is no pair.
     """
     found_any = False
     with closing(scan_pairs(source, target)) as rows:
@@ -111,8 +126,8 @@ def scan_pairs(source: Path, target: Path | None) -> Generator[ScannedPair]:
     """Iterate over all pairs of texts in files, with their problems.
 
     Args:
-        source: the file of the sources, or one with two columns and a tab between them.
-        target: the file of the targets; None if `source` has both.
+        source: The file of the sources, or one with two columns and a tab between them.
+        target: The file of the targets; None if `source` has both.
     """
     return _columns(source) if target is None else _side_by_side(source, target)
 
@@ -174,10 +189,10 @@ def read_lines(path: Path) -> Generator[TextLine]:
     A line ends at a line feed only: text may contain the other characters that Unicode considers line breaks.
 
     Args:
-        path: the file.
+        path: The file.
 
     Raises:
-        UserError: if it cannot be read.
+        UserError: If it cannot be read.
     """
     try:
         with _open(path) as file:
@@ -192,8 +207,8 @@ def parse_lines(file: BinaryIO, path: Path) -> Generator[TextLine]:
     """Iterate over the lines of an open file.
 
     Args:
-        file: a binary file.
-        path: its name in messages.
+        file: A binary file.
+        path: Its name in messages.
     """
     number = 0
     while content := file.readline(MAX_BYTES):

@@ -42,7 +42,7 @@ class Batch:
         """The same batch on a device.
 
         Args:
-            device: a PyTorch device.
+            device: A PyTorch device.
         """
         return Batch(
             self.source.to(device),
@@ -57,7 +57,7 @@ def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """Rows of different lengths as one tensor, and a mask that is False at padding; both [rows, longest].
 
     Args:
-        rows: token ids.
+        rows: Token ids.
     """
     longest = max(len(row) for row in rows)
     ids = torch.tensor([[*row, *[Vocabulary.pad] * (longest - len(row))] for row in rows])
@@ -69,7 +69,7 @@ def collate(examples: Sequence[Example]) -> Batch:
     """The batch of some examples, on the CPU.
 
     Args:
-        examples: at least one.
+        examples: At least one.
     """
     source, source_valid = pad([example.source for example in examples])
     target, target_valid = pad([example.target for example in examples])
@@ -83,9 +83,9 @@ class Batches:
     it cuts them into batches and shuffles these. Sorted lengths are the same in every epoch, and so are the cuts.
 
     Args:
-        examples: the examples, in memory or on disk.
-        batch_tokens: the largest number of tokens in a batch on its longer side, padding included.
-        seed: the seed of the order.
+        examples: The examples, in memory or on disk.
+        batch_tokens: The largest number of tokens in a batch on its longer side, padding included.
+        seed: The seed of the order.
     """
 
     def __init__(self, examples: Sequence[Example], *, batch_tokens: int, seed: int) -> None:
@@ -107,7 +107,7 @@ class Batches:
         """The batch of a step, on the CPU.
 
         Args:
-            step: counted from 0.
+            step: Counted from 0.
         """
         return collate(self.rows(step))
 
@@ -115,7 +115,7 @@ class Batches:
         """The examples of a step.
 
         Args:
-            step: counted from 0.
+            step: Counted from 0.
         """
         epoch, turn = divmod(step, self.per_epoch)
         if epoch != self._epoch:

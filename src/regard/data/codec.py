@@ -18,10 +18,10 @@ class Codec:
     """A tokenization with the vocabularies of both sides.
 
     Args:
-        tokenization: how texts become tokens.
-        source_vocabulary: the ids of source tokens.
-        target_vocabulary: the ids of target tokens.
-        longest_source: the number of tokens in the longest training source, `<end>` included.
+        tokenization: How texts become tokens.
+        source_vocabulary: The ids of source tokens.
+        target_vocabulary: The ids of target tokens.
+        longest_source: The number of tokens in the longest training source, `<end>` included.
     """
 
     tokenization: Tokenization
@@ -34,8 +34,8 @@ class Codec:
         """The codec with the vocabularies of a training split.
 
         Args:
-            tokenization: the tokenization of the task.
-            pairs: the training split.
+            tokenization: The tokenization of the task.
+            pairs: The training split.
         """
         sources: Counter[str] = Counter()
         targets: Counter[str] = Counter()
@@ -56,10 +56,10 @@ class Codec:
         """A source text as token ids.
 
         Args:
-            text: a source text.
+            text: A source text.
 
         Raises:
-            UserError: if the task cannot process this text.
+            UserError: If the task cannot process this text.
         """
         tokens = self.tokenization.source_tokens(text)
         if not tokens:
@@ -71,10 +71,10 @@ class Codec:
         """The encoder's input, `<end>` included.
 
         Args:
-            text: a source text.
+            text: A source text.
 
         Raises:
-            UserError: if the task cannot process this text.
+            UserError: If the task cannot process this text.
         """
         tokens = self.tokenization.source_tokens(text)
         return (*self._to_ids(tokens, self.source_vocabulary), Vocabulary.end)
@@ -83,7 +83,7 @@ class Codec:
         """The encoder's input as tokens, `<end>` included; tokens that are not in the vocabulary are `<unknown>`.
 
         Args:
-            text: a source text.
+            text: A source text.
         """
         return self.source_vocabulary.to_tokens(self.source(text))
 
@@ -91,7 +91,7 @@ class Codec:
         """The decoder's first input.
 
         Args:
-            text: the source text.
+            text: The source text.
         """
         token = self.tokenization.start_token(text)
         return self.target_vocabulary.to_ids([token])[0] if token in self.target_vocabulary else Vocabulary.begin
@@ -100,11 +100,11 @@ class Codec:
         """The ids of an output that begins with a given text or with given tokens.
 
         Args:
-            output: a text, or tokens of an earlier output, which are taken as they are: they may include `<unknown>`,
+            output: A text, or tokens of an earlier output, which are taken as they are: they may include `<unknown>`,
                 and the last may be `<end>`. (A text might be tokenized differently.)
 
         Raises:
-            UserError: if a token is not in the target vocabulary.
+            UserError: If a token is not in the target vocabulary.
         """
         if isinstance(output, str):
             tokens = self.tokenization.prefix_tokens(output)
@@ -119,7 +119,7 @@ class Codec:
         """A pair as token ids.
 
         Args:
-            pair: a source text and its target.
+            pair: A source text and its target.
         """
         return Example(self.source(pair.source), (self.start(pair.source), *self.target(pair)))
 
@@ -127,7 +127,7 @@ class Codec:
         """The decoder's output, `<end>` included.
 
         Args:
-            pair: a source text and its target.
+            pair: A source text and its target.
         """
         return (*self._to_ids(self.tokenization.target_tokens(pair), self.target_vocabulary), Vocabulary.end)
 
@@ -135,7 +135,7 @@ class Codec:
         """Pairs as token ids.
 
         Args:
-            pairs: source texts and their targets.
+            pairs: Source texts and their targets.
         """
         return [self.example(pair) for pair in pairs]
 
@@ -143,8 +143,8 @@ class Codec:
         """The text of a decoder's output, without special tokens.
 
         Args:
-            ids: output tokens.
-            replacements: other tokens for some indices of `ids`.
+            ids: Output tokens.
+            replacements: Other tokens for some indices of `ids`.
         """
         special = range(len(SPECIAL))
         tokens = {
@@ -156,8 +156,8 @@ class Codec:
         """The same pair in another segmentation, where the tokenization has several (subword regularization).
 
         Args:
-            example: the pair as token ids; returned unchanged if one of them is unknown.
-            random: the source of randomness.
+            example: The pair as token ids; returned unchanged if one of them is unknown.
+            random: The source of randomness.
         """
         source, target = example.source[:-1], example.target[1:-1]
         if Vocabulary.unknown in (*source, *target):

@@ -13,8 +13,8 @@ class Example:
     """A pair as token ids.
 
     Args:
-        source: the encoder's input, ending with `<end>`.
-        target: the decoder's first input, then its output, ending with `<end>`.
+        source: The encoder's input, ending with `<end>`.
+        target: The decoder's first input, then its output, ending with `<end>`.
     """
 
     source: tuple[int, ...]
@@ -30,10 +30,10 @@ class EncodedSource:
     """A source text, tokenized once.
 
     Args:
-        text: the text.
-        ids: the encoder's input, ending with `<end>`; () if the text has no tokens.
-        tokens: the same tokens as they are spelled, also those that are not in the vocabulary; () like `ids`.
-        start: the decoder's first input.
+        text: The text.
+        ids: The encoder's input, ending with `<end>`; () if the text has no tokens.
+        tokens: The same tokens as they are spelled, also those that are not in the vocabulary; () like `ids`.
+        start: The decoder's first input.
     """
 
     text: str
@@ -46,7 +46,7 @@ def digest_examples(examples: Iterable[Example]) -> str:
     """A SHA-256 digest, by which equal data sets are recognized; the same as `OnDiskExamples.digest`.
 
     Args:
-        examples: the examples, in order.
+        examples: The examples, in order.
     """
     digest = hashlib.sha256()
     for example in examples:

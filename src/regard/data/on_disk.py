@@ -23,12 +23,12 @@ class OnDiskExamples(Sequence[Example]):
     that were read to the size of the process.) The file is removed when it is closed or the process ends.
 
     Args:
-        examples: the examples to store.
-        folder: a folder on the disk to use.
+        examples: The examples to store.
+        folder: A folder on the disk to use.
 
     Attributes:
         lengths: [examples, 2], the number of source and target tokens.
-        digest: a SHA-256 digest of the examples, see `digest_examples`.
+        digest: A SHA-256 digest of the examples, see `digest_examples`.
     """
 
     def __init__(self, examples: Iterable[Example], folder: Path) -> None:
@@ -83,7 +83,7 @@ def example_lengths(examples: Sequence[Example]) -> NDArray[np.int32]:
     """The number of source and target tokens, [examples, 2].
 
     Args:
-        examples: the examples, in memory or on disk.
+        examples: The examples, in memory or on disk.
     """
     if isinstance(examples, OnDiskExamples):
         return examples.lengths

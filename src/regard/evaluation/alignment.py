@@ -115,12 +115,19 @@ def best_links(gold: GoldAlignment) -> frozenset[Link]:
 
 @dataclass(frozen=True)
 class AlignmentCounts:
-    """Counts of links in one sentence or, summed, in many, so that every link has the same weight."""
+    """Counts of links in one sentence or, summed, in many, so that every link has the same weight.
 
-    found: int = 0  # |A|
-    sure: int = 0  # |S|
-    found_sure: int = 0  # |A ∩ S|
-    found_possible: int = 0  # |A ∩ P|
+    Args:
+        found: |A|.
+        sure: |S|.
+        found_sure: |A ∩ S|.
+        found_possible: |A ∩ P|.
+    """
+
+    found: int = 0
+    sure: int = 0
+    found_sure: int = 0
+    found_possible: int = 0
 
     @classmethod
     def between(cls, predicted: Collection[Link], gold: GoldAlignment) -> AlignmentCounts:

@@ -34,14 +34,25 @@ def chrf_metric() -> CHRF:
 
 @dataclass(frozen=True)
 class BleuScore:
-    """A corpus BLEU score and its parts: P_n = count / total for n-grams of 1, 2, … words."""
+    """A corpus BLEU score and its parts: P_n = count / total for n-grams of 1, 2, … words.
 
-    score: float  # 0 to 100
-    precisions: list[float]  # 0 to 100
-    counts: list[int]  # n-grams of the hypotheses that are in the references, too
-    totals: list[int]  # n-grams of the hypotheses
+    Args:
+        score: BLEU, 0 to 100.
+        precisions: P_n, 0 to 100.
+        counts: Number of n-grams of the hypotheses that are also in the references.
+        totals: Number of n-grams of the hypotheses.
+        brevity_penalty: BP.
+        length: Words of the hypotheses.
+        reference_length: Words of the references.
+        signature: sacreBLEU's signature.
+    """
+
+    score: float
+    precisions: list[float]
+    counts: list[int]
+    totals: list[int]
     brevity_penalty: float
-    length: int  # of the hypotheses, in words
+    length: int
     reference_length: int
     signature: str
 
@@ -92,9 +103,14 @@ def ngrams(text: str, *, max_ngram_order: int = 4) -> list[dict[str, int]]:
 
 @dataclass(frozen=True)
 class ChrfScore:
-    """A corpus chrF2 score with its signature."""
+    """A corpus chrF2 score with its signature.
 
-    score: float  # 0 to 100
+    Args:
+        score: chrF2, 0 to 100.
+        signature: sacreBLEU's signature.
+    """
+
+    score: float
     signature: str
 
 

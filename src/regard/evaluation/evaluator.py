@@ -20,25 +20,45 @@ from regard.tasks import DataSection, Split, task_for
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationResult:
-    """All metrics of one run on one split with one search."""
+    """All metrics of one run on one split with one search.
+
+    Args:
+        run: The run directory.
+        split: The split.
+        sentences: Number of sentences.
+        beam: Beam width; 1 is greedy search.
+        length_penalty: Length penalty of the search.
+        loss: Teacher-forced cross-entropy, nats per token.
+        perplexity: e to the loss.
+        token_accuracy: Teacher-forced share of correct tokens.
+        log_probability: Mean log-probability of a translation.
+        truncated: Number of translations that reached the maximum length.
+        alignment_accuracy: See `regard.evaluation.alignment`; None if unknown.
+        seconds: Time for translating.
+        sentences_per_second: Speed of translating.
+        seed: Seed of the training.
+        version: Version of Regard.
+        scores: The task's metrics of output texts, by name.
+        signatures: sacreBLEU's signatures, by metric.
+    """
 
     run: str
     split: str
     sentences: int
     beam: int
     length_penalty: float
-    loss: float  # nats per token, teacher-forced
+    loss: float
     perplexity: float
-    token_accuracy: float  # teacher-forced
-    log_probability: float  # of a translation, on average
-    truncated: int  # translations that reached the maximum length
-    alignment_accuracy: float | None  # see `regard.evaluation.alignment`; None: unknown
-    seconds: float  # for translating
+    token_accuracy: float
+    log_probability: float
+    truncated: int
+    alignment_accuracy: float | None
+    seconds: float
     sentences_per_second: float
     seed: int
     version: str
-    scores: Mapping[str, float]  # the metrics of output texts that this kind of task has, by name
-    signatures: Mapping[str, str]  # of those that sacreBLEU computes
+    scores: Mapping[str, float]
+    signatures: Mapping[str, str]
 
     def to_dict(self) -> dict[str, object]:
         """All metrics by name, as in JSON; unknown ones are left out."""

@@ -21,11 +21,17 @@ BEAM = SearchOptions(beam=5)
 
 @dataclass(frozen=True)
 class FinalEvaluation:
-    """The scores of the test set, with greedy search and with a beam, and its translations."""
+    """The scores and translations of the test set.
+
+    Args:
+        results: The metrics, with greedy search and with a beam.
+        sentences: The sentences with their translations by the last search.
+        changed: True if the test set has changed since the run was created.
+    """
 
     results: list[EvaluationResult]
-    sentences: list[ExampleSentence]  # translated with the last search
-    changed: bool  # True if the test set is not what it was when the run was created
+    sentences: list[ExampleSentence]
+    changed: bool
 
 
 def needs_final_evaluation(run: Run) -> bool:

@@ -15,11 +15,17 @@ from regard.nn import Seq2Seq
 
 @dataclass(frozen=True)
 class LossMetrics:
-    """Averages over tokens or sentences."""
+    """Averages over tokens or sentences.
 
-    loss: float  # nats per token
+    Args:
+        loss: Cross-entropy, nats per token.
+        token_accuracy: Share of tokens that are correct.
+        exact_match: Share of sentences in which every token is correct, `<end>` included.
+    """
+
+    loss: float
     token_accuracy: float
-    exact_match: float  # sentences in which every token is correct, `<end>` included
+    exact_match: float
 
 
 @torch.inference_mode()

@@ -52,23 +52,44 @@ class SentenceStatistics:
 
 
 def exact_match_statistics(outputs: Sequence[str], references: References) -> SentenceStatistics:
-    """Share of the outputs that equal one of their references."""
+    """Share of the outputs that equal one of their references.
+
+    Args:
+        outputs: The output texts.
+        references: The references of each output.
+    """
     return SentenceStatistics(_matches(outputs, references), _ratio)
 
 
 def word_error_statistics(outputs: Sequence[str], references: References) -> SentenceStatistics:
-    """Share of the outputs that equal none of their references."""
+    """Share of the outputs that equal none of their references.
+
+    Args:
+        outputs: The output texts.
+        references: The references of each output.
+    """
     return SentenceStatistics(_matches(outputs, references), lambda sums: 1 - _ratio(sums))
 
 
 def phoneme_error_statistics(outputs: Sequence[str], references: References) -> SentenceStatistics:
-    """Edits per phoneme of the nearest reference."""
+    """Edits per phoneme of the nearest reference.
+
+    Args:
+        outputs: The output texts.
+        references: The references of each output.
+    """
     edits = [phoneme_edits(output, known) for output, known in zip(outputs, references, strict=True)]
     return SentenceStatistics(np.array(edits, dtype=float), _ratio)
 
 
 def bleu_statistics(outputs: Sequence[str], references: References, *, lowercase: bool = False) -> SentenceStatistics:
-    """BLEU's counts: lengths of output and reference, matching n-grams and all n-grams of each order."""
+    """BLEU's counts: lengths of output and reference, matching n-grams and all n-grams of each order.
+
+    Args:
+        outputs: The output texts.
+        references: The references of each output.
+        lowercase: Ignore case.
+    """
     metric = bleu_metric(lowercase=lowercase)
     rows = []
     for output, known in zip(outputs, references, strict=True):
@@ -100,6 +121,10 @@ def chrf_statistics(outputs: Sequence[str], references: References) -> SentenceS
 
     sacreBLEU has no public way to them, nor from their sums to a score, so its private ones are called here, and only
     here. A test compares the result with `corpus_score`.
+
+    Args:
+        outputs: The output texts.
+        references: The references of each output.
     """
     if not outputs:
         return SentenceStatistics(np.empty((0, 0)), _ratio)

@@ -22,12 +22,21 @@ TOLERANCE = 1e-9  # two differences that are not further apart are equal
 
 @dataclass(frozen=True)
 class PairedTestResult:
-    """Result of a paired test of a system against a baseline. For error rates, a negative difference is good."""
+    """Result of a paired test of a system against a baseline. For error rates, a negative difference is good.
+
+    Args:
+        method: Name of the test.
+        difference: Score of the system − score of the baseline, each the mean over its seeds.
+        p: The p-value.
+        low: Lower end of the 95 % interval of the difference; None if the test has none.
+        high: Upper end of the interval.
+        samples: Number of resampled test sets or random swaps.
+    """
 
     method: str
-    difference: float  # score of the system − score of the baseline, each the mean over its seeds
+    difference: float
     p: float
-    low: float | None  # of the 95 % interval of the difference
+    low: float | None
     high: float | None
     samples: int
 

@@ -20,22 +20,38 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class SampleSummary:
-    """Summary of a sample. A single value has a mean but no spread: the rest is None."""
+    """Summary of a sample. A single value has a mean but no spread: the rest is None.
+
+    Args:
+        count: Number of values.
+        mean: Their mean.
+        variance: Their variance.
+        deviation: Their standard deviation.
+        low: Lower end of the 95 % confidence interval of the mean.
+        high: Upper end of the interval.
+    """
 
     count: int
     mean: float
     variance: float | None
     deviation: float | None
-    low: float | None  # of the 95 % confidence interval of the mean
+    low: float | None
     high: float | None
 
 
 @dataclass(frozen=True)
 class MeanDifference:
-    """Difference of two means with its confidence interval and p-value; None where the spread is unknown."""
+    """Difference of two means with its confidence interval and p-value; None where the spread is unknown.
 
-    mean: float  # of the values minus that of the others
-    low: float | None  # of its 95 % confidence interval
+    Args:
+        mean: Mean of the values − mean of the others.
+        low: Lower end of its 95 % confidence interval.
+        high: Upper end of the interval.
+        p: The p-value.
+    """
+
+    mean: float
+    low: float | None
     high: float | None
     p: float | None
 

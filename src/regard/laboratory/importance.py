@@ -31,7 +31,7 @@ class Importance:
     """The importance maps of one output.
 
     Args:
-        log_probs: log p(y_t | y_<t, x) of each output token [output].
+        log_probs: Log p(y_t | y_<t, x) of each output token [output].
         maps: One map per entry of `MEASURES` [measures, output, source].
     """
 

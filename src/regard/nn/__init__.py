@@ -31,7 +31,8 @@ from regard.nn.recurrent import AttendAfterDecoder, AttendBeforeDecoder, Recurre
 from regard.nn.recurrent_layers import GRU, LSTM, RecurrentLayers, TanhRNN
 from regard.nn.recurrent_start import CopyStart, ReluStart, TanhStart, ZeroStart
 from regard.nn.seq2seq import Seq2Seq
-from regard.nn.transformer import DecoderLayer, EncoderLayer, FeedForward, SelfAttentionEncoder, TransformerDecoder
+from regard.nn.transformer import SelfAttentionEncoder, TransformerDecoder
+from regard.nn.transformer_layers import DecoderLayer, EncoderLayer, FeedForward
 
 __all__ = [
     "GRU",

@@ -24,7 +24,7 @@ from regard.config.kinds import AttentionSection
 class Memory:
     """Keys and values to attend to. Computed once per source and passed on; no module keeps it.
 
-    Attributes:
+    Args:
         keys: [batch, (heads,) positions, key].
         values: [batch, (heads,) positions, value].
         valid: [batch, (1,) 1 or steps, positions]; True where a position may receive weight.

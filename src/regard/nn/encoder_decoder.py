@@ -25,7 +25,7 @@ from regard.nn.readout import Readout
 class Encoding:
     """An encoded source.
 
-    Attributes:
+    Args:
         states: h_i, [batch, positions, size].
         valid: True for tokens, False for padding, [batch, positions].
         final_state: The state that the encoder ends with, [layers, batch, size] each; an LSTM has two tensors.

@@ -21,7 +21,24 @@ class UnscoredAttentionSection(AttentionSection):
         return False
 
 
-class NoAttention(Attention):
+class UnscoredAttention(Attention):
+    """Base class of the mechanisms whose weights do not depend on the query: e_ti = 0.
+
+    Args:
+        query_size: Size of a query.
+        memory_size: Size of a state of the memory.
+    """
+
+    Section = UnscoredAttentionSection
+
+    def __init__(self, query_size: int, memory_size: int) -> None:
+        super().__init__(query_size, memory_size)
+
+    def score(self, query: Tensor, keys: Tensor) -> Tensor:
+        return query.new_zeros(len(query), query.shape[1], keys.shape[1])
+
+
+class NoAttention(UnscoredAttention):
     """No attention: all weights and the context are 0, so that only the encoder's final state is passed on.
 
     Args:
@@ -29,34 +46,18 @@ class NoAttention(Attention):
         memory_size: Size of a state of the memory.
     """
 
-    Section = UnscoredAttentionSection
-
-    def __init__(self, query_size: int, memory_size: int) -> None:
-        super().__init__(query_size, memory_size)
-
-    def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        return query.new_zeros(len(query), query.shape[1], keys.shape[1])
-
     def attend_rows(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
         context = query.new_zeros(len(query), query.shape[1], self.context_size)
         return context, self.score(query, memory.keys)
 
 
-class MeanAttention(Attention):
-    """Uniform weights over the valid positions: e_ti = 0.
+class MeanAttention(UnscoredAttention):
+    """Uniform weights over the valid positions.
 
     Args:
         query_size: Size of a query.
         memory_size: Size of a state of the memory.
     """
-
-    Section = UnscoredAttentionSection
-
-    def __init__(self, query_size: int, memory_size: int) -> None:
-        super().__init__(query_size, memory_size)
-
-    def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        return query.new_zeros(len(query), query.shape[1], keys.shape[1])
 
 
 class ScoredAttentionSection(AttentionSection):
@@ -175,7 +176,15 @@ class KeyedAttention(Attention):
 
 
 class ScaledDotAttention(KeyedAttention):
-    """e_ti = q_t · k_i / √d with q_t = W_q s_t and k_i = W_k h_i; d is `key_size`. Args as for `KeyedAttention`."""
+    """e_ti = q_t · k_i / √d with q_t = W_q s_t and k_i = W_k h_i; d is `key_size`.
+
+    Args:
+        query_size: Size of a query.
+        memory_size: Size of a state of the memory.
+        key_size: Size of q_t and k_i; `query_size` if None.
+        hard: Put all weight on the highest score.
+        unit_norm: Divide queries and states by their norms before scoring.
+    """
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return self.query_layer(query) @ keys.transpose(-1, -2) / math.sqrt(self.key_size)
@@ -281,5 +290,9 @@ class MultiHeadAttention(Attention):
         return self.output_layer(contexts.transpose(1, 2).flatten(2)), weights
 
     def split_heads(self, vectors: Tensor) -> Tensor:
-        """`vectors` [batch, positions, key_size] as [batch, heads, positions, key_size / heads]."""
+        """Divide vectors among the heads: [batch, heads, positions, key_size / heads].
+
+        Args:
+            vectors: [batch, positions, key_size].
+        """
         return vectors.unflatten(-1, (self.heads, -1)).transpose(1, 2)

@@ -47,7 +47,11 @@ class Positions(nn.Module):
         return vectors
 
     def check_length(self, steps: int) -> None:
-        """Raise `UserError` if `steps` positions are more than the encoding has."""
+        """Raise `UserError` if a sequence is longer than the encoding allows.
+
+        Args:
+            steps: Number of tokens.
+        """
         limit = self.max_length
         if limit is not None and steps > limit:
             raise UserError(f"a sequence of {steps} tokens is longer than the {limit} positions of this model")

@@ -77,7 +77,7 @@ class RecurrentEncoder(Encoder):
 class RecurrentState:
     """The state of a recurrent decoder between two steps.
 
-    Attributes:
+    Args:
         hidden: State of the recurrent layers, [layers, batch, size] each.
         memory: What attention attends to.
         position: Number of steps so far.
@@ -193,7 +193,14 @@ class AttendBeforeDecoder(RecurrentDecoder):
 
     α_t = softmax(a(h_{t-1}, h^enc))    c_t = Σ_i α_ti h_i^enc    h_t = f([y_{t-1} ; c_t], h_{t-1})    p = W_o h_t
 
-    Args as for `RecurrentDecoder`.
+    Args:
+        embedding: The target embedding.
+        attention: Attention to the source. Its `query_size` is the size of the decoder.
+        cell: Class of the recurrent layers.
+        layers: Number of recurrent layers.
+        start: Class of the initial state, such as `TanhStart`.
+        readout: Class of the output layer.
+        dropout: Dropout probability.
     """
 
     def input_size(self) -> int:
@@ -220,7 +227,14 @@ class AttendAfterDecoder(RecurrentDecoder):
 
     h_t = f(y_{t-1}, h_{t-1})    α_t = softmax(a(h_t, h^enc))    c_t = Σ_i α_ti h_i^enc    p = W [c_t ; h_t] + b
 
-    Args as for `RecurrentDecoder`.
+    Args:
+        embedding: The target embedding.
+        attention: Attention to the source. Its `query_size` is the size of the decoder.
+        cell: Class of the recurrent layers.
+        layers: Number of recurrent layers.
+        start: Class of the initial state, such as `TanhStart`.
+        readout: Class of the output layer.
+        dropout: Dropout probability.
     """
 
     def input_size(self) -> int:

@@ -93,7 +93,15 @@ class RecurrentLayers(nn.Module):
 
 
 class TanhRNN(RecurrentLayers):
-    """h_t = tanh(W_hh h_{t-1} + W_xh x_t + b_h). Args as for `RecurrentLayers`."""
+    """h_t = tanh(W_hh h_{t-1} + W_xh x_t + b_h).
+
+    Args:
+        input_size: Size of an input x_t.
+        size: Size of a state h_t in one direction.
+        layers: Number of layers.
+        bidirectional: Whether to run over the sequence in both directions.
+        dropout: Dropout probability between layers.
+    """
 
     torch_module = nn.RNN
 
@@ -101,7 +109,12 @@ class TanhRNN(RecurrentLayers):
 class GRU(RecurrentLayers):
     """r, z = σ(W [x_t ; h_{t-1}] + b), n = tanh(W x_t + b + r ∘ (W h_{t-1} + b)), h_t = (1 − z) ∘ n + z ∘ h_{t-1}.
 
-    Args as for `RecurrentLayers`.
+    Args:
+        input_size: Size of an input x_t.
+        size: Size of a state h_t in one direction.
+        layers: Number of layers.
+        bidirectional: Whether to run over the sequence in both directions.
+        dropout: Dropout probability between layers.
     """
 
     torch_module = nn.GRU
@@ -110,7 +123,12 @@ class GRU(RecurrentLayers):
 class LSTM(RecurrentLayers):
     """i, f, o = σ(W [x_t ; h_{t-1}] + b), g = tanh(…), m_t = f ∘ m_{t-1} + i ∘ g, h_t = o ∘ tanh(m_t).
 
-    Args as for `RecurrentLayers`.
+    Args:
+        input_size: Size of an input x_t.
+        size: Size of a state h_t in one direction.
+        layers: Number of layers.
+        bidirectional: Whether to run over the sequence in both directions.
+        dropout: Dropout probability between layers.
     """
 
     torch_module = nn.LSTM

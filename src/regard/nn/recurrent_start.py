@@ -41,7 +41,12 @@ class ZeroStart(nn.Module):
 
 
 class CopyStart(ZeroStart):
-    """h_0^dec = h_T: the encoder's final state, layer by layer. Args as for `ZeroStart`."""
+    """h_0^dec = h_T: the encoder's final state, layer by layer.
+
+    Args:
+        encoder_size: Size of an encoder state.
+        layers: The decoder's recurrent layers.
+    """
 
     copies_final_state = True
 
@@ -87,12 +92,22 @@ class BridgeStart(nn.Module):
 
 
 class TanhStart(BridgeStart):
-    """h_0^dec = tanh(W h_T + b). Args as for `BridgeStart`."""
+    """h_0^dec = tanh(W h_T + b).
+
+    Args:
+        encoder_size: Size of an encoder state.
+        layers: The decoder's recurrent layers.
+    """
 
     activation = torch.tanh
 
 
 class ReluStart(BridgeStart):
-    """h_0^dec = ReLU(W [→h_T ; ←h_0] + b). Args as for `BridgeStart`."""
+    """h_0^dec = ReLU(W [→h_T ; ←h_0] + b).
+
+    Args:
+        encoder_size: Size of an encoder state.
+        layers: The decoder's recurrent layers.
+    """
 
     activation = torch.relu

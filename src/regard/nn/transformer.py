@@ -1,4 +1,4 @@
-"""The Transformer: an encoder of self-attention layers and its decoder. Layers are pre-norm.
+"""The Transformer: an encoder of self-attention layers and its decoder.
 
 Shapes: [batch, positions, size] on the source side, [batch, steps, size] on the target side.
 """
@@ -14,75 +14,19 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.config.base import Count, Size, invalid_combination
-from regard.config.kinds import READOUTS, DecoderSection, EncoderSection, StateShape
+from regard.config.kinds import READOUTS, DecoderSection, EncoderDecoderSection, EncoderSection, StateShape
 from regard.nn.attention import Attention, Memory
-from regard.nn.dropout import Dropout
 from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, split_index
-from regard.nn.mechanisms import MultiHeadAttention
 from regard.nn.positions import Embedding
 from regard.nn.readout import Readout
+from regard.nn.transformer_layers import DecoderLayer, EncoderLayer, projection
 
 
-class FeedForward(nn.Sequential):
-    """W_2 ReLU(W_1 x + b_1) + b_2, at every position alike.
-
-    Args:
-        size: Size of x.
-        inner_size: Size of the hidden layer.
-        dropout: Dropout probability of the hidden layer.
-    """
-
-    def __init__(self, size: int, inner_size: int, *, dropout: float = 0.0) -> None:
-        super().__init__(nn.Linear(size, inner_size), nn.ReLU(), Dropout(dropout), nn.Linear(inner_size, size))
-
-
-def projection(input_size: int, size: int) -> nn.Module:
-    """A linear layer from `input_size` to `size`, or the identity if they are equal."""
-    return nn.Identity() if input_size == size else nn.Linear(input_size, size)
-
-
-def check_heads(heads: int, size: int) -> None:
-    """Raise `invalid_combination` if the heads cannot share the size equally."""
-    if size % heads:
-        raise invalid_combination("heads", f"{heads} heads cannot share a size of {size} equally")
-
-
-class EncoderLayer(nn.Module):
-    """x ← x + SelfAttention(norm(x));  x ← x + FeedForward(norm(x)).
-
-    Args:
-        size: Size of x.
-        heads: Number of attention heads.
-        inner_size: Size of the hidden layer of the feed-forward network.
-        dropout: Dropout probability.
-    """
-
-    def __init__(self, size: int, *, heads: int, inner_size: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.attention = MultiHeadAttention(size, size, heads=heads)
-        self.feed_forward = FeedForward(size, inner_size, dropout=dropout)
-        self.attention_norm = nn.LayerNorm(size)
-        self.feed_forward_norm = nn.LayerNorm(size)
-        self.dropout = Dropout(dropout)
-
-    def forward(self, states: Tensor, valid: Tensor) -> Tensor:
-        """The states after the layer, [batch, positions, size].
-
-        Args:
-            states: x, [batch, positions, size].
-            valid: True for tokens, False for padding, [batch, positions].
-        """
-        normed = self.attention_norm(states)
-        context, _ = self.attention(normed, self.attention.prepare(normed, valid))
-        states = states + self.dropout(context)
-        return states + self.dropout(self.feed_forward(self.feed_forward_norm(states)))
-
-
-class SelfAttentionEncoderSection(EncoderSection):
-    """Settings of a Transformer encoder.
+class TransformerSection(EncoderDecoderSection):
+    """Settings of a Transformer encoder or decoder.
 
     Attributes:
-        heads: Number of attention heads of a layer.
+        heads: Number of self-attention heads of a layer.
         inner_size: Size of the hidden layer of the feed-forward network.
     """
 
@@ -91,8 +35,13 @@ class SelfAttentionEncoderSection(EncoderSection):
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
-        check_heads(self.heads, self.size)
+        if self.size % self.heads:
+            raise invalid_combination("heads", f"{self.heads} heads cannot share a size of {self.size} equally")
         return self
+
+
+class SelfAttentionEncoderSection(TransformerSection, EncoderSection):
+    """Settings of a Transformer encoder."""
 
     @property
     def state_size(self) -> int:
@@ -159,60 +108,11 @@ class SelfAttentionEncoder(Encoder):
         return Encoding(states, valid, (mean.unsqueeze(0),))
 
 
-class DecoderLayer(nn.Module):
-    """x ← x + MaskedSelfAttention(norm(x));  x ← x + Attention(norm(x), h^enc);  x ← x + FeedForward(norm(x)).
-
-    Args:
-        cross_attention: Attention to the source; any mechanism, `MultiHeadAttention` in the original Transformer.
-        heads: Number of self-attention heads.
-        inner_size: Size of the hidden layer of the feed-forward network.
-        dropout: Dropout probability.
-    """
-
-    def __init__(self, cross_attention: Attention, *, heads: int, inner_size: int, dropout: float = 0.0) -> None:
-        super().__init__()
-        size = cross_attention.query_size
-        self.self_attention = MultiHeadAttention(size, size, heads=heads)
-        self.cross_attention = cross_attention
-        self.context_layer = projection(cross_attention.context_size, size)
-        self.feed_forward = FeedForward(size, inner_size, dropout=dropout)
-        self.self_norm = nn.LayerNorm(size)
-        self.cross_norm = nn.LayerNorm(size)
-        self.feed_forward_norm = nn.LayerNorm(size)
-        self.dropout = Dropout(dropout)
-
-    def forward(
-        self, states: Tensor, visible: Tensor, past: Memory | None, source: Memory
-    ) -> tuple[Tensor, Tensor, Memory]:
-        """Run the layer over new steps.
-
-        Args:
-            states: x, [batch, steps, size].
-            visible: True where a new step may attend to a past or new step, [batch, steps, past and new steps].
-            past: Keys and values of the past steps; None at the first step.
-            source: Keys and values of the source.
-
-        Returns:
-            The states, [batch, steps, size], the weights of the cross-attention, [batch, (heads,) steps, positions],
-            and the keys and values of all steps so far.
-        """
-        normed = self.self_norm(states)
-        steps_so_far = self.self_attention.prepare(normed, visible)
-        if past is not None:
-            steps_so_far = steps_so_far.append_to(past)
-        context, _ = self.self_attention(normed, steps_so_far)
-        states = states + self.dropout(context)
-        context, weights = self.cross_attention(self.cross_norm(states), source)
-        states = states + self.dropout(self.context_layer(context))
-        states = states + self.dropout(self.feed_forward(self.feed_forward_norm(states)))
-        return states, weights, steps_so_far
-
-
 @dataclass(frozen=True)
 class TransformerState:
     """The state of a Transformer decoder between two steps.
 
-    Attributes:
+    Args:
         rows: Number of hypotheses.
         source: Keys and values of the source, for each layer.
         past: Keys and values of the steps so far, for each layer; None before the first step.
@@ -237,21 +137,8 @@ class TransformerState:
         )
 
 
-class TransformerDecoderSection(DecoderSection):
-    """Settings of a Transformer decoder.
-
-    Attributes:
-        heads: Number of self-attention heads of a layer.
-        inner_size: Size of the hidden layer of the feed-forward network.
-    """
-
-    heads: Count = 4
-    inner_size: Size = 512
-
-    @model_validator(mode="after")
-    def _check_heads(self) -> Self:
-        check_heads(self.heads, self.size)
-        return self
+class TransformerDecoderSection(TransformerSection, DecoderSection):
+    """Settings of a Transformer decoder."""
 
 
 class TransformerDecoder(Decoder[TransformerState]):

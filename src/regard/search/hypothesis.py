@@ -14,7 +14,7 @@ class Hypothesis:
 
     Args:
         tokens: Token ids, `<end>` included unless the output was truncated.
-        log_probabilities: log p of each token, given the source and the tokens before it.
+        log_probabilities: Log p of each token, given the source and the tokens before it.
         attention: [target, source] on the CPU, after axes for layers and heads where the decoder has them.
         finished: False if the output was truncated at the maximum length.
     """

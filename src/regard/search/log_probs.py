@@ -26,7 +26,7 @@ class LogProbs:
 
     Args:
         logits: z, [rows, vocabulary].
-        normalizer: log Σ exp z, [rows].
+        normalizer: Log Σ exp z, [rows].
     """
 
     logits: Tensor

@@ -81,15 +81,15 @@ class TranslateRequest(RequestSchema):
 class TranslateResponse(ApiSchema):
     """The response of `/api/translate`."""
 
-    run: str
+    run: str = Field(description="The run that translated.")
     translations: list[TranslationSchema] = Field(description="One translation for each text, in order.")
 
 
 class ScorePair(RequestSchema):
     """A source and a target text."""
 
-    source: str
-    target: str
+    source: str = Field(description="The source text.")
+    target: str = Field(description="The target text.")
 
 
 class ScoreRequest(RequestSchema):
@@ -114,22 +114,22 @@ class ScoreSchema(ApiSchema):
 class ScoreResponse(ApiSchema):
     """The response of `/api/score`."""
 
-    run: str
+    run: str = Field(description="The run that scored.")
     scores: list[ScoreSchema] = Field(description="One score for each pair, in order.")
 
 
 class RunSchema(ApiSchema):
     """A run of this server."""
 
-    name: str
-    description: str
-    task: str
-    encoder: str
-    decoder: str
-    attention: str
+    name: str = Field(description="Name of the run, for requests.")
+    description: str = Field(description="One line about its experiment.")
+    task: str = Field(description="Kind of its task.")
+    encoder: str = Field(description="Kind of its encoder.")
+    decoder: str = Field(description="Kind of its decoder.")
+    attention: str = Field(description="Kind of its attention.")
     parameters: int = Field(description="Number of trained parameters.")
     axes: list[str] = Field(description="The axes of its attention weights before target and source.")
-    length_penalty: float
+    length_penalty: float = Field(description="Length penalty of beam search where a request has none.")
     examples: list[str] = Field(description="Sentences to try.")
 
 
@@ -148,15 +148,15 @@ class LimitsSchema(ApiSchema):
 class RunsResponse(ApiSchema):
     """The response of `/api/runs`."""
 
-    runs: list[RunSchema]
-    limits: LimitsSchema
+    runs: list[RunSchema] = Field(description="The runs, in the order in which the server was given them.")
+    limits: LimitsSchema = Field(description="The limits of requests.")
 
 
 class HealthResponse(ApiSchema):
     """The response of `/healthz`."""
 
-    status: Literal["ok"]
-    version: str
+    status: Literal["ok"] = Field(description="Always `ok`.")
+    version: str = Field(description="Version of Regard.")
 
 
 class ErrorSchema(ApiSchema):

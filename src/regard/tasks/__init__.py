@@ -43,6 +43,6 @@ def task_for(section: DataSection) -> Task[Any]:
     """The task that these settings describe.
 
     Args:
-        section: the section `data` of an experiment.
+        section: The section `data` of an experiment.
     """
     return TASKS[section.task](section)

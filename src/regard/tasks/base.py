@@ -15,10 +15,14 @@ ScoredBy = Literal["exact match", "bleu", "phonemes"]
 
 
 class DataSection(Section):
-    """The settings of a task, the section `data` of an experiment. Each task has a subclass."""
+    """The settings of a task, the section `data` of an experiment. Each task has a subclass.
 
-    task: str = ""  # the task's name; each subclass allows only its own
-    # Keys that name files; relative paths start from the folder of the experiment file.
+    Attributes:
+        task: Name of the task; each subclass allows only its own.
+        path_keys: Keys that name files; relative paths start from the folder of the experiment file.
+    """
+
+    task: str = ""
     path_keys: ClassVar[frozenset[str]] = frozenset()
 
 
@@ -43,7 +47,7 @@ class Task(ABC, Generic[SectionType]):
     """What a model learns. A subclass names its settings and creates its data set and its tokenization.
 
     Args:
-        section: the settings, an instance of `Section`.
+        section: The settings, an instance of `Section`.
     """
 
     Section: ClassVar[type[DataSection]]
@@ -64,7 +68,7 @@ class Task(ABC, Generic[SectionType]):
         """The tokenization of this task.
 
         Args:
-            pairs: the training split, from which it may be learned.
+            pairs: The training split, from which it may be learned.
         """
 
     @abstractmethod
@@ -72,7 +76,7 @@ class Task(ABC, Generic[SectionType]):
         """The tokenization that `learn_tokenization` returned, from the files that a run directory kept.
 
         Args:
-            read: reads and parses one of these files.
+            read: Reads and parses one of these files.
         """
 
     @property

@@ -43,7 +43,7 @@ class CaseTokenization(Tokenization):
     """The prompt is one token, and so is each character.
 
     Args:
-        prompt: where the model reads the prompt.
+        prompt: Where the model reads the prompt.
     """
 
     prompt: PromptPosition

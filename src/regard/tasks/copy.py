@@ -34,7 +34,7 @@ class StringTokenization(Tokenization):
     """Each character is a token.
 
     Args:
-        alphabet: the characters that a source may have.
+        alphabet: The characters that a source may have.
     """
 
     alphabet: str

@@ -38,7 +38,7 @@ class PronunciationDataset:
     of them is correct.
 
     Args:
-        section: the settings of the task.
+        section: The settings of the task.
     """
 
     def __init__(self, section: G2PSection) -> None:
@@ -118,8 +118,8 @@ def read_dictionary(path: Path, *, stress: bool) -> Iterator[tuple[str, str]]:
     """Words and pronunciations, from lines such as `data(2) D AE1 T AH0 # a comment`.
 
     Args:
-        path: a dictionary file.
-        stress: whether to keep stress marks.
+        path: A dictionary file.
+        stress: Whether to keep stress marks.
     """
     for line in read_lines(path):
         for problem in line.problems:

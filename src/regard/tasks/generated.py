@@ -33,7 +33,7 @@ class GeneratedDataset(ABC, Generic[GeneratedSectionType]):
     """Pairs that a subclass generates. No source occurs twice, neither within a split nor in two splits.
 
     Args:
-        section: the settings of the task.
+        section: The settings of the task.
     """
 
     def __init__(self, section: GeneratedSectionType) -> None:
@@ -44,7 +44,7 @@ class GeneratedDataset(ABC, Generic[GeneratedSectionType]):
         """One pair.
 
         Args:
-            random: the only source of randomness.
+            random: The only source of randomness.
         """
 
     def splits(self) -> dict[Split, list[Pair]]:

@@ -22,9 +22,9 @@ class FilePairs:
     """The pairs of two files, line by line, or of one file with two columns. Each iteration reads the files again.
 
     Args:
-        source: the file of the sources, or of both.
-        target: the file of the targets; None if `source` has both.
-        skip: whether to leave out invalid pairs instead of raising a `UserError`.
+        source: The file of the sources, or of both.
+        target: The file of the targets; None if `source` has both.
+        skip: Whether to leave out invalid pairs instead of raising a `UserError`.
     """
 
     def __init__(self, source: Path, target: Path | None, *, skip: bool = False) -> None:
@@ -56,7 +56,7 @@ class ParallelDataset(ABC, Generic[ParallelSectionType]):
     """Pairs of lines in files.
 
     Args:
-        section: the settings of the task.
+        section: The settings of the task.
     """
 
     def __init__(self, section: ParallelSectionType) -> None:
@@ -81,7 +81,7 @@ class ParallelDataset(ABC, Generic[ParallelSectionType]):
             split: `train`, `validation` or `test`.
 
         Raises:
-            UserError: if the experiment names no files for this split.
+            UserError: If the experiment names no files for this split.
         """
         found = self.files_of(split)
         if found is None:

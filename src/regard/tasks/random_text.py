@@ -58,11 +58,11 @@ def known_characters(text: str, known: str) -> list[str]:
     """The characters of `text`.
 
     Args:
-        text: a source text.
-        known: all characters that it may have.
+        text: A source text.
+        known: All characters that it may have.
 
     Raises:
-        UserError: if it has another one.
+        UserError: If it has another one.
     """
     for character in text:
         if character not in known:
@@ -78,9 +78,9 @@ def random_sentence(random: Random, length: int, wide_gaps: float) -> str:
     some contain an address, some repeat a single character, some are noise.
 
     Args:
-        random: the source of randomness.
-        length: the number of characters.
-        wide_gaps: the share of gaps between words that have several spaces.
+        random: The source of randomness.
+        length: The number of characters.
+        wide_gaps: The share of gaps between words that have several spaces.
     """
     kinds = random.choices(PIECES, k=random.randint(1, 3))
     text = _gap(random, wide_gaps) if random.random() < 0.1 else ""

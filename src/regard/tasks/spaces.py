@@ -37,7 +37,7 @@ class SpacesTokenization(Tokenization):
     """Each character is a token.
 
     Args:
-        blank: whether targets have a `<blank>` for each space of the source.
+        blank: Whether targets have a `<blank>` for each space of the source.
     """
 
     blank: bool

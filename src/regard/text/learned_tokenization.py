@@ -66,9 +66,9 @@ class LearnedTokenization(Tokenization):
     """Texts as characters, words or subwords; tokens that were not in the training split are `<unknown>`.
 
     Args:
-        settings: the section `data.text`.
-        source: the tokenizer of source texts.
-        target: the tokenizer of target texts.
+        settings: The section `data.text`.
+        source: The tokenizer of source texts.
+        target: The tokenizer of target texts.
     """
 
     open_vocabulary = True
@@ -82,8 +82,8 @@ class LearnedTokenization(Tokenization):
         """The tokenization learned from the training split.
 
         Args:
-            settings: the section `data.text`.
-            pairs: the training split; it is iterated over several times.
+            settings: The section `data.text`.
+            pairs: The training split; it is iterated over several times.
         """
         if settings.unit in TOKENIZERS:
             return cls(settings, TOKENIZERS[settings.unit], TOKENIZERS[settings.unit])
@@ -97,8 +97,8 @@ class LearnedTokenization(Tokenization):
         """The tokenization whose `files` a run directory kept.
 
         Args:
-            settings: the section `data.text`.
-            read: reads and parses one of the files.
+            settings: The section `data.text`.
+            read: Reads and parses one of the files.
         """
         if settings.unit in TOKENIZERS:
             return cls(settings, TOKENIZERS[settings.unit], TOKENIZERS[settings.unit])

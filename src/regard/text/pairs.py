@@ -10,10 +10,10 @@ class Pair:
     """A source text and its target text.
 
     Args:
-        source: the text that the encoder reads.
-        target: the text that the decoder should generate.
+        source: The text that the encoder reads.
+        target: The text that the decoder should generate.
         alignment: (source token, target token) indices of corresponding tokens, counted from 0, where known.
-        other_targets: further correct targets.
+        other_targets: Further correct targets.
     """
 
     source: str

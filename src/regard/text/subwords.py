@@ -20,10 +20,10 @@ class SubwordTokenizer:
     """A SentencePiece tokenizer: `Ein Weinberg.` → `▁Ein ▁Wein berg .`
 
     Args:
-        model: a serialized SentencePiece model, the `model` of a tokenizer that `learn` returned.
+        model: A serialized SentencePiece model, the `model` of a tokenizer that `learn` returned.
 
     Raises:
-        ValueError: if `model` is not a SentencePiece model.
+        ValueError: If `model` is not a SentencePiece model.
     """
 
     def __init__(self, model: bytes) -> None:
@@ -42,13 +42,13 @@ class SubwordTokenizer:
         """Learn subwords from texts.
 
         Args:
-            texts: the texts to learn from.
-            size: the number of subwords, SentencePiece's own unknown token included.
+            texts: The texts to learn from.
+            size: The number of subwords, SentencePiece's own unknown token included.
             algorithm: `unigram` or `bpe`.
-            coverage: the share of all characters in `texts` that the subwords cover; the rarest are unknown.
+            coverage: The share of all characters in `texts` that the subwords cover; the rarest are unknown.
 
         Raises:
-            UserError: if `texts` have too few, or too many different, characters for `size` subwords.
+            UserError: If `texts` have too few, or too many different, characters for `size` subwords.
         """
         model = BytesIO()
         guarded = _ExceptionKeeper(texts)
@@ -95,10 +95,10 @@ class SubwordTokenizer:
         """Another segmentation of the same text: one of the `n_best` most likely, with p ∝ P(segmentation)^alpha.
 
         Args:
-            tokens: any segmentation of the text.
-            random: the source of randomness.
+            tokens: Any segmentation of the text.
+            random: The source of randomness.
             alpha: 0 for a uniform distribution, 1 for the unigram model's own.
-            n_best: the number of segmentations to choose from.
+            n_best: The number of segmentations to choose from.
         """
         segmentations: list[list[str]] = self._processor.nbest_encode(
             self.detokenize(tokens), nbest_size=n_best, out_type=str

@@ -28,10 +28,10 @@ class Tokenization:
         """The encoder's input without `<end>`.
 
         Args:
-            text: a source text.
+            text: A source text.
 
         Raises:
-            UserError: if the task cannot process this text.
+            UserError: If the task cannot process this text.
         """
         return self.tokenizer.tokenize(text)
 
@@ -39,7 +39,7 @@ class Tokenization:
         """The decoder's first input.
 
         Args:
-            text: the source text.
+            text: The source text.
         """
         return BEGIN
 
@@ -47,7 +47,7 @@ class Tokenization:
         """The token of a source text that names the operation to perform on the rest; None if there is none.
 
         Args:
-            text: the source text.
+            text: The source text.
         """
         return None
 
@@ -55,7 +55,7 @@ class Tokenization:
         """The decoder's expected output without `<end>`.
 
         Args:
-            pair: a source text and its target.
+            pair: A source text and its target.
         """
         return self.prefix_tokens(pair.target)
 
@@ -63,7 +63,7 @@ class Tokenization:
         """The tokens of an output that begins with `text`.
 
         Args:
-            text: the beginning of a target text.
+            text: The beginning of a target text.
         """
         return self.tokenizer.tokenize(text)
 
@@ -71,7 +71,7 @@ class Tokenization:
         """The text of an output.
 
         Args:
-            tokens: output tokens without special ones.
+            tokens: Output tokens without special ones.
         """
         return self.tokenizer.detokenize(tokens)
 
@@ -79,7 +79,7 @@ class Tokenization:
         """For each source token, True if a word begins with it.
 
         Args:
-            tokens: source tokens.
+            tokens: Source tokens.
         """
         return [True] * len(tokens)
 
@@ -87,7 +87,7 @@ class Tokenization:
         """For each target token, True if a word begins with it.
 
         Args:
-            tokens: target tokens.
+            tokens: Target tokens.
         """
         return [True] * len(tokens)
 
@@ -95,8 +95,8 @@ class Tokenization:
         """The source and the target vocabulary.
 
         Args:
-            sources: token frequencies of the training sources.
-            targets: token frequencies of the training targets.
+            sources: Token frequencies of the training sources.
+            targets: Token frequencies of the training targets.
         """
         return Vocabulary.from_counts(sources), Vocabulary.from_counts(targets)
 
@@ -109,9 +109,9 @@ class Tokenization:
         """The same two texts, in a segmentation drawn at random where there are several (subword regularization).
 
         Args:
-            source: source tokens.
-            target: target tokens.
-            random: the source of randomness.
+            source: Source tokens.
+            target: Target tokens.
+            random: The source of randomness.
         """
         return list(source), list(target)
 
@@ -119,8 +119,8 @@ class Tokenization:
         """True if these can be the vocabularies of this tokenization.
 
         Args:
-            source: a source vocabulary.
-            target: a target vocabulary.
+            source: A source vocabulary.
+            target: A target vocabulary.
         """
         return True
 

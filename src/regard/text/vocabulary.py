@@ -15,10 +15,10 @@ class Vocabulary:
     Special tokens cannot be looked up by their spelling: a user who types `<end>` gets the id of `<unknown>`.
 
     Args:
-        tokens: all tokens in the order of their ids, beginning with the special ones.
+        tokens: All tokens in the order of their ids, beginning with the special ones.
 
     Raises:
-        ValueError: if the special tokens are not first, or a token is repeated.
+        ValueError: If the special tokens are not first, or a token is repeated.
     """
 
     pad, begin, end, unknown = range(4)
@@ -34,7 +34,7 @@ class Vocabulary:
         """The vocabulary of all tokens in some sentences.
 
         Args:
-            sentences: tokenized sentences.
+            sentences: Tokenized sentences.
         """
         return cls.from_counts(Counter(token for sentence in sentences for token in sentence))
 
@@ -43,9 +43,9 @@ class Vocabulary:
         """The vocabulary of the most frequent tokens, most frequent first, ties in alphabetical order.
 
         Args:
-            counts: the frequency of each token.
-            min_frequency: the smallest frequency of a token that is included.
-            size: the largest number of tokens besides the special ones; None for all.
+            counts: The frequency of each token.
+            min_frequency: The smallest frequency of a token that is included.
+            size: The largest number of tokens besides the special ones; None for all.
         """
         ordinary = {token: count for token, count in counts.items() if token not in SPECIAL and count >= min_frequency}
         return cls.from_list(sorted(ordinary, key=lambda token: (-ordinary[token], token))[:size])
@@ -55,7 +55,7 @@ class Vocabulary:
         """The vocabulary of the special tokens followed by `tokens`.
 
         Args:
-            tokens: ordinary tokens; those that are spelled like a special token are left out.
+            tokens: Ordinary tokens; those that are spelled like a special token are left out.
         """
         return cls([*SPECIAL, *(token for token in tokens if token not in SPECIAL)])
 
@@ -75,7 +75,7 @@ class Vocabulary:
         """The ids of tokens of a text; `<unknown>` for those that are not in the vocabulary.
 
         Args:
-            tokens: what a tokenizer returned. Special tokens among them are unknown, because a user may have typed
+            tokens: What a tokenizer returned. Special tokens among them are unknown, because a user may have typed
                 them; for the model's own output, use `output_to_ids`.
         """
         return [self._ids.get(token, self.unknown) for token in tokens]
@@ -84,7 +84,7 @@ class Vocabulary:
         """The tokens with these ids.
 
         Args:
-            ids: ids from 0 to `len(vocabulary) - 1`.
+            ids: Ids from 0 to `len(vocabulary) - 1`.
         """
         return [self.tokens[index] for index in ids]
 
@@ -92,9 +92,9 @@ class Vocabulary:
         """The ids of what `to_tokens` returned, special tokens included.
 
         Args:
-            tokens: a model's output tokens; not for text that a user typed.
+            tokens: A model's output tokens; not for text that a user typed.
 
         Raises:
-            ValueError: if a token is not in the vocabulary.
+            ValueError: If a token is not in the vocabulary.
         """
         return [self.tokens.index(token) for token in tokens]

@@ -25,8 +25,8 @@ def word_starts(tokens: Sequence[str], starts: Sequence[bool] | None = None) -> 
     a tokenizer that marks only spaces, "Haus." is one word, for readers it is a word and a full stop.
 
     Args:
-        tokens: the tokens.
-        starts: where the tokenizer has word boundaries.
+        tokens: The tokens.
+        starts: Where the tokenizer has word boundaries.
     """
     _check_length(starts, len(tokens))
     if not starts:
@@ -43,7 +43,7 @@ def is_punctuation(text: str) -> bool:
     """True if a text has only punctuation, symbols and spaces.
 
     Args:
-        text: a text.
+        text: A text.
     """
     return all(category(character)[0] in "PSZ" for character in text)
 
@@ -52,8 +52,8 @@ def word_spans(starts: Sequence[bool] | None, count: int) -> list[range]:
     """The token indices of each word. The first token always begins a word.
 
     Args:
-        starts: where words begin.
-        count: the number of tokens.
+        starts: Where words begin.
+        count: The number of tokens.
     """
     _check_length(starts, count)
     begins = [token for token in range(count) if token == 0 or not starts or starts[token]]
@@ -64,8 +64,8 @@ def token_text(tokens: Sequence[str], starts: Sequence[bool] | None = None) -> l
     """The words that tokens spell, without markers of spaces.
 
     Args:
-        tokens: the tokens.
-        starts: where the tokenizer has word boundaries.
+        tokens: The tokens.
+        starts: Where the tokenizer has word boundaries.
     """
     words = word_spans(word_starts(tokens, starts), len(tokens))
     return [bare("".join(tokens[piece] for piece in word)) for word in words]
@@ -75,7 +75,7 @@ def bare(text: str) -> str:
     """A token without markers of spaces, unless it consists of nothing else.
 
     Args:
-        text: a token.
+        text: A token.
     """
     return text.removeprefix(SPACE).strip(JOINER) or text
 
@@ -84,7 +84,7 @@ def visible(token: str) -> str:
     """A token with spaces and control characters made visible.
 
     Args:
-        token: a token.
+        token: A token.
     """
     return printable(token).replace(" ", "␣")
 
@@ -93,8 +93,8 @@ def token_labels(tokens: Sequence[str], starts: Sequence[bool] | None = None) ->
     """A label for each token. With `starts`, labels have no markers of spaces, and a hyphen before continued words.
 
     Args:
-        tokens: the tokens.
-        starts: where the tokenizer has word boundaries.
+        tokens: The tokens.
+        starts: Where the tokenizer has word boundaries.
     """
     if not starts:
         return [visible(token) for token in tokens]
@@ -111,9 +111,9 @@ def word_attention(weights: Tensor, starts: Sequence[bool] | None, source_starts
         a_WV = 1/|W| Σ_{w∈W} Σ_{v∈V} a_wv
 
     Args:
-        weights: weights between tokens, [output, source].
-        starts: where output words begin.
-        source_starts: where source words begin.
+        weights: Weights between tokens, [output, source].
+        starts: Where output words begin.
+        source_starts: Where source words begin.
     """
     outputs = _membership(starts, weights.shape[0], weights)
     sources = _membership(source_starts, weights.shape[1], weights)
