@@ -187,7 +187,7 @@ class DecayingSection(TeacherForcingSection):
     @model_validator(mode="after")
     def _check_floor(self) -> Self:
         if self.floor > self.ratio:
-            raise invalid_combination("floor", f"{self.floor} is above where the schedule begins, ratio {self.ratio}")
+            raise invalid_combination("floor", f"{self.floor} is above the ratio at the start, {self.ratio}")
         return self
 
 
