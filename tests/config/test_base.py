@@ -1,4 +1,4 @@
-"""How a wrong section is explained."""
+"""Validation errors of a section are explained by key, value and choices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Inner(Section):
     share: float = 0.5
 
     @model_validator(mode="after")
-    def _green_is_small(self) -> Self:
+    def _limit_size_of_green(self) -> Self:
         if self.colour == "green" and self.size > 5:
             raise invalid_combination("size", f"{self.size} is too much for green")
         return self
@@ -28,13 +28,13 @@ class Outer(Section):
     inner: Inner = Inner()
 
     @model_validator(mode="after")
-    def _names_are_short(self) -> Self:
+    def _limit_name_length(self) -> Self:
         if len(self.name) > self.inner.size:
             raise invalid_combination("inner.size", f"{self.inner.size} is less than the name has")
         return self
 
 
-def told(values: dict[str, object], prefix: KeyPath = ()) -> list[str]:
+def reported_lines(values: dict[str, object], prefix: KeyPath = ()) -> list[str]:
     with pytest.raises(ValidationError) as error:
         Outer.model_validate(values)
     return explain_validation_error(error.value, Outer, prefix, lambda path: f"at {'/'.join(path)}").splitlines()
@@ -66,12 +66,12 @@ def told(values: dict[str, object], prefix: KeyPath = ()) -> list[str]:
         ({"name": "abcd"}, "at inner/size: inner.size: 3 is less than the name has"),
     ],
 )
-def test_a_mistake_is_explained(values: dict[str, object], line: str):
-    assert told(values) == [line]
+def test_an_invalid_value_is_explained(values: dict[str, object], line: str):
+    assert reported_lines(values) == [line]
 
 
-def test_every_mistake_has_its_line_and_the_prefix_goes_before():
-    lines = told({"name": 1, "inner": {"size": "x", "share": float("nan")}}, prefix=("data",))
+def test_each_mistake_is_reported_on_one_line_with_the_prefix_before_the_key():
+    lines = reported_lines({"name": 1, "inner": {"size": "x", "share": float("nan")}}, prefix=("data",))
     assert [line.split(": ")[:2] for line in lines] == [
         ["at data/name", "data.name"],
         ["at data/inner/size", "data.inner.size"],
@@ -79,18 +79,18 @@ def test_every_mistake_has_its_line_and_the_prefix_goes_before():
     ]
 
 
-def test_a_section_does_not_change():
+def test_a_section_is_frozen():
     with pytest.raises(ValidationError, match="frozen"):
         Inner().size = 4
 
 
-def test_a_whole_number_will_do_for_a_float_and_nothing_else_is_converted():
+def test_an_int_is_accepted_as_a_float_and_nothing_else_is_converted():
     assert Inner(share=1).share == 1.0
     for wrong in ("1", True):
         with pytest.raises(ValidationError):
             Inner(size=wrong)
 
 
-def test_a_suggestion_names_the_nearest_and_all():
+def test_a_suggestion_names_the_nearest_choice_and_all_choices():
     assert suggest("reed", ["red", "green"]) == "did you mean 'red'? choices: red, green"
     assert suggest(7, ["red", "green"]) == "choices: red, green"

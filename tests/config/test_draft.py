@@ -24,14 +24,14 @@ def load(content: str, *overrides: str) -> Experiment:
     return loading.load_experiment("mine.yaml", overrides)
 
 
-def refusal(content: str, *overrides: str) -> str:
+def error_message(content: str, *overrides: str) -> str:
     with pytest.raises(UserError) as error:
         load(content, *overrides)
     return str(error.value)
 
 
-def test_an_option_of_another_kind_is_refused_with_its_line_and_the_options_of_the_kind():
-    message = refusal(COPY + "model:\n  attention:\n    kind: additive\n    heads: 2\n")
+def test_an_option_of_another_kind_is_refused_with_its_line_and_the_valid_options():
+    message = error_message(COPY + "model:\n  attention:\n    kind: additive\n    heads: 2\n")
     assert message == (
         "mine.yaml, line 5: model.attention.heads: 'additive' attention has no option heads (an option of multi-head); "
         "it has key_size, hard, unit_norm"
@@ -47,7 +47,7 @@ def test_an_option_of_another_kind_is_refused_with_its_line_and_the_options_of_t
     ],
 )
 def test_overrides_are_one_layer_in_any_order(overrides: tuple[str, ...]):
-    assert "'additive' attention has no option heads" in refusal(COPY, *overrides)
+    assert "'additive' attention has no option heads" in error_message(COPY, *overrides)
 
 
 def test_a_new_kind_resets_the_options_of_the_old_kind_and_keeps_shared_ones():
@@ -116,12 +116,12 @@ def test_a_new_kind_of_schedule_resets_the_options_of_the_old_one(
     ],
 )
 def test_an_option_of_another_schedule_is_refused_with_the_kinds_that_have_it(override: str, expected: str):
-    assert refusal(COPY, override) == f"--set {override}: {expected}"
+    assert error_message(COPY, override) == f"--set {override}: {expected}"
 
 
 def test_a_misspelled_option_is_not_reset_by_a_new_kind():
     content = COPY + "model:\n  attention: {kind: multi-head, haeds: 2}\n"
-    assert "'additive' attention has no option haeds" in refusal(content, "model.attention.kind=additive")
+    assert "'additive' attention has no option haeds" in error_message(content, "model.attention.kind=additive")
 
 
 def test_an_extending_file_may_switch_kinds_of_a_default_section():
@@ -132,7 +132,7 @@ def test_an_extending_file_may_switch_kinds_of_a_default_section():
     encoder = load(switched).model.encoder
     assert (encoder.kind, encoder.embedding) == ("self-attention", 24)
     assert encoder.positions.model_dump() == {"kind": "learned", "longest": 128}
-    assert "'self-attention' encoder has no option cell" in refusal(
+    assert "'self-attention' encoder has no option cell" in error_message(
         switched.replace("{kind: self", "{cell: gru, kind: self")
     )
 
@@ -141,7 +141,7 @@ def test_the_transformer_recipe_inherits_the_embedding_size():
     assert loading.load_experiment("multi30k-transformer").model.encoder.embedding == 256
 
 
-def test_unused_options_are_ignored_only_where_that_is_wanted():
+def test_options_of_other_kinds_are_ignored_only_with_ignore_unused():
     text = COPY + "model: {attention: {kind: dot, heads: 4, key_size: null}, decoder: {size: 256}}\n"
     text += "training: {rate: {kind: one-cycle, factor: 0.5, patience: 2}, teacher_forcing: {floor: 0.0, decay: 0.9}}\n"
     with pytest.raises(UserError, match="'dot' attention has no option heads"):
@@ -156,7 +156,7 @@ def test_unused_options_are_ignored_only_where_that_is_wanted():
 HEBREW = "extends: multi30k\ndata: {task: files, train: t, validation: v, source: he, target: zh}\n"
 
 
-def test_a_description_is_not_inherited_by_an_experiment_on_other_texts():
+def test_a_description_is_not_inherited_by_an_experiment_on_other_data():
     assert loading.load_experiment("multi30k").description
     assert load(HEBREW).description == ""
     assert load(HEBREW + "description: Hebrew into Chinese.\n").description == "Hebrew into Chinese."
@@ -164,7 +164,7 @@ def test_a_description_is_not_inherited_by_an_experiment_on_other_texts():
 
 
 @pytest.mark.parametrize("override", ["data.source=en", "data.task=reverse"])
-def test_overrides_that_change_the_texts_reset_the_description(override: str):
+def test_overrides_that_change_the_data_reset_the_description(override: str):
     name, target = ("multi30k", ["data.target=de"]) if "source" in override else ("copy", [])
     assert loading.load_experiment(name, [override, *target]).description == ""
 
@@ -175,6 +175,6 @@ def test_other_changes_keep_the_description(override: str):
 
 
 def test_an_unknown_kind_is_reported_once_with_the_nearest_name():
-    message = refusal(COPY + "model:\n  encoder:\n    kind: recurent\n    cell: lstm\n")
+    message = error_message(COPY + "model:\n  encoder:\n    kind: recurent\n    cell: lstm\n")
     assert re.match(r"mine\.yaml, line 4: model\.encoder\.kind: 'recurent' is .*did you mean 'recurrent'\?", message)
     assert "\n" not in message

@@ -1,4 +1,4 @@
-"""Reading experiments: every mistake is a `UserError` that names the file, the line, the key, the value, the remedy."""
+"""Loading experiments: every mistake is a `UserError` with the file, the line, the key, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ COPY = "data: {task: copy}\n"
 
 
 @pytest.fixture
-def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """What is said about an experiment file with this content, called e.yaml."""
+def error_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Returns a function: the error message for a file e.yaml with the given content."""
     monkeypatch.chdir(tmp_path)
 
     def load(content: str | bytes, *overrides: str) -> str:
@@ -36,20 +36,20 @@ def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
 
 
 @pytest.mark.parametrize("name", recipes.recipe_names())
-def test_a_recipe_loads_and_comes_back_from_its_dump(name: str):
+def test_a_recipe_survives_dumping_and_parsing(name: str):
     experiment = loading.load_experiment(name)
     assert experiment.description
     assert experiment.description.isprintable()
     assert loading.parse_experiment(loading.dump_experiment(experiment), "a copy") == experiment
 
 
-def test_a_dump_tells_every_setting():
+def test_a_dump_contains_every_setting():
     text = loading.dump_experiment(loading.load_experiment("case"))
     for key in ("prompt", "bidirectional", "unit_norm", "label_smoothing", "save_every", "length_factor"):
         assert f"{key}:" in text
 
 
-def test_texts_survive_the_dump():
+def test_strings_survive_dumping_and_parsing():
     experiment = loading.load_experiment("copy", ["data.alphabet='aß→ 1:#'", "description='no: yes # \"'"])
     assert loading.parse_experiment(loading.dump_experiment(experiment), "a copy") == experiment
     experiment = loading.load_experiment("copy", ["description='1e3'"])
@@ -59,7 +59,7 @@ def test_texts_survive_the_dump():
 # --- extends and --set -----------------------------------------------------------------------------------
 
 
-def write(files: dict[str, str]) -> None:
+def write_files(files: dict[str, str]) -> None:
     for name, content in files.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_text(content)
@@ -74,7 +74,7 @@ pytestmark = pytest.mark.usefixtures("_in_tmp_path")
 
 
 def test_extends_merges_key_by_key_to_any_depth():
-    write(
+    write_files(
         {
             "base.yaml": COPY + "model:\n  encoder: {size: 3, positions: {kind: sine, width: 5}}\n  dropout: 0.1\n",
             "mine.yaml": "extends: base.yaml\nmodel:\n  encoder: {positions: {width: 7}}\n",
@@ -85,14 +85,14 @@ def test_extends_merges_key_by_key_to_any_depth():
     assert model.dropout == 0.1
 
 
-def test_what_a_file_says_itself_wins_wherever_extends_stands():
-    write({"mine.yaml": "training: {epochs: 2}\nextends: case\n"})
+def test_the_files_own_settings_win_wherever_extends_is_written():
+    write_files({"mine.yaml": "training: {epochs: 2}\nextends: case\n"})
     assert loading.load_experiment("mine.yaml").training.epochs == 2
     assert loading.load_experiment("mine.yaml").training.rate == loading.load_experiment("case").training.rate
 
 
-def test_an_extended_path_begins_at_the_extending_file():
-    write(
+def test_an_extended_path_is_relative_to_the_extending_file():
+    write_files(
         {
             "deep/mine.yaml": "extends: ../other/base.yaml\ntraining: {seed: 5}\n",
             "other/base.yaml": "extends: start.yaml\ntraining: {seed: 4, epochs: 7}\n",
@@ -103,57 +103,59 @@ def test_an_extended_path_begins_at_the_extending_file():
     assert (training.seed, training.epochs) == (5, 7)
 
 
-def test_a_mistake_in_an_extended_file_is_told_with_a_path_that_leads_there():
-    write({"deep/mine.yaml": "extends: base.yaml\n", "deep/base.yaml": COPY + "training:\n  epocs: 3\n"})
+def test_a_mistake_in_an_extended_file_is_reported_with_its_path():
+    write_files({"deep/mine.yaml": "extends: base.yaml\n", "deep/base.yaml": COPY + "training:\n  epocs: 3\n"})
     with pytest.raises(UserError, match=r"deep/base\.yaml, line 3: training\.epocs: .* did you mean 'epochs'"):
         loading.load_experiment("deep/mine.yaml")
 
 
-def test_two_files_of_one_name_in_two_folders_are_two_files():
-    write({"base.yaml": "extends: sub/mine.yaml\n", "sub/mine.yaml": "extends: base.yaml\n", "sub/base.yaml": COPY})
+def test_files_of_the_same_name_in_two_folders_are_different_files():
+    write_files(
+        {"base.yaml": "extends: sub/mine.yaml\n", "sub/mine.yaml": "extends: base.yaml\n", "sub/base.yaml": COPY}
+    )
     assert loading.load_experiment("base.yaml").data.task == "copy"
 
 
 @pytest.mark.parametrize("other", ["a.yaml", "./a.yaml", "sub/../a.yaml"])
-def test_a_circle_is_refused(other: str):
-    write({"a.yaml": f"extends: {other}\n", "sub/x": ""})
+def test_a_file_that_extends_itself_is_refused(other: str):
+    write_files({"a.yaml": f"extends: {other}\n", "sub/x": ""})
     with pytest.raises(UserError, match=r"a\.yaml: extends itself: .*a\.yaml → "):
         loading.load_experiment("a.yaml")
 
 
-def test_a_wider_circle_is_refused():
-    write({"a.yaml": "extends: b.yaml\n", "b.yaml": COPY + "extends: a.yaml\n"})
+def test_a_cycle_of_several_files_is_refused():
+    write_files({"a.yaml": "extends: b.yaml\n", "b.yaml": COPY + "extends: a.yaml\n"})
     with pytest.raises(UserError, match=re.escape("a.yaml → b.yaml → a.yaml")):
         loading.load_experiment("a.yaml")
 
 
 @pytest.mark.parametrize("value", ["3", "[case]", "", "true"])
-def test_extends_names_one_experiment(message: Callable[..., str], value: str):
-    assert "e.yaml, line 2: extends: " in message(f"{COPY}extends: {value}\n")
-    assert "should be a recipe's name or a file's path" in message(f"{COPY}extends: {value}\n")
+def test_extends_accepts_only_one_experiment_name(error_message: Callable[..., str], value: str):
+    assert "e.yaml, line 2: extends: " in error_message(f"{COPY}extends: {value}\n")
+    assert "should be a recipe's name or a file's path" in error_message(f"{COPY}extends: {value}\n")
 
 
-def test_an_unknown_recipe_brings_the_nearest_and_all(message: Callable[..., str]):
+def test_an_unknown_recipe_is_reported_with_the_nearest_name_and_all_names(error_message: Callable[..., str]):
     with pytest.raises(UserError, match="'cas' is neither a recipe nor a file; did you mean 'case'") as error:
         loading.load_experiment("cas")
     for name in recipes.recipe_names():
         assert name in str(error.value)
 
 
-def test_an_unknown_name_in_extends_is_told_with_its_place(message: Callable[..., str]):
-    told = message(f"{COPY}extends: cas\n")
-    assert told.startswith("e.yaml, line 2: ")
-    assert "'cas' is neither a recipe nor a file; did you mean 'case'" in told
+def test_an_unknown_name_in_extends_is_reported_with_its_line(error_message: Callable[..., str]):
+    output = error_message(f"{COPY}extends: cas\n")
+    assert output.startswith("e.yaml, line 2: ")
+    assert "'cas' is neither a recipe nor a file; did you mean 'case'" in output
 
 
 @pytest.mark.parametrize("name", [".", "", "a\0b", "x" * 5000, "e.yaml/f", "/nowhere/e.yaml", "a\nb"])
-def test_what_is_no_file_is_refused(name: str):
-    write({"e.yaml": COPY})
+def test_an_invalid_file_name_is_refused(name: str):
+    write_files({"e.yaml": COPY})
     with pytest.raises(UserError):
         loading.load_experiment(name)
 
 
-def test_overrides_win_and_later_ones_over_earlier_ones():
+def test_overrides_win_over_the_file_and_over_earlier_overrides():
     experiment = loading.load_experiment(
         "case",
         ["training.seed=2", "training.seed=3", " model.dropout = 0.5", "description=a=b", "training.patience=null"],
@@ -164,19 +166,19 @@ def test_overrides_win_and_later_ones_over_earlier_ones():
     assert experiment.training.patience is None
 
 
-def test_an_override_may_hold_a_section():
+def test_an_override_may_set_a_whole_section():
     experiment = loading.load_experiment("case", ["model.attention={kind: bilinear, hard: true}"])
     assert (experiment.model.attention.kind, experiment.model.attention.hard) == ("bilinear", True)
 
 
 @pytest.mark.parametrize("spelling", ["1e-3", "1E-3", "1.0e-3", "0.001", ".1e-2", "+1e-3"])
-def test_numbers_are_written_as_everywhere(spelling: str):
+def test_floats_may_be_written_in_any_common_notation(spelling: str):
     assert loading.load_experiment("case", [f"training.rate.peak={spelling}"]).training.rate.peak == 0.001
     assert loading.parse_experiment(f"{COPY}training: {{rate: {{peak: {spelling}}}}}", "e").training.rate.peak == 0.001
 
 
 @pytest.mark.parametrize("override", ["training.seed", "=2", " = 2", ""])
-def test_an_override_is_a_key_and_a_value(override: str):
+def test_an_override_without_a_key_or_a_value_is_refused(override: str):
     with pytest.raises(UserError, match=re.escape(f"--set {override}: this should be KEY=VALUE")):
         loading.load_experiment("case", [override])
 
@@ -192,11 +194,11 @@ def test_an_override_is_a_key_and_a_value(override: str):
         ("model.decoder.size=64", "model.attention.kind: 'dot' needs equal sizes"),
     ],
 )
-def test_a_wrong_override_is_named(override: str, expected: str):
+def test_an_invalid_override_is_named_in_the_error(override: str, expected: str):
     with pytest.raises(UserError) as error:
         loading.load_experiment("case", [override])
     assert expected in str(error.value)
-    if "size" not in override:  # an impossible combination is told where its last part was set, be that elsewhere
+    if "size" not in override:  # an impossible combination is reported at the key that completes it
         assert str(error.value).startswith(f"--set {override}: ")
 
 
@@ -337,29 +339,29 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
         (COPY + f"training:\n  seed: {'9' * 5000}\n", 3, "this value cannot be read"),
     ],
 )
-def test_a_mistake_is_told_with_its_file_line_and_remedy(
-    message: Callable[..., str], content: str, line: int, expected: str
+def test_a_mistake_is_reported_with_file_line_and_remedy(
+    error_message: Callable[..., str], content: str, line: int, expected: str
 ):
-    told = message(content)
-    assert told.startswith(f"e.yaml, line {line}: ")
-    assert expected in told
-    assert "\n" not in told
+    output = error_message(content)
+    assert output.startswith(f"e.yaml, line {line}: ")
+    assert expected in output
+    assert "\n" not in output
 
 
 @pytest.mark.parametrize("content", ["", "# nothing\n", "{}\n", "data: {}\n", "model: {}\n"])
-def test_a_file_without_a_task_is_named(message: Callable[..., str], content: str):
-    told = message(content)
-    assert told.startswith("e.yaml")
-    assert f"data.task: missing; choices: {', '.join(TASKS)}" in told
+def test_a_missing_task_is_reported_with_the_file(error_message: Callable[..., str], content: str):
+    output = error_message(content)
+    assert output.startswith("e.yaml")
+    assert f"data.task: missing; choices: {', '.join(TASKS)}" in output
 
 
-def test_several_mistakes_are_told_at_once(message: Callable[..., str]):
-    told = message(
+def test_several_mistakes_are_reported_together(error_message: Callable[..., str]):
+    output = error_message(
         "data:\n  task: copy\n  trian: 3\nmodel:\n  dropout: 7\n  attention: {kind: mean, hard: true}\n"
         "training: {seed: x}\nfoo: 1\n",
         "decoding.batch_size=0",
     )
-    starts = [line.partition(": there")[0].partition(": ") for line in told.splitlines()]
+    starts = [line.partition(": there")[0].partition(": ") for line in output.splitlines()]
     assert {(where, rest.split(":")[0]) for where, _, rest in starts} == {
         ("e.yaml, line 3", "data.trian"),
         ("e.yaml, line 5", "model.dropout"),
@@ -370,22 +372,22 @@ def test_several_mistakes_are_told_at_once(message: Callable[..., str]):
     }
 
 
-def test_a_file_that_is_not_utf8_is_told_with_its_line(message: Callable[..., str]):
-    assert message(COPY.encode() + b"# caf\xe9\n").startswith("e.yaml, line 2: this is not UTF-8 text")
+def test_a_file_that_is_not_utf8_is_reported_with_its_line(error_message: Callable[..., str]):
+    assert error_message(COPY.encode() + b"# caf\xe9\n").startswith("e.yaml, line 2: this is not UTF-8 text")
 
 
-def test_a_byte_order_mark_and_crlf_do_not_matter(tmp_path: Path):
+def test_a_byte_order_mark_and_crlf_are_accepted(tmp_path: Path):
     Path("e.yaml").write_bytes(b"\xef\xbb\xbf" + COPY.replace("\n", "\r\n").encode() + b"training: {seed: 3}\r\n")
     assert loading.load_experiment("e.yaml").training.seed == 3
 
 
-def test_a_directory_is_no_experiment():
+def test_a_directory_is_refused_as_an_experiment():
     Path("folder").mkdir()
     with pytest.raises(UserError, match="'folder': cannot be read: Is a directory"):
         loading.load_experiment("folder")
 
 
-def test_an_alias_is_refused_because_a_few_of_them_can_stand_for_gigabytes():
+def test_an_alias_is_refused_because_aliases_can_expand_to_gigabytes():
     with pytest.raises(UserError, match=r"e, line 4: aliases \(\*e\) are not supported; write it out"):
         loading.parse_experiment(COPY + "model:\n  encoder: &e {size: 8, cell: tanh}\n  decoder: *e\n", "e")
 
@@ -400,16 +402,16 @@ def data_of(name: str, *overrides: str) -> dict[str, object]:
 FILES = "data: {task: files, train: corpus/train, validation: ../validation.tsv, test: /data/test}\n"
 
 
-def test_a_path_is_meant_from_where_its_file_lies_and_not_from_where_we_are(tmp_path: Path):
-    write({"deep/mine.yaml": FILES})
+def test_a_path_is_relative_to_its_file_and_not_to_the_working_directory(tmp_path: Path):
+    write_files({"deep/mine.yaml": FILES})
     data = data_of("deep/mine.yaml")
     assert data["train"] == str(tmp_path / "deep/corpus/train")
     assert data["validation"] == str(tmp_path / "validation.tsv")
     assert data["test"] == "/data/test"
 
 
-def test_each_path_is_meant_from_the_file_that_says_it(tmp_path: Path):
-    write(
+def test_each_path_is_relative_to_the_file_that_contains_it(tmp_path: Path):
+    write_files(
         {
             "deep/mine.yaml": "extends: ../other/base.yaml\ndata: {test: mine}\n",
             "other/base.yaml": "extends: more/start.yaml\ndata: {validation: base}\n",
@@ -422,40 +424,40 @@ def test_each_path_is_meant_from_the_file_that_says_it(tmp_path: Path):
     assert data["test"] == str(tmp_path / "deep/mine")
 
 
-def test_a_path_behind_set_is_meant_from_where_we_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    write({"deep/mine.yaml": FILES, "elsewhere/x": ""})
+def test_a_path_in_an_override_is_relative_to_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_files({"deep/mine.yaml": FILES, "elsewhere/x": ""})
     monkeypatch.chdir("elsewhere")
     data = data_of("../deep/mine.yaml", "data.train=mine/train")
     assert data["train"] == str(tmp_path / "elsewhere/mine/train")
     assert data["validation"] == str(tmp_path / "validation.tsv")
 
 
-def test_a_recipe_takes_paths_from_where_we_are(tmp_path: Path):
+def test_paths_of_a_recipe_are_relative_to_the_working_directory(tmp_path: Path):
     assert data_of("g2p", "data.file=my.dict")["file"] == str(tmp_path / "my.dict")
     assert data_of("g2p")["file"] is None
 
 
-def test_paths_may_be_set_all_at_once(tmp_path: Path):
+def test_paths_may_be_set_by_overriding_a_whole_section(tmp_path: Path):
     data = data_of("copy", "data={task: files, train: mine/train, validation: mine/validation}")
     assert data["train"] == str(tmp_path / "mine/train")
 
 
 @pytest.mark.parametrize("value", ["''", "5", "null", "[a]"])
-def test_what_is_no_path_is_refused_and_not_written_out(message: Callable[..., str], value: str):
+def test_an_invalid_path_is_refused_and_not_made_absolute(error_message: Callable[..., str], value: str):
     text = f"data:\n  task: files\n  validation: b\n  train: {value}\n"
-    assert re.match(r"e\.yaml, line 4: data\.train: (''|5|None|\['a'\]) is invalid", message(text))
+    assert re.match(r"e\.yaml, line 4: data\.train: (''|5|None|\['a'\]) is invalid", error_message(text))
 
 
 @pytest.mark.parametrize("path", ["train", "../x", "sub/./train", "über/zug"])
-def test_a_path_that_was_written_out_stays_as_it_is(path: str):
-    write({"mine.yaml": f"data: {{task: files, train: '{path}', validation: b}}\n"})
+def test_an_absolute_path_survives_dumping_and_parsing(path: str):
+    write_files({"mine.yaml": f"data: {{task: files, train: '{path}', validation: b}}\n"})
     experiment = loading.load_experiment("mine.yaml")
     assert Path(experiment.data.model_dump()["train"]).is_absolute()
     assert loading.parse_experiment(loading.dump_experiment(experiment), "a copy") == experiment
 
 
-def test_a_run_tells_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    write(
+def test_a_run_stores_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_files(
         {"mine.yaml": "data: {task: files, train: a.tsv, validation: a.tsv, text: {unit: words}}\n", "a.tsv": "x\ty\n"}
     )
     experiment = loading.load_experiment("mine.yaml")
@@ -473,7 +475,7 @@ def test_a_run_tells_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert [pair.source for pair in Run(Path("../run")).experiment.task.dataset.splits()["train"]] == ["x"]
 
 
-# --- What a stranger might put into a file ---------------------------------------------------------------
+# --- Malicious files -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -491,20 +493,20 @@ def test_a_run_tells_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     "tag",
     ["!!python/object/apply:os.mkdir [hacked]", "!!python/object/new:os.mkdir [hacked]", "!!python/name:os.mkdir ''"],
 )
-def test_a_python_tag_is_refused_and_not_executed(message: Callable[..., str], where: str, tag: str):
-    assert message(where.replace("BOMB", tag)).startswith("e.yaml, line ")
+def test_a_python_tag_is_refused_and_not_executed(error_message: Callable[..., str], where: str, tag: str):
+    assert error_message(where.replace("BOMB", tag)).startswith("e.yaml, line ")
     assert not Path("hacked").exists()
 
 
-def test_a_tag_on_a_section_is_refused(message: Callable[..., str]):
-    assert message(COPY + "model: !!python/object:os.stat_result {dropout: 0.1}\n").startswith("e.yaml, line 2: ")
+def test_a_tag_on_a_section_is_refused(error_message: Callable[..., str]):
+    assert error_message(COPY + "model: !!python/object:os.stat_result {dropout: 0.1}\n").startswith("e.yaml, line 2: ")
 
 
 def bomb(opening: str, closing: str, entry: str, *, depth: int = 25, width: int = 9) -> str:
-    """Aliases of aliases: a few lines that would unfold to width ** depth values."""
+    """Aliases of aliases: a few lines that would expand to width ** depth values."""
     lines = [f"x0: &x0 {opening}{closing}"]
     for level in range(1, depth):
-        entries = ", ".join(entry.format(place=place, alias=f"*x{level - 1}") for place in range(width))
+        entries = ", ".join(entry.format(index=index, alias=f"*x{level - 1}") for index in range(width))
         lines.append(f"x{level}: &x{level} {opening}{entries}{closing}")
     return "\n".join(lines) + "\n"
 
@@ -536,10 +538,10 @@ def bomb(opening: str, closing: str, entry: str, *, depth: int = 25, width: int 
         "maps-2",
     ],
 )
-def test_a_bomb_is_refused_in_a_few_words(message: Callable[..., str], content: str):
-    told = message(content)
-    assert told.startswith("e.yaml")
-    assert len(told) < 20_000
+def test_a_nesting_or_alias_bomb_is_refused_with_a_short_message(error_message: Callable[..., str], content: str):
+    output = error_message(content)
+    assert output.startswith("e.yaml")
+    assert len(output) < 20_000
 
 
 PIECES = [
@@ -613,7 +615,7 @@ PIECES = [
 yaml_like = st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 
 
-def nothing_but_a_user_error(make: Callable[[], Experiment]) -> None:
+def assert_loads_or_raises_user_error(make: Callable[[], Experiment]) -> None:
     with suppress(UserError):
         assert isinstance(make(), Experiment)
 
@@ -621,9 +623,9 @@ def nothing_but_a_user_error(make: Callable[[], Experiment]) -> None:
 @given(text=yaml_like)
 @example(text="data: {task: copy}\ntraining: {seed: !!bool x}")
 @example(text="data: &a {task: *a}")
-def test_no_text_breaks_the_reader(text: str):
-    nothing_but_a_user_error(lambda: loading.parse_experiment(text, "e"))
-    nothing_but_a_user_error(lambda: loading.parse_experiment(COPY + text, "e"))
+def test_any_text_loads_or_raises_a_user_error(text: str):
+    assert_loads_or_raises_user_error(lambda: loading.parse_experiment(text, "e"))
+    assert_loads_or_raises_user_error(lambda: loading.parse_experiment(COPY + text, "e"))
 
 
 KEYS = ["data", "task", "model", "encoder", "kind", "training", "seed", "rate", "peak", "extends", "", " ", "x"]
@@ -634,10 +636,10 @@ KEYS = ["data", "task", "model", "encoder", "kind", "training", "seed", "rate", 
     value=yaml_like,
     second=st.one_of(st.text(), st.builds("{}={}".format, st.sampled_from(KEYS), yaml_like)),
 )
-def test_no_override_breaks_the_reader(keys: list[str], value: str, second: str):
-    nothing_but_a_user_error(lambda: loading.load_experiment("copy", [f"{'.'.join(keys)}={value}", second]))
+def test_any_override_loads_or_raises_a_user_error(keys: list[str], value: str, second: str):
+    assert_loads_or_raises_user_error(lambda: loading.load_experiment("copy", [f"{'.'.join(keys)}={value}", second]))
 
 
 @given(name=st.text())
-def test_no_name_breaks_the_reader(name: str):
-    nothing_but_a_user_error(lambda: loading.load_experiment(name))
+def test_any_name_loads_or_raises_a_user_error(name: str):
+    assert_loads_or_raises_user_error(lambda: loading.load_experiment(name))

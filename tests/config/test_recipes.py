@@ -1,4 +1,4 @@
-"""The recipes: what they claim, and that a model of each can be built and trained."""
+"""The recipes: names, descriptions, and a training step of each."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from regard.tasks.generated import GeneratedSection
 from regard.training.trainer import Trainer
 
 
-def test_there_is_one_for_every_task_but_that_of_own_files():
+def test_every_task_except_files_has_a_recipe():
     assert {loading.load_experiment(name).data.task for name in recipes.recipe_names()} == set(TASKS) - {"files"}
 
 
-def test_names_are_sorted_words():
+def test_names_are_sorted_and_alphanumeric():
     assert recipes.recipe_names() == sorted(recipes.recipe_names())
     assert all(name.replace("-", "").isalnum() for name in recipes.recipe_names())
 
 
 @pytest.mark.parametrize("name", recipes.recipe_names())
-def test_a_description_is_one_sentence_or_two_on_one_line(name: str):
+def test_a_description_is_one_short_line_of_sentences(name: str):
     description = loading.load_experiment(name).description
     assert description.endswith(".")
     assert 10 < len(description) <= 100
     assert "\n" not in description
 
 
-def test_the_bottleneck_differs_from_case_in_attention_alone():
+def test_the_bottleneck_recipe_differs_from_case_only_in_attention():
     case, bottleneck = loading.load_experiment("case"), loading.load_experiment("bottleneck")
     assert bottleneck.model.attention.kind == "none"
     model = case.model.model_copy(update={"attention": bottleneck.model.attention})
@@ -40,8 +40,8 @@ def test_the_bottleneck_differs_from_case_in_attention_alone():
 
 
 @pytest.fixture(scope="module")
-def smaller(corpus: Path, dictionary: Path) -> Callable[[str], list[str]]:
-    """Settings that let a recipe learn from little."""
+def small_data(corpus: Path, dictionary: Path) -> Callable[[str], list[str]]:
+    """Returns a function: overrides that give a recipe a small data set."""
 
     def settings(name: str) -> list[str]:
         match loading.load_experiment(name).data:
@@ -58,9 +58,9 @@ def smaller(corpus: Path, dictionary: Path) -> Callable[[str], list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", recipes.recipe_names())
-def test_a_recipe_takes_its_first_step(
-    name: str, smaller: Callable[[str], list[str]], new_trainer: Callable[..., Trainer], watcher: Callable[..., Any]
+def test_the_first_training_step_of_a_recipe_has_a_finite_loss(
+    name: str, small_data: Callable[[str], list[str]], new_trainer: Callable[..., Trainer], watcher: Callable[..., Any]
 ):
-    watching = watcher()
-    new_trainer(loading.load_experiment(name, [*smaller(name), "training.batch_tokens=100"]), watching).step()
-    assert 0 < watching.losses[0] < 20
+    callback = watcher()
+    new_trainer(loading.load_experiment(name, [*small_data(name), "training.batch_tokens=100"]), callback).step()
+    assert 0 < callback.losses[0] < 20

@@ -93,7 +93,7 @@ def encoder_section(**options: Any) -> Any:
     return kinds.ENCODERS.parse_section(options)
 
 
-def test_sizes_of_a_model_follow_from_its_settings():
+def test_state_sizes_follow_from_the_settings():
     assert encoder_section(size=5).state_size == 10
     assert encoder_section(size=5, bidirectional=False).state_size == 5
     assert encoder_section(size=8, kind="self-attention", heads=2).state_size == 8
@@ -104,7 +104,7 @@ def test_sizes_of_a_model_follow_from_its_settings():
 @pytest.mark.parametrize("cell", kinds.CELLS)
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_the_shape_of_the_final_state_in_the_settings_is_that_of_the_model(cell: Any, bidirectional: bool, layers: int):
+def test_the_final_state_shape_of_the_settings_matches_the_model(cell: Any, bidirectional: bool, layers: int):
     encoder = encoder_section(cell=cell, size=3, embedding=2, bidirectional=bidirectional, layers=layers)
     tensors, final_layers, size = encoder.final_state
     model = build_model(ModelSection(encoder=encoder), 5, 7)
@@ -113,20 +113,20 @@ def test_the_shape_of_the_final_state_in_the_settings_is_that_of_the_model(cell:
     assert [part.shape for part in encoding.final_state] == [(final_layers, 1, size)] * tensors
 
 
-def files(*overrides: str) -> Experiment:
+def files_experiment(*overrides: str) -> Experiment:
     settings = ["data.task=files", "data.train=a", "data.validation=b", "model.share_embeddings=true", *overrides]
     return loading.load_experiment("bottleneck", settings)
 
 
 @pytest.mark.parametrize("unit", ["characters", "words", "subwords"])
-def test_both_sides_may_share_their_embeddings_if_they_share_their_tokens(unit: str):
-    assert files(f"data.text.unit={unit}").model.share_embeddings
+def test_embeddings_may_be_shared_only_with_a_joint_vocabulary(unit: str):
+    assert files_experiment(f"data.text.unit={unit}").model.share_embeddings
     with pytest.raises(UserError, match=r"model\.share_embeddings: true needs the same tokens on both sides, which"):
-        files(f"data.text.unit={unit}", "data.text.joint=false")
+        files_experiment(f"data.text.unit={unit}", "data.text.joint=false")
 
 
 @pytest.mark.parametrize("name", ["copy", "clauses", "case"])
-def test_a_generated_task_has_no_embeddings_to_share(name: str):
+def test_shared_embeddings_are_refused_for_a_generated_task(name: str):
     with pytest.raises(UserError, match=r"--set model\.share_embeddings=true: .*needs the same tokens on both sides"):
         loading.load_experiment(name, ["model.share_embeddings=true"])
 
@@ -139,16 +139,16 @@ def test_shared_embeddings_have_one_size():
 
 
 @pytest.mark.parametrize("setting", ["data.text.unit=words", "data.text.unit=characters", "data.text.algorithm=bpe"])
-def test_several_ways_to_split_a_text_need_unigram_subwords(setting: str):
+def test_segmentation_sampling_needs_unigram_subwords(setting: str):
     best = "data.text.regularization.best=8"
-    assert files(best).data.model_dump()["text"]["regularization"]["best"] == 8
+    assert files_experiment(best).data.model_dump()["text"]["regularization"]["best"] == 8
     with pytest.raises(
         UserError, match=r"--set data\.text\.reg.*=8: data\.text\.regularization\.best: 8 segmentations"
     ):
-        files(best, setting)
+        files_experiment(best, setting)
 
 
 @pytest.mark.parametrize("kind", ["none", "mean"])
-def test_unknown_words_are_copied_by_attention_that_chooses(kind: str):
+def test_copying_unknown_words_needs_attention_that_selects(kind: str):
     with pytest.raises(UserError, match=rf"decoding\.copy_unknown: '{kind}' attention does not select a word to copy"):
-        files("decoding.copy_unknown=true", f"model.attention.kind={kind}")
+        files_experiment("decoding.copy_unknown=true", f"model.attention.kind={kind}")
