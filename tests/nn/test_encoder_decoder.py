@@ -10,8 +10,8 @@ CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 
 @torch.inference_mode()
-def test_padding_changes_no_real_state_and_not_the_end(any_encoder, data) -> None:
-    encoder: nn.Encoder = any_encoder.model.encoder
+def test_padding_changes_no_real_state_and_not_the_end(any_model, data) -> None:
+    encoder: nn.Encoder = any_model.model.encoder
     encoding, padded = encoder(data.source, data.valid), encoder(*data.padded(5))
     assert encoding.states.shape == (*data.source.shape, encoder.size)
     torch.testing.assert_close(padded.states[padded.valid], encoding.states[encoding.valid], **CLOSE)
@@ -25,8 +25,8 @@ def test_padding_changes_no_real_state_and_not_the_end(any_encoder, data) -> Non
 
 
 @torch.inference_mode()
-def test_a_batch_in_another_order_is_the_same_batch(any_encoder, data) -> None:
-    encoder: nn.Encoder = any_encoder.model.encoder
+def test_a_batch_in_another_order_is_the_same_batch(any_model, data) -> None:
+    encoder: nn.Encoder = any_model.model.encoder
     order = torch.tensor([1, 2, 0])
     encoding, other = encoder(data.source, data.valid), encoder(data.source[order], data.valid[order])
     torch.testing.assert_close(other.states[other.valid], encoding.states[order][other.valid], **CLOSE)

@@ -101,16 +101,16 @@ def test_every_parameter_that_matters_gets_a_finite_gradient(any_model, data) ->
 # Over every decoder with every mechanism and option, each with some encoder
 
 
-def test_padding_changes_no_gradient(any_decoder, data) -> None:
-    model = any_decoder.model
+def test_padding_changes_no_gradient(any_model, data) -> None:
+    model = any_model.model
     plain = gradients(model, loss(model, data.source, data.valid, data))
     padded = gradients(model, loss(model, *data.padded(5), data))
     torch.testing.assert_close(padded, plain, **CLOSE)
 
 
 @torch.inference_mode()
-def test_unroll_with_valid_gives_the_real_steps_in_order(any_decoder, data) -> None:
-    model = any_decoder.model
+def test_unroll_with_valid_gives_the_real_steps_in_order(any_model, data) -> None:
+    model = any_model.model
     state = model.start(data.source, data.valid)
     logits, weights = model.decoder.teacher_forced(data.inputs, state)
     real_logits, same_weights = model.decoder.teacher_forced(data.inputs, state, data.steps_valid)
@@ -120,8 +120,8 @@ def test_unroll_with_valid_gives_the_real_steps_in_order(any_decoder, data) -> N
 
 
 @torch.inference_mode()
-def test_a_run_in_pieces_is_a_run_in_one(any_decoder, data) -> None:
-    model = any_decoder.model
+def test_a_run_in_pieces_is_a_run_in_one(any_model, data) -> None:
+    model = any_model.model
     state = model.start(data.source, data.valid)
     features, weights, end = model.decoder.forward_steps(data.inputs, state)
     pieces = []
@@ -135,17 +135,17 @@ def test_a_run_in_pieces_is_a_run_in_one(any_decoder, data) -> None:
 
 
 @torch.inference_mode()
-def test_the_state_shows_where_the_latest_step_looked(any_decoder, data) -> None:
-    decoder = any_decoder.model.decoder
-    state = any_decoder.model.start(data.source, data.valid)
+def test_the_state_shows_where_the_latest_step_looked(any_model, data) -> None:
+    decoder = any_model.model.decoder
+    state = any_model.model.start(data.source, data.valid)
     assert state.weights is None, "before the first step it looked nowhere"
     _, weights, state = decoder.forward_steps(data.inputs, state)
     assert torch.equal(state.weights, weights[..., -1, :])
 
 
 @torch.inference_mode()
-def test_a_coin_that_always_gives_the_truth_is_unroll(any_decoder, data) -> None:
-    model = any_decoder.model
+def test_a_coin_that_always_gives_the_truth_is_unroll(any_model, data) -> None:
+    model = any_model.model
     given = torch.ones_like(data.steps_valid)
     state = model.start(data.source, data.valid)
     expected, _ = model.decoder.teacher_forced(data.inputs, state)
@@ -153,8 +153,8 @@ def test_a_coin_that_always_gives_the_truth_is_unroll(any_decoder, data) -> None
 
 
 @torch.inference_mode()
-def test_where_the_coin_says_no_the_model_reads_its_own_likeliest_token(any_decoder, data) -> None:
-    model = any_decoder.model
+def test_where_the_coin_says_no_the_model_reads_its_own_likeliest_token(any_model, data) -> None:
+    model = any_model.model
     teacher_forcing_mask = torch.tensor(
         [[0, 0, 0, 0, 0], [0, 0, 1, 0, 1], [1, 1, 0, 1, 0]]
     ).bool()  # a coin for each token
@@ -172,8 +172,8 @@ def test_where_the_coin_says_no_the_model_reads_its_own_likeliest_token(any_deco
 
 @torch.inference_mode()
 @pytest.mark.parametrize("before", [0, 2])
-def test_select_commutes_with_step(any_decoder, data, before: int) -> None:
-    model = any_decoder.model
+def test_select_commutes_with_step(any_model, data, before: int) -> None:
+    model = any_model.model
     state = model.start(data.source, data.valid)
     if before:
         *_, state = model.decoder.forward_steps(data.inputs[:, :before], state)
@@ -213,8 +213,8 @@ def own(state: Any) -> list[Tensor]:
 
 @torch.inference_mode()
 @pytest.mark.parametrize("before", [0, 2])
-def test_hypotheses_that_share_a_source_go_on_as_if_each_had_read_it_alone(any_decoder, data, before: int) -> None:
-    model = any_decoder.model
+def test_hypotheses_that_share_a_source_go_on_as_if_each_had_read_it_alone(any_model, data, before: int) -> None:
+    model = any_model.model
     state, read, origins = model.start(data.source, data.valid), data.inputs[:, :before], torch.arange(len(data.source))
     if before:
         *_, state = model.decoder.forward_steps(read, state)
@@ -232,8 +232,8 @@ def test_hypotheses_that_share_a_source_go_on_as_if_each_had_read_it_alone(any_d
 
 
 @torch.inference_mode()
-def test_to_select_twice_is_to_select_once(any_decoder, data) -> None:
-    model = any_decoder.model
+def test_to_select_twice_is_to_select_once(any_model, data) -> None:
+    model = any_model.model
     *_, state = model.decoder.forward_steps(data.inputs[:, :2], model.start(data.source, data.valid))
     one, two, three = map(torch.tensor, MOVES[:3])
     token = torch.arange(three.numel())
@@ -244,8 +244,8 @@ def test_to_select_twice_is_to_select_once(any_decoder, data) -> None:
 
 
 @torch.inference_mode()
-def test_what_was_read_of_a_source_is_copied_only_when_sources_leave_or_change_places(any_decoder, data) -> None:
-    model = any_decoder.model
+def test_what_was_read_of_a_source_is_copied_only_when_sources_leave_or_change_places(any_model, data) -> None:
+    model = any_model.model
     state = model.start(data.source, data.valid)
     before = memories(state)
 
@@ -263,8 +263,8 @@ def test_what_was_read_of_a_source_is_copied_only_when_sources_leave_or_change_p
 
 
 @torch.inference_mode()
-def test_a_step_depends_on_its_own_token_and_on_none_after_it(any_decoder, data) -> None:
-    model = any_decoder.model
+def test_a_step_depends_on_its_own_token_and_on_none_after_it(any_model, data) -> None:
+    model = any_model.model
     state = model.start(data.source, data.valid)
     logits, weights = model.decoder.teacher_forced(data.inputs, state)
     for step in range(data.inputs.shape[1]):
@@ -277,8 +277,8 @@ def test_a_step_depends_on_its_own_token_and_on_none_after_it(any_decoder, data)
 
 
 @torch.inference_mode()
-def test_the_state_before_a_step_is_left_as_it_was(any_decoder, data) -> None:
-    model = any_decoder.model
+def test_the_state_before_a_step_is_left_as_it_was(any_model, data) -> None:
+    model = any_model.model
     state = model.start(data.source, data.valid)
     *_, middle = model.decoder.forward_steps(data.inputs[:, :2], state)
     for begin in (state, middle):
@@ -300,8 +300,8 @@ def kept(model: nn.Seq2Seq) -> dict[tuple[str, str], Any]:
     return {(name, key): identity(value) for name, module in modules for key, value in vars(module).items()}
 
 
-def test_modules_keep_nothing_of_a_call(any_decoder, data) -> None:
-    model = any_decoder.model
+def test_modules_keep_nothing_of_a_call(any_model, data) -> None:
+    model = any_model.model
     before, numbers = kept(model), {name: value.clone() for name, value in model.state_dict().items()}
     state = model.start(data.source, data.valid)
     model.decoder.teacher_forced(data.inputs, state)
@@ -369,11 +369,11 @@ def test_everything_in_a_table_is_in_some_model(all_sections, kind: str, table: 
 
 
 @torch.inference_mode()
-def test_the_mechanisms_that_look_at_the_source_and_the_decoders_own_states_are_named(any_decoder, data) -> None:
-    decoder, asked = any_decoder.model.decoder, []
+def test_the_mechanisms_that_look_at_the_source_and_the_decoders_own_states_are_named(any_model, data) -> None:
+    decoder, asked = any_model.model.decoder, []
     mechanisms = decoder.source_attentions
     removers = [each.register_forward_hook(lambda *call: asked.append(call[2][1])) for each in mechanisms]
-    features, weights, state = decoder.forward_steps(data.inputs, any_decoder.model.start(data.source, data.valid))
+    features, weights, state = decoder.forward_steps(data.inputs, any_model.model.start(data.source, data.valid))
     for hook in removers:
         hook.remove()
     # A step at a time in one wiring, all at once in the others; either way, what they saw is what is reported.

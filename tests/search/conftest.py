@@ -17,7 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pairwise import combinations
+from pairwise import FULL, pairwise_sample
 from regard import nn
 from regard.config import kinds
 from regard.config.kinds import DECODERS
@@ -279,10 +279,12 @@ def bench(request: pytest.FixtureRequest) -> Bench:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep a pairwise sample of decoder × mechanism × way to search, or all of them with REGARD_TEST_FULL=1."""
+    if FULL:
+        return
     decoders = dict.fromkeys(name.partition("-")[0] for name in SECTIONS)
     sampled = {
         (f"{decoder}-{mechanism}", way)
-        for decoder, mechanism, way in combinations(list(decoders), list(kinds.MECHANISMS), list(MANNERS))
+        for decoder, mechanism, way in pairwise_sample(product(decoders, kinds.MECHANISMS, MANNERS))
     }
 
     def is_sampled(item: pytest.Item) -> bool:
