@@ -162,7 +162,7 @@ def all_sections() -> list[ModelSection]:
 
 @dataclass(frozen=True)
 class Data:
-    source: Tensor  # [batch, positions]; padding, too, is random: nothing may depend on it
+    source: Tensor  # [batch, positions]; padding is random too: nothing may depend on it
     valid: Tensor  # [batch, positions]
     inputs: Tensor  # [batch, steps]
     steps_valid: Tensor  # [batch, steps]
@@ -185,7 +185,7 @@ class Data:
 def data() -> Data:
     generator = torch.Generator().manual_seed(7)
     return Data(
-        # No token stands twice in a source: without order, both have the same score, and only rounding has a highest.
+        # No token occurs twice in a source: without positions, equal scores would leave the maximum to rounding.
         source=torch.stack([torch.randperm(SOURCE_TOKENS, generator=generator)[:POSITIONS] for _ in range(BATCH)]),
         valid=torch.arange(POSITIONS) < torch.tensor(LENGTHS).unsqueeze(1),
         inputs=torch.randint(TARGET_TOKENS, (BATCH, STEPS), generator=generator),

@@ -12,7 +12,7 @@ print(*sorted(name for name in sys.modules if name == "regard" or name.startswit
 """
 
 
-def test_importing_nn_imports_nothing_else_of_regard() -> None:
+def test_importing_nn_imports_no_other_package_of_regard() -> None:
     run = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     imported = run.stdout.split()
     assert "regard.nn" in imported

@@ -1,4 +1,4 @@
-"""Mechanisms against their formulas, written out number by number, and against the courses' worked examples."""
+"""Mechanisms against their formulas in plain Python, and against the worked examples of two courses."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ BATCH, STEPS, POSITIONS, QUERY, MEMORY, KEY = 2, 3, 5, 7, 11, 13
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 
-def whole_memory(values: Tensor) -> nn.Memory:
-    """A memory of [positions, size] in which everything may be looked at."""
+def unmasked_memory(values: Tensor) -> nn.Memory:
+    """A memory of [positions, size] in which every position is valid."""
     values = values.unsqueeze(0)
     return nn.Memory(values, values, torch.ones(1, 1, values.shape[1], dtype=torch.bool))
 
@@ -35,7 +35,7 @@ def softmax(scores: list[float]) -> list[float]:
 # Worked numbers
 
 
-class TestDiscussionSheet:
+class TestEECS182Discussion8:
     """h_1 = (5,1), h_2 = (4,3), h_3 = (−2,6), and three matrices: q = W_q h, k = W_k h, v = W_v h."""
 
     states = torch.tensor([[5.0, 1.0], [4.0, 3.0], [-2.0, 6.0]])
@@ -55,19 +55,19 @@ class TestDiscussionSheet:
         scores = mechanism.score(self.states[None, 1:2], mechanism.project_keys(self.states[None])) * math.sqrt(2)
         torch.testing.assert_close(scores, torch.tensor([[[1054.0, 852.0, -396.0]]]))
 
-    def test_argmax_answers_with_the_first_value(self, mechanism: nn.ScaledDotAttention) -> None:
+    def test_hard_attention_returns_the_first_value(self, mechanism: nn.ScaledDotAttention) -> None:
         values = self.states @ self.value_weight.T
         scores = mechanism.score(self.states[None, 1:2], mechanism.project_keys(self.states[None]))
-        context, weights = nn.attend(scores, whole_memory(values), hard=True)
+        context, weights = nn.attend(scores, unmasked_memory(values), hard=True)
         assert context.tolist() == [[[23.0, 46.0]]]
         assert weights.tolist() == [[[1.0, 0.0, 0.0]]]
 
-    def test_the_mechanism_itself_answers_with_the_first_state(self, mechanism: nn.ScaledDotAttention) -> None:
+    def test_the_mechanism_returns_the_first_state(self, mechanism: nn.ScaledDotAttention) -> None:
         memory = mechanism.prepare(self.states[None], torch.ones(1, 3, dtype=torch.bool))
         context, _ = mechanism(self.states[None, 1:2], memory)
         assert context.tolist() == [[[5.0, 1.0]]], "its value is h_i"
 
-    def test_one_head_answers_with_the_first_value(self) -> None:
+    def test_one_head_returns_the_first_value(self) -> None:
         mechanism = nn.MultiHeadAttention(2, 2, heads=1, hard=True)
         with torch.no_grad():
             mechanism.query_layer.weight.copy_(self.query_weight)
@@ -81,27 +81,27 @@ class TestDiscussionSheet:
         assert weights.tolist() == [[[[1.0, 0.0, 0.0]]]]
 
 
-class TestSlideDeck:
+class TestWeek4Slides:
     @pytest.mark.parametrize(
         ("scores", "expected"),
         [
-            ([0.1, 0.9, 0.3], [0.2249, 0.5005, 0.2747]),  # the slides print 0.15, 0.70, 0.15, which is wrong
+            ([0.1, 0.9, 0.3], [0.2249, 0.5005, 0.2747]),  # the slides print 0.15, 0.70, 0.15, which is incorrect
             ([0.2, 0.8, 0.3], [0.2546, 0.4640, 0.2814]),
         ],
     )
     def test_softmax_of_scores(self, scores: list[float], expected: list[float]) -> None:
-        _, weights = nn.attend(torch.tensor([[scores]]), whole_memory(torch.zeros(3, 2)))
+        _, weights = nn.attend(torch.tensor([[scores]]), unmasked_memory(torch.zeros(3, 2)))
         assert [round(weight, 4) for weight in weights.flatten().tolist()] == expected
 
     def test_context_of_weights(self) -> None:
         values = torch.tensor([[0.1, 0.2], [0.7, 0.4], [0.3, 0.6]])
         scores = torch.tensor([[[0.15, 0.70, 0.15]]]).log()  # whose softmax they are
-        context, _ = nn.attend(scores, whole_memory(values))
-        # The slides print 0.46 as the second number, which is wrong.
+        context, _ = nn.attend(scores, unmasked_memory(values))
+        # The slides print 0.46 as the second number, which is incorrect.
         torch.testing.assert_close(context, torch.tensor([[[0.55, 0.40]]]))
 
 
-# Formulas, each for one query s and one state h as lists of numbers
+# Formulas, each for one query s and one state h as lists of floats
 
 
 def dot(one: Tensor, other: Tensor) -> float:
@@ -145,7 +145,7 @@ def states() -> Tensor:
 
 @pytest.fixture(scope="module")
 def valid() -> Tensor:
-    return torch.tensor([[True] * 5, [True, False, True, True, False]])  # padding need not stand at the end
+    return torch.tensor([[True] * 5, [True, False, True, True, False]])  # padding need not be at the end
 
 
 def queries(mechanism: nn.Attention) -> Tensor:
@@ -168,15 +168,15 @@ PLAIN_AND_OPTIONS = [{}, {"unit_norm": True}, {"hard": True}]
         if options.keys() <= signature(kinds.MECHANISMS[kind]).parameters.keys()
     ],
 )
-def test_a_mechanism_is_its_formula(kind: str, options: dict[str, bool], states: Tensor, valid: Tensor) -> None:
+def test_a_mechanism_computes_its_formula(kind: str, options: dict[str, bool], states: Tensor, valid: Tensor) -> None:
     mechanism = build(kind, **options)
     query = queries(mechanism)
     context, weights = mechanism(query, mechanism.prepare(states, valid))
     assert context.shape == (BATCH, STEPS, mechanism.context_size) == (BATCH, STEPS, MEMORY)
     for row in range(BATCH):
-        real = [place for place in range(POSITIONS) if valid[row, place]]
+        real = [position for position in range(POSITIONS) if valid[row, position]]
         for step in range(STEPS):
-            s, all_h = query[row, step], [states[row, place] for place in real]
+            s, all_h = query[row, step], [states[row, position] for position in real]
             if options.get("unit_norm"):
                 s, all_h = s / math.sqrt(dot(s, s)), [h / math.sqrt(dot(h, h)) for h in all_h]
             scores = [SCORES[kind](mechanism, s, h) for h in all_h]
@@ -185,11 +185,13 @@ def test_a_mechanism_is_its_formula(kind: str, options: dict[str, bool], states:
                 expected = [float(score == max(scores)) for score in scores]
             assert weights[row, step, real].tolist() == pytest.approx(expected, abs=1e-5)
             assert float(weights[row, step].sum()) == pytest.approx(1.0, abs=1e-5)
-            answer = sum(weight * states[row, place] for weight, place in zip(expected, real, strict=True))
-            torch.testing.assert_close(context[row, step], answer, **CLOSE)
+            output_at_step = sum(
+                weight * states[row, position] for weight, position in zip(expected, real, strict=True)
+            )
+            torch.testing.assert_close(context[row, step], output_at_step, **CLOSE)
 
 
-def test_unit_norm_makes_dot_a_cosine_blind_to_lengths(states: Tensor, valid: Tensor) -> None:
+def test_unit_norm_makes_dot_a_cosine_independent_of_norms(states: Tensor, valid: Tensor) -> None:
     mechanism = build("dot", unit_norm=True)
     query = queries(mechanism)
     stretched = states * torch.arange(1.0, POSITIONS + 1).view(1, -1, 1)
@@ -199,14 +201,14 @@ def test_unit_norm_makes_dot_a_cosine_blind_to_lengths(states: Tensor, valid: Te
     torch.testing.assert_close(context, weights @ stretched, msg="the values keep their lengths")
 
 
-def test_none_looks_nowhere_and_answers_zeros(states: Tensor, valid: Tensor) -> None:
+def test_none_has_no_attention_and_returns_zeros(states: Tensor, valid: Tensor) -> None:
     mechanism = build("none")
     context, weights = mechanism(queries(mechanism), mechanism.prepare(states, valid))
     assert torch.equal(context, torch.zeros(BATCH, STEPS, MEMORY))
     assert torch.equal(weights, torch.zeros(BATCH, STEPS, POSITIONS))
 
 
-def test_mean_is_the_mean_of_real_states(states: Tensor, valid: Tensor) -> None:
+def test_mean_is_the_mean_of_valid_states(states: Tensor, valid: Tensor) -> None:
     mechanism = build("mean")
     context, _ = mechanism(queries(mechanism), mechanism.prepare(states, valid))
     for row in range(BATCH):
@@ -214,7 +216,7 @@ def test_mean_is_the_mean_of_real_states(states: Tensor, valid: Tensor) -> None:
 
 
 @pytest.mark.parametrize("kind", ["scaled-dot", "additive"])
-def test_the_key_size_is_that_of_the_query_unless_set(kind: str) -> None:
+def test_the_key_size_defaults_to_the_query_size(kind: str) -> None:
     assert kinds.MECHANISMS[kind](QUERY, MEMORY).key_layer.weight.shape == (QUERY, MEMORY)
     assert kinds.MECHANISMS[kind](QUERY, MEMORY, key_size=KEY).key_layer.weight.shape == (KEY, MEMORY)
 
@@ -222,20 +224,24 @@ def test_the_key_size_is_that_of_the_query_unless_set(kind: str) -> None:
 # Several heads
 
 
-def torch_twin(mechanism: nn.MultiHeadAttention) -> torch.nn.MultiheadAttention:
-    """torch's own, with the same weights."""
+def torch_multi_head(mechanism: nn.MultiHeadAttention) -> torch.nn.MultiheadAttention:
+    """torch's multi-head attention, with the same weights."""
     query, memory = mechanism.query_size, mechanism.memory_size
-    twin = torch.nn.MultiheadAttention(query, mechanism.heads, kdim=memory, vdim=memory, batch_first=True)
+    reference_layer = torch.nn.MultiheadAttention(query, mechanism.heads, kdim=memory, vdim=memory, batch_first=True)
     layers = [mechanism.query_layer, mechanism.key_layer, mechanism.value_layer]
     with torch.no_grad():
-        if twin.in_proj_weight is None:
-            for own, layer in zip((twin.q_proj_weight, twin.k_proj_weight, twin.v_proj_weight), layers, strict=True):
+        if reference_layer.in_proj_weight is None:
+            for own, layer in zip(
+                (reference_layer.q_proj_weight, reference_layer.k_proj_weight, reference_layer.v_proj_weight),
+                layers,
+                strict=True,
+            ):
                 own.copy_(layer.weight)
         else:
-            twin.in_proj_weight.copy_(torch.cat([layer.weight for layer in layers]))
-        twin.in_proj_bias.copy_(torch.cat([layer.bias for layer in layers]))
-    twin.out_proj.load_state_dict(mechanism.output_layer.state_dict())
-    return twin.requires_grad_(False)
+            reference_layer.in_proj_weight.copy_(torch.cat([layer.weight for layer in layers]))
+        reference_layer.in_proj_bias.copy_(torch.cat([layer.bias for layer in layers]))
+    reference_layer.out_proj.load_state_dict(mechanism.output_layer.state_dict())
+    return reference_layer.requires_grad_(False)
 
 
 def multi_head(query_size: int, memory_size: int, **options: Any) -> nn.MultiHeadAttention:
@@ -247,31 +253,31 @@ def multi_head(query_size: int, memory_size: int, **options: Any) -> nn.MultiHea
 
 
 @pytest.mark.parametrize("query_size", [MEMORY * 3, 6], ids=["equal-sizes", "two-sizes"])
-def test_multi_head_is_that_of_torch(query_size: int, valid: Tensor) -> None:
+def test_multi_head_equals_torch(query_size: int, valid: Tensor) -> None:
     memory_size = MEMORY * 3
     mechanism = multi_head(query_size, memory_size, heads=3)
     states = torch.randn(BATCH, POSITIONS, memory_size)
     query = queries(mechanism)
     context, weights = mechanism(query, mechanism.prepare(states, valid))
-    expected = torch_twin(mechanism)(query, states, states, key_padding_mask=~valid, average_attn_weights=False)
+    expected = torch_multi_head(mechanism)(query, states, states, key_padding_mask=~valid, average_attn_weights=False)
     torch.testing.assert_close(context, expected[0], **CLOSE)
     torch.testing.assert_close(weights, expected[1], **CLOSE)
     assert weights.shape == (BATCH, 3, STEPS, POSITIONS)
 
 
-def test_multi_head_with_a_view_of_its_own_for_each_step_is_that_of_torch(states: Tensor) -> None:
+def test_multi_head_with_a_mask_per_step_equals_torch(states: Tensor) -> None:
     mechanism = multi_head(6, MEMORY, heads=2)
     query = queries(mechanism)
     visible = torch.ones(STEPS, POSITIONS, dtype=torch.bool).tril()
     memory = mechanism.prepare(states, visible.expand(BATCH, -1, -1))
     context, weights = mechanism(query, memory)
-    expected = torch_twin(mechanism)(query, states, states, attn_mask=~visible, average_attn_weights=False)
+    expected = torch_multi_head(mechanism)(query, states, states, attn_mask=~visible, average_attn_weights=False)
     torch.testing.assert_close(context, expected[0], **CLOSE)
     torch.testing.assert_close(weights, expected[1], **CLOSE)
 
 
 @pytest.mark.parametrize("options", PLAIN_AND_OPTIONS, ids=["plain", "unit_norm", "hard"])
-def test_each_head_is_scaled_dot_with_its_own_share_of_the_projections(
+def test_each_head_is_scaled_dot_with_its_own_slice_of_the_projections(
     options: dict[str, bool], states: Tensor, valid: Tensor
 ) -> None:
     heads, share = 2, 5
@@ -281,16 +287,19 @@ def test_each_head_is_scaled_dot_with_its_own_share_of_the_projections(
     answers = []
     for head in range(heads):
         rows = slice(head * share, (head + 1) * share)
-        asked, read = query, states
+        queries_of_source, read = query, states
         if options.get("unit_norm"):
-            asked, read = query / query.norm(dim=-1, keepdim=True), states / states.norm(dim=-1, keepdim=True)
-        q = asked @ mechanism.query_layer.weight[rows].T + mechanism.query_layer.bias[rows]
+            queries_of_source, read = (
+                query / query.norm(dim=-1, keepdim=True),
+                states / states.norm(dim=-1, keepdim=True),
+            )
+        q = queries_of_source @ mechanism.query_layer.weight[rows].T + mechanism.query_layer.bias[rows]
         k = read @ mechanism.key_layer.weight[rows].T + mechanism.key_layer.bias[rows]
         v = states @ mechanism.value_layer.weight[rows].T + mechanism.value_layer.bias[rows]
         scores = torch.einsum("bsk,bpk->bsp", q, k) / math.sqrt(share)
-        answer, expected = nn.attend(scores, nn.Memory(k, v, valid.unsqueeze(1)), hard=mechanism.hard)
+        output_at_step, expected = nn.attend(scores, nn.Memory(k, v, valid.unsqueeze(1)), hard=mechanism.hard)
         torch.testing.assert_close(weights[:, head], expected, **CLOSE)
-        answers.append(answer)
+        answers.append(output_at_step)
     output = mechanism.output_layer
     torch.testing.assert_close(context, torch.cat(answers, -1) @ output.weight.T + output.bias, **CLOSE)
     assert context.shape == (BATCH, STEPS, mechanism.context_size) == (BATCH, STEPS, QUERY)
@@ -311,7 +320,7 @@ SHARE = 3
         if options.keys() <= signature(kinds.MECHANISMS[kind]).parameters.keys()
     ],
 )
-def test_queries_that_share_a_memory_are_answered_as_if_each_had_its_own(
+def test_queries_that_share_a_memory_get_the_same_as_with_memories_of_their_own(
     kind: str, options: dict[str, bool], steps: int, states: Tensor, valid: Tensor
 ) -> None:
     several = kind == "multi-head"
@@ -322,17 +331,19 @@ def test_queries_that_share_a_memory_are_answered_as_if_each_had_its_own(
     assert context.shape == (BATCH * SHARE, steps, mechanism.context_size)
     assert weights.shape == (BATCH * SHARE, *([2] if several else []), steps, POSITIONS)
     for row in range(BATCH * SHARE):
-        asked, source = slice(row, row + 1), slice(row // SHARE, row // SHARE + 1)
-        alone_context, alone_weights = mechanism(query[asked], mechanism.prepare(states[source], valid[source]))
-        torch.testing.assert_close(context[asked], alone_context, **CLOSE)
-        torch.testing.assert_close(weights[asked], alone_weights, **CLOSE)
+        queries_of_source, source = slice(row, row + 1), slice(row // SHARE, row // SHARE + 1)
+        alone_context, alone_weights = mechanism(
+            query[queries_of_source], mechanism.prepare(states[source], valid[source])
+        )
+        torch.testing.assert_close(context[queries_of_source], alone_context, **CLOSE)
+        torch.testing.assert_close(weights[queries_of_source], alone_weights, **CLOSE)
 
 
-# What is masked
+# Masks
 
 
 @pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
-def test_a_query_that_may_look_nowhere_gets_zeros_and_finite_gradients(hard: bool) -> None:
+def test_a_fully_masked_query_gets_zeros_and_finite_gradients(hard: bool) -> None:
     scores = torch.randn(2, STEPS, POSITIONS, requires_grad=True)
     values = torch.randn(2, POSITIONS, MEMORY, requires_grad=True)
     valid = torch.tensor([[False] * POSITIONS, [True] * POSITIONS]).unsqueeze(1)
@@ -346,7 +357,7 @@ def test_a_query_that_may_look_nowhere_gets_zeros_and_finite_gradients(hard: boo
 
 
 @pytest.mark.parametrize("kind", [kind for kind in kinds.MECHANISMS if kind != "multi-head"])
-def test_every_mechanism_gives_a_memory_without_real_positions_zeros(kind: str, states: Tensor) -> None:
+def test_every_mechanism_returns_zeros_for_a_memory_without_valid_positions(kind: str, states: Tensor) -> None:
     mechanism = build(kind).requires_grad_(True)
     query = queries(mechanism)
     context, weights = mechanism(query, mechanism.prepare(states, torch.zeros(BATCH, POSITIONS, dtype=torch.bool)))
@@ -358,7 +369,7 @@ def test_every_mechanism_gives_a_memory_without_real_positions_zeros(kind: str, 
 
 
 @pytest.mark.parametrize("kind", kinds.MECHANISMS)
-def test_what_stands_on_padding_is_never_seen(kind: str, states: Tensor, valid: Tensor) -> None:
+def test_values_at_padding_do_not_change_the_result(kind: str, states: Tensor, valid: Tensor) -> None:
     mechanism = build(kind, heads=1) if kind == "multi-head" else build(kind)
     query = queries(mechanism)
     context, weights = mechanism(query, mechanism.prepare(states, valid))
@@ -374,7 +385,9 @@ score = st.floats(-20, 20, width=32)
 
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(st.lists(st.tuples(score, st.booleans()), min_size=1, max_size=8), st.booleans())
-def test_attend_on_a_masked_memory_is_attend_on_the_rest(row: list[tuple[float, bool]], hard: bool) -> None:
+def test_attend_on_a_masked_memory_equals_attend_on_the_valid_positions(
+    row: list[tuple[float, bool]], hard: bool
+) -> None:
     scores, real = torch.tensor([[[score for score, _ in row]]]), torch.tensor([is_real for _, is_real in row])
     values = torch.arange(2.0 * len(row)).view(1, len(row), 2)
     context, weights = nn.attend(scores, nn.Memory(values, values, real.view(1, 1, -1)), hard=hard)
@@ -382,22 +395,22 @@ def test_attend_on_a_masked_memory_is_attend_on_the_rest(row: list[tuple[float, 
     if not real.any():
         assert not context.any()
         return
-    short_context, short_weights = nn.attend(scores[..., real], whole_memory(values[0, real]), hard=hard)
+    short_context, short_weights = nn.attend(scores[..., real], unmasked_memory(values[0, real]), hard=hard)
     torch.testing.assert_close(weights[..., real], short_weights, **CLOSE)
     torch.testing.assert_close(context, short_context, **CLOSE)
     assert float(weights.sum()) == pytest.approx(1.0, abs=1e-5)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e4, 1e30])
-def test_scores_of_any_size_give_finite_weights(scale: float) -> None:
+def test_scores_of_any_magnitude_give_finite_weights(scale: float) -> None:
     scores = torch.tensor([[[-1.0, 0.0, 1.0]]]) * scale
-    _, weights = nn.attend(scores, whole_memory(torch.eye(3)))
+    _, weights = nn.attend(scores, unmasked_memory(torch.eye(3)))
     assert weights.isfinite().all()
     assert float(weights.sum()) == pytest.approx(1.0)
 
 
-def test_a_mask_of_nothing_leaves_even_the_lowest_of_scores_its_weight() -> None:
-    """A real position must win against padding, however badly it scores."""
+def test_the_only_valid_position_gets_all_weight_even_with_the_lowest_score() -> None:
+    """A valid position must win against padding, however low its score."""
     scores = torch.tensor([[[-1e30, 5.0]]])
     memory = nn.Memory(torch.eye(2)[None], torch.eye(2)[None], torch.tensor([[[True, False]]]))
     for hard in (False, True):
@@ -405,7 +418,7 @@ def test_a_mask_of_nothing_leaves_even_the_lowest_of_scores_its_weight() -> None
         assert weights.tolist() == [[[1.0, 0.0]]]
 
 
-def test_memory_selects_rows_and_grows_at_its_end() -> None:
+def test_memory_selects_rows_and_appends_positions() -> None:
     keys, values = torch.randn(3, 4, 2), torch.randn(3, 4, 5)
     valid = torch.tensor([[True, True, False, False], [True] * 4, [True, False, False, False]]).unsqueeze(1)
     memory = nn.Memory(keys, values, valid)
@@ -430,15 +443,15 @@ def test_memory_copies_nothing_when_all_rows_are_selected_in_order() -> None:
         assert torch.equal(chosen.valid, memory.valid[rows])
 
 
-# What a user can get wrong
+# Invalid sizes
 
 
-def test_dot_names_both_sizes_that_should_be_one() -> None:
+def test_dot_with_unequal_sizes_is_refused_with_both_sizes() -> None:
     with pytest.raises(UserError, match=r"size 7 .* size 11.*scaled-dot, bilinear, additive or multi-head"):
         nn.DotAttention(7, 11)
 
 
 @pytest.mark.parametrize("options", [{"heads": 3}, {"heads": 3, "key_size": 7}])
-def test_heads_that_cannot_share_a_size_are_named_with_it(options: dict[str, int]) -> None:
+def test_heads_that_do_not_divide_a_size_are_refused_with_both_numbers(options: dict[str, int]) -> None:
     with pytest.raises(UserError, match=r"3 heads cannot share a key size of 7"):
         nn.MultiHeadAttention(7, 11, **options)

@@ -1,4 +1,4 @@
-"""From settings to a model: what is written is what is built."""
+"""From settings to a model: the configured parts are the ones built."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def model_of(**sections: Any) -> nn.Seq2Seq:
 @pytest.mark.parametrize("cell", kinds.CELLS)
 @pytest.mark.parametrize("wiring", kinds.WIRINGS)
 @pytest.mark.parametrize("start", [start for start in kinds.STARTS if start != "copy"])
-def test_a_recurrent_model_has_the_parts_and_sizes_that_were_written(cell: str, wiring: str, start: str) -> None:
+def test_a_recurrent_model_has_the_configured_parts_and_sizes(cell: str, wiring: str, start: str) -> None:
     model = model_of(
         encoder={"embedding": 3, "size": 5, "layers": 2, "cell": "tanh"},
         decoder={"embedding": 7, "size": 11, "layers": 3, "cell": cell, "wiring": wiring, "start": start},
@@ -50,7 +50,7 @@ def test_a_recurrent_model_has_the_parts_and_sizes_that_were_written(cell: str, 
     assert decoder.attention.key_layer.out_features == 13
 
 
-def test_a_transformer_has_the_parts_and_sizes_that_were_written() -> None:
+def test_a_transformer_has_the_configured_parts_and_sizes() -> None:
     model = model_of(
         encoder={"kind": "self-attention", "embedding": 3, "size": 6, "layers": 2, "heads": 2, "inner_size": 5},
         decoder={"kind": "transformer", "embedding": 7, "size": 9, "layers": 3, "heads": 3, "inner_size": 11},
@@ -90,7 +90,7 @@ def test_each_side_has_positions_of_its_own(
 
 @pytest.mark.parametrize("readout", kinds.READOUTS)
 @pytest.mark.parametrize("decoder", ["recurrent", "transformer"])
-def test_the_readout_is_the_one_that_was_written(readout: str, decoder: str) -> None:
+def test_the_readout_is_of_the_configured_kind(readout: str, decoder: str) -> None:
     model = model_of(decoder={"kind": decoder, "readout": readout})
     assert type(model.decoder.readout) is kinds.READOUTS[readout]
 
@@ -104,7 +104,7 @@ def test_options_reach_every_mechanism_that_computes_a_score(kind: str, option: 
 
 @pytest.mark.parametrize("readout", kinds.READOUTS)
 @pytest.mark.parametrize("kinds", [("recurrent", "recurrent"), ("self-attention", "transformer")])
-def test_shared_embeddings_are_one_weight(kinds: tuple[str, str], readout: str) -> None:
+def test_shared_embeddings_are_one_parameter(kinds: tuple[str, str], readout: str) -> None:
     sections = {"encoder": {"kind": kinds[0]}, "decoder": {"kind": kinds[1], "readout": readout}}
     shared, separate = (
         build_model(ModelSection.model_validate({**sections, "share_embeddings": share}), SOURCE, SOURCE)
@@ -120,7 +120,7 @@ def count(model: nn.Seq2Seq) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_both_sides_teach_what_they_share() -> None:
+def test_shared_embeddings_get_gradients_from_both_sides() -> None:
     torch.manual_seed(1)
     model = build_model(ModelSection(share_embeddings=True), SOURCE, SOURCE)
     source, target = torch.tensor([[4, 5]]), torch.tensor([[1, 6]])
@@ -178,7 +178,7 @@ def test_the_same_random_state_gives_the_same_weights(sides: dict[str, Any]) -> 
     assert not all(torch.equal(one[name], other[name]) for name in one)
 
 
-# Settings that are right one by one and wrong together never become a model
+# Settings that are valid one by one and invalid together are refused before a model is built
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_the_same_random_state_gives_the_same_weights(sides: dict[str, Any]) -> 
         ),
     ],
 )
-def test_settings_that_do_not_fit_are_explained(sections: dict[str, Any], message: str) -> None:
+def test_settings_that_contradict_each_other_are_refused(sections: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         ModelSection.model_validate(sections)
 
@@ -210,7 +210,7 @@ def test_settings_that_do_not_fit_are_explained(sections: dict[str, Any], messag
 @pytest.mark.parametrize("encoder_cell", kinds.CELLS)
 @pytest.mark.parametrize("decoder_cell", kinds.CELLS)
 @torch.inference_mode()
-def test_settings_allow_a_copy_exactly_where_the_model_can_make_one(
+def test_settings_accept_a_copied_start_exactly_where_the_model_can_be_built(
     encoder: str, layers: int, encoder_cell: str, decoder_cell: str
 ) -> None:
     recurrent = {"recurrent": {"cell": encoder_cell, "bidirectional": False}, "self-attention": {}}
@@ -231,7 +231,7 @@ def test_settings_allow_a_copy_exactly_where_the_model_can_make_one(
         build_model(section, SOURCE, TARGET).start(tokens, tokens > 0)
 
 
-def test_training_begins_with_the_initial_model_of_its_seed(new_trainer, brief) -> None:
+def test_training_starts_from_the_initial_weights_of_its_seed(new_trainer, brief) -> None:
     trainer = new_trainer(brief())
     before = torch.get_rng_state()
     drawn, other = (

@@ -1,4 +1,4 @@
-"""Dropout: how much goes, what stays as it is on average, and what it depends on."""
+"""Dropout: the fraction dropped, the mean that is kept, and what the mask depends on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from regard.nn import Dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.25, 0.5, 0.9])
-def test_the_share_of_p_goes_and_the_mean_stays(p: float):
+def test_a_fraction_p_is_dropped_and_the_mean_is_kept(p: float):
     torch.manual_seed(1)
     values = torch.ones(311, 1_009)
     dropped = Dropout(p)(values)
@@ -18,15 +18,17 @@ def test_the_share_of_p_goes_and_the_mean_stays(p: float):
     assert len(dropped.unique()) == 2
 
 
-def test_which_values_go_is_independent_from_place_to_place():
+def test_positions_are_dropped_independently():
     torch.manual_seed(1)
-    gone = (Dropout(0.5)(torch.ones(64, 16_384)) == 0).double()
-    assert float(gone.mean(0).std()) == pytest.approx(0.5 / 8, rel=0.05)  # as for coins: √(p (1 − p) / 64)
-    for step in (1, 2, 7, 8, 64):  # neighbours share a random number of eight bytes
-        assert float((gone[:, step:] * gone[:, :-step]).mean()) == pytest.approx(0.25, abs=0.005)
+    dropped_mask = (Dropout(0.5)(torch.ones(64, 16_384)) == 0).double()
+    assert float(dropped_mask.mean(0).std()) == pytest.approx(
+        0.5 / 8, rel=0.05
+    )  # standard error of a binomial: √(p (1 − p) / 64)
+    for step in (1, 2, 7, 8, 64):  # neighbors share a random number of eight bytes
+        assert float((dropped_mask[:, step:] * dropped_mask[:, :-step]).mean()) == pytest.approx(0.25, abs=0.005)
 
 
-def test_the_gradient_goes_where_the_values_went():
+def test_the_gradient_is_zero_where_values_are_dropped():
     torch.manual_seed(1)
     values = torch.randn(7, 11, 13, requires_grad=True)
     dropped = Dropout(0.3)(values)
@@ -37,7 +39,7 @@ def test_the_gradient_goes_where_the_values_went():
     torch.testing.assert_close(dropped, values.detach() * values.grad)
 
 
-def test_it_depends_on_the_seed_alone():
+def test_the_mask_depends_only_on_the_seed():
     layer, values = Dropout(0.5), torch.ones(5, 7)
     outputs = [layer(values) for seed in (1, 1, 2) if torch.manual_seed(seed)]
     assert torch.equal(outputs[0], outputs[1])
@@ -45,12 +47,12 @@ def test_it_depends_on_the_seed_alone():
 
 
 @pytest.mark.parametrize(("p", "training"), [(0.0, True), (0.5, False), (0.001, True)])
-def test_nothing_goes_outside_training_or_without_a_share(p: float, training: bool):
+def test_nothing_is_dropped_in_evaluation_mode_or_with_p_0(p: float, training: bool):
     values = torch.randn(3, 5)
     assert Dropout(p).train(training)(values) is values
 
 
-def test_something_is_always_left():
+def test_not_everything_is_dropped():
     torch.manual_seed(1)
     dropped = Dropout(0.9999)(torch.ones(10_000))
     assert dropped.isfinite().all()
@@ -58,5 +60,5 @@ def test_something_is_always_left():
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0, 2), (1,), (9,)])
-def test_any_shape_will_do(shape: tuple[int, ...]):
+def test_any_shape_is_accepted(shape: tuple[int, ...]):
     assert Dropout(0.5)(torch.ones(shape)).shape == shape

@@ -1,4 +1,4 @@
-"""Every encoder, alone."""
+"""Invariants of every encoder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 
 @torch.inference_mode()
-def test_padding_changes_no_real_state_and_not_the_end(any_model, data) -> None:
+def test_padding_changes_neither_valid_states_nor_the_final_state(any_model, data) -> None:
     encoder: nn.Encoder = any_model.model.encoder
     encoding, padded = encoder(data.source, data.valid), encoder(*data.padded(5))
     assert encoding.states.shape == (*data.source.shape, encoder.size)
@@ -25,7 +25,7 @@ def test_padding_changes_no_real_state_and_not_the_end(any_model, data) -> None:
 
 
 @torch.inference_mode()
-def test_a_batch_in_another_order_is_the_same_batch(any_model, data) -> None:
+def test_encodings_are_permuted_with_the_batch(any_model, data) -> None:
     encoder: nn.Encoder = any_model.model.encoder
     order = torch.tensor([1, 2, 0])
     encoding, other = encoder(data.source, data.valid), encoder(data.source[order], data.valid[order])

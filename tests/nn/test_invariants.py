@@ -1,4 +1,4 @@
-"""What holds for every encoder with every decoder with every mechanism, whatever they are."""
+"""Invariants of every combination of encoder, decoder and mechanism."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_padding_changes_nothing(any_model, data) -> None:
 
 
 @torch.inference_mode()
-def test_weights_are_a_distribution_over_real_positions(any_model, data) -> None:
+def test_weights_are_a_distribution_over_valid_positions(any_model, data) -> None:
     section, decoder = any_model.section, any_model.model.decoder
     _, weights = teacher_forced(any_model.model, data.source, data.valid, data.inputs)
     batch, positions = data.source.shape
@@ -76,7 +76,7 @@ def test_weights_are_a_distribution_over_real_positions(any_model, data) -> None
 
 
 @torch.inference_mode()
-def test_unroll_is_repeated_step(any_model, data) -> None:
+def test_teacher_forced_equals_repeated_steps(any_model, data) -> None:
     model = any_model.model
     state = model.start(data.source, data.valid)
     logits, weights = model.decoder.teacher_forced(data.inputs, state)
@@ -85,7 +85,7 @@ def test_unroll_is_repeated_step(any_model, data) -> None:
     torch.testing.assert_close(step_weights, weights, **CLOSE)
 
 
-def test_every_parameter_that_matters_gets_a_finite_gradient(any_model, data) -> None:
+def test_every_parameter_that_affects_the_loss_gets_a_finite_gradient(any_model, data) -> None:
     attention, model = any_model.section.attention, any_model.model
     scored = attention.has_scores and not model.decoder.source_attentions[0].hard
     for name, gradient in gradients(model, loss(model, data.source, data.valid, data)).items():
@@ -93,7 +93,7 @@ def test_every_parameter_that_matters_gets_a_finite_gradient(any_model, data) ->
             assert not scored, f"{name} has no part in the loss"
             continue
         assert gradient.isfinite().all(), name
-        # A softmax does not feel what is added to all its scores, which is all that this bias does.
+        # A softmax does not change when a constant is added to all scores, which is all that this bias does.
         if scored and not name.endswith("attention.key_layer.bias"):
             assert gradient.any(), f"{name} has a gradient of zero"
 
@@ -109,7 +109,7 @@ def test_padding_changes_no_gradient(any_model, data) -> None:
 
 
 @torch.inference_mode()
-def test_unroll_with_valid_gives_the_real_steps_in_order(any_model, data) -> None:
+def test_teacher_forced_with_valid_returns_the_valid_steps_in_order(any_model, data) -> None:
     model = any_model.model
     state = model.start(data.source, data.valid)
     logits, weights = model.decoder.teacher_forced(data.inputs, state)
@@ -120,22 +120,22 @@ def test_unroll_with_valid_gives_the_real_steps_in_order(any_model, data) -> Non
 
 
 @torch.inference_mode()
-def test_a_run_in_pieces_is_a_run_in_one(any_model, data) -> None:
+def test_forward_steps_in_chunks_equals_one_call(any_model, data) -> None:
     model = any_model.model
     state = model.start(data.source, data.valid)
     features, weights, end = model.decoder.forward_steps(data.inputs, state)
-    pieces = []
-    for piece in data.inputs.split((2, 2, 1), 1):
-        *outputs, state = model.decoder.forward_steps(piece, state)
-        pieces.append(outputs)
-    torch.testing.assert_close(torch.cat([piece[0] for piece in pieces], 1), features, **CLOSE)
-    torch.testing.assert_close(torch.cat([piece[1] for piece in pieces], -2), weights, **CLOSE)
+    chunks = []
+    for chunk in data.inputs.split((2, 2, 1), 1):
+        *outputs, state = model.decoder.forward_steps(chunk, state)
+        chunks.append(outputs)
+    torch.testing.assert_close(torch.cat([chunk[0] for chunk in chunks], 1), features, **CLOSE)
+    torch.testing.assert_close(torch.cat([chunk[1] for chunk in chunks], -2), weights, **CLOSE)
     torch.testing.assert_close(state.weights, end.weights, **CLOSE)
     assert state.position == end.position == data.inputs.shape[1]
 
 
 @torch.inference_mode()
-def test_the_state_shows_where_the_latest_step_looked(any_model, data) -> None:
+def test_the_state_holds_the_attention_weights_of_the_latest_step(any_model, data) -> None:
     decoder = any_model.model.decoder
     state = any_model.model.start(data.source, data.valid)
     assert state.weights is None, "before the first step it looked nowhere"
@@ -144,25 +144,25 @@ def test_the_state_shows_where_the_latest_step_looked(any_model, data) -> None:
 
 
 @torch.inference_mode()
-def test_a_coin_that_always_gives_the_truth_is_unroll(any_model, data) -> None:
+def test_scheduled_sampling_with_a_full_mask_equals_teacher_forcing(any_model, data) -> None:
     model = any_model.model
-    given = torch.ones_like(data.steps_valid)
+    all_true = torch.ones_like(data.steps_valid)
     state = model.start(data.source, data.valid)
     expected, _ = model.decoder.teacher_forced(data.inputs, state)
-    torch.testing.assert_close(model.decoder.scheduled_sampling(data.inputs, state, given), expected, **CLOSE)
+    torch.testing.assert_close(model.decoder.scheduled_sampling(data.inputs, state, all_true), expected, **CLOSE)
 
 
 @torch.inference_mode()
-def test_where_the_coin_says_no_the_model_reads_its_own_likeliest_token(any_model, data) -> None:
+def test_where_the_mask_is_false_the_model_reads_its_own_most_likely_token(any_model, data) -> None:
     model = any_model.model
     teacher_forcing_mask = torch.tensor(
         [[0, 0, 0, 0, 0], [0, 0, 1, 0, 1], [1, 1, 0, 1, 0]]
-    ).bool()  # a coin for each token
+    ).bool()  # one entry per token
     state = model.start(data.source, data.valid)
     read = data.inputs.clone()
     for step in range(1, read.shape[1]):
-        said = model.decoder.teacher_forced(read[:, :step], state)[0][:, -1].argmax(-1)
-        read[:, step] = torch.where(teacher_forcing_mask[:, step], read[:, step], said)
+        predicted = model.decoder.teacher_forced(read[:, :step], state)[0][:, -1].argmax(-1)
+        read[:, step] = torch.where(teacher_forcing_mask[:, step], read[:, step], predicted)
     expected, _ = model.decoder.teacher_forced(read, state)
     actual = model.decoder.scheduled_sampling(data.inputs, state, teacher_forcing_mask)
     torch.testing.assert_close(actual, expected, **CLOSE)
@@ -188,8 +188,8 @@ def test_select_commutes_with_step(any_model, data, before: int) -> None:
         torch.testing.assert_close(chosen_weights, weights[rows], **CLOSE)
 
 
-# Which rows go on before each step, for each source: one becomes three, they change places, a source leaves and the
-# others change places, three become two, and two one.
+# Which rows continue before each step, for each source: one becomes three, they are reordered, a source leaves and the
+# others are reordered, three become two, and two one.
 MOVES = (
     [[0, 0, 0], [1, 1, 1], [2, 2, 2]],
     [[2, 0, 1], [3, 3, 5], [8, 7, 6]],
@@ -200,12 +200,12 @@ MOVES = (
 
 
 def memories(state: Any) -> list[nn.Memory]:
-    """What was read of the sources, for each layer that looks at it."""
+    """The encoded sources, one memory per layer that attends to them."""
     return list(state.source) if isinstance(state, TransformerState) else [state.memory]
 
 
-def own(state: Any) -> list[Tensor]:
-    """What belongs to each row alone."""
+def own_tensors(state: Any) -> list[Tensor]:
+    """The tensors of the state that belong to each row alone."""
     if isinstance(state, TransformerState):
         return [part for past in state.past for part in (past.keys, past.values)]
     return [part.transpose(0, 1) for part in state.hidden]
@@ -213,26 +213,26 @@ def own(state: Any) -> list[Tensor]:
 
 @torch.inference_mode()
 @pytest.mark.parametrize("before", [0, 2])
-def test_hypotheses_that_share_a_source_go_on_as_if_each_had_read_it_alone(any_model, data, before: int) -> None:
+def test_hypotheses_that_share_a_source_continue_as_with_sources_of_their_own(any_model, data, before: int) -> None:
     model = any_model.model
     state, read, origins = model.start(data.source, data.valid), data.inputs[:, :before], torch.arange(len(data.source))
     if before:
         *_, state = model.decoder.forward_steps(read, state)
     for step, index in enumerate(map(torch.tensor, MOVES)):
         rows = index.flatten()
-        token = torch.arange(len(rows)) + step  # each row reads another
+        token = torch.arange(len(rows)) + step  # a different token for each row
         origins, read = origins[rows], torch.cat([read[rows], token.unsqueeze(1)], 1)
         logits, state = model.decoder.step(token, state.select(index))
         features, _, copied = model.decoder.forward_steps(read, model.start(data.source[origins], data.valid[origins]))
         torch.testing.assert_close(logits, model.decoder.readout(features[:, -1]), **CLOSE)
         torch.testing.assert_close(state.weights, copied.weights, **CLOSE)
-        torch.testing.assert_close(own(state), own(copied), **CLOSE)
+        torch.testing.assert_close(own_tensors(state), own_tensors(copied), **CLOSE)
         assert state.position == copied.position
         assert all(len(memory.keys) == len(memory.values) == len(index) for memory in memories(state))
 
 
 @torch.inference_mode()
-def test_to_select_twice_is_to_select_once(any_model, data) -> None:
+def test_repeated_selections_compose(any_model, data) -> None:
     model = any_model.model
     *_, state = model.decoder.forward_steps(data.inputs[:, :2], model.start(data.source, data.valid))
     one, two, three = map(torch.tensor, MOVES[:3])
@@ -244,26 +244,26 @@ def test_to_select_twice_is_to_select_once(any_model, data) -> None:
 
 
 @torch.inference_mode()
-def test_what_was_read_of_a_source_is_copied_only_when_sources_leave_or_change_places(any_model, data) -> None:
+def test_source_memory_is_copied_only_when_sources_leave_or_are_reordered(any_model, data) -> None:
     model = any_model.model
     state = model.start(data.source, data.valid)
     before = memories(state)
 
-    def pieces(some: list[nn.Memory]) -> list[int]:
-        return [part.data_ptr() for memory in some for part in (memory.keys, memory.values, memory.valid)]
+    def data_pointers(memory_list: list[nn.Memory]) -> list[int]:
+        return [part.data_ptr() for memory in memory_list for part in (memory.keys, memory.values, memory.valid)]
 
     for index in map(torch.tensor, MOVES[:2]):
         _, state = model.decoder.step(index.flatten(), state.select(index))
-        assert pieces(memories(state)) == pieces(before)
+        assert data_pointers(memories(state)) == data_pointers(before)
     after = memories(state.select(torch.tensor(MOVES[2])))
-    for now, then in zip(after, before, strict=True):
-        assert torch.equal(now.keys, then.keys[[2, 0]])
-        assert torch.equal(now.values, then.values[[2, 0]])
-        assert torch.equal(now.valid, then.valid[[2, 0]])
+    for new, old in zip(after, before, strict=True):
+        assert torch.equal(new.keys, old.keys[[2, 0]])
+        assert torch.equal(new.values, old.values[[2, 0]])
+        assert torch.equal(new.valid, old.valid[[2, 0]])
 
 
 @torch.inference_mode()
-def test_a_step_depends_on_its_own_token_and_on_none_after_it(any_model, data) -> None:
+def test_a_step_depends_on_its_own_token_and_not_on_later_ones(any_model, data) -> None:
     model = any_model.model
     state = model.start(data.source, data.valid)
     logits, weights = model.decoder.teacher_forced(data.inputs, state)
@@ -277,7 +277,7 @@ def test_a_step_depends_on_its_own_token_and_on_none_after_it(any_model, data) -
 
 
 @torch.inference_mode()
-def test_the_state_before_a_step_is_left_as_it_was(any_model, data) -> None:
+def test_a_step_does_not_modify_the_state_it_is_given(any_model, data) -> None:
     model = any_model.model
     state = model.start(data.source, data.valid)
     *_, middle = model.decoder.forward_steps(data.inputs[:, :2], state)
@@ -288,8 +288,8 @@ def test_the_state_before_a_step_is_left_as_it_was(any_model, data) -> None:
         assert torch.equal(first, again)
 
 
-def kept(model: nn.Seq2Seq) -> dict[tuple[str, str], Any]:
-    """All that the modules hold, by identity; containers by what is in them."""
+def stored_values(model: nn.Seq2Seq) -> dict[tuple[str, str], Any]:
+    """The attributes of all modules, by identity; containers by the identity of their items."""
 
     def identity(value: Any) -> Any:
         if isinstance(value, dict):
@@ -300,50 +300,50 @@ def kept(model: nn.Seq2Seq) -> dict[tuple[str, str], Any]:
     return {(name, key): identity(value) for name, module in modules for key, value in vars(module).items()}
 
 
-def test_modules_keep_nothing_of_a_call(any_model, data) -> None:
+def test_modules_store_nothing_of_a_call(any_model, data) -> None:
     model = any_model.model
-    before, numbers = kept(model), {name: value.clone() for name, value in model.state_dict().items()}
+    before, parameters = stored_values(model), {name: value.clone() for name, value in model.state_dict().items()}
     state = model.start(data.source, data.valid)
     model.decoder.teacher_forced(data.inputs, state)
     model.decoder.scheduled_sampling(data.inputs, state, data.steps_valid)
     model.decoder.step(data.inputs[:, 0], state)
-    assert kept(model) == before
+    assert stored_values(model) == before
     after = model.state_dict()
-    assert after.keys() == numbers.keys()
-    assert all(torch.equal(after[name], numbers[name]) for name in numbers), "weights change in training only"
+    assert after.keys() == parameters.keys()
+    assert all(torch.equal(after[name], parameters[name]) for name in parameters), "weights change in training only"
 
 
 # The enumeration itself
 
 
 def choices(section: ModelSection) -> set[tuple[str, str]]:
-    """What was chosen, as far as it has a meaning for this model."""
+    """The choices that this model was built from, as far as they apply to it."""
     encoder, decoder, attention = section.encoder, section.decoder, section.attention
-    made = {("encoder", encoder.kind), ("decoder", decoder.kind), ("mechanism", attention.kind)}
-    made |= {(f"{side} layers", str(coder.layers)) for side, coder in (("source", encoder), ("target", decoder))}
-    made |= {("source positions", encoder.positions.kind), ("target positions", decoder.positions.kind)}
-    made |= {("readout", decoder.readout)}
-    made |= {("option", option) for option in ("hard", "unit_norm") if getattr(attention, option, False)}
+    chosen = {("encoder", encoder.kind), ("decoder", decoder.kind), ("mechanism", attention.kind)}
+    chosen |= {(f"{side} layers", str(coder.layers)) for side, coder in (("source", encoder), ("target", decoder))}
+    chosen |= {("source positions", encoder.positions.kind), ("target positions", decoder.positions.kind)}
+    chosen |= {("readout", decoder.readout)}
+    chosen |= {("option", option) for option in ("hard", "unit_norm") if getattr(attention, option, False)}
     if encoder.kind == "recurrent":
-        made |= {("encoder cell", encoder.cell), ("directions", "both" if encoder.bidirectional else "one")}
+        chosen |= {("encoder cell", encoder.cell), ("directions", "both" if encoder.bidirectional else "one")}
     if decoder.kind == "recurrent":
-        made |= {("decoder cell", decoder.cell), ("wiring", decoder.wiring), ("start", decoder.start)}
-    return made
+        chosen |= {("decoder cell", decoder.cell), ("wiring", decoder.wiring), ("start", decoder.start)}
+    return chosen
 
 
-def test_any_two_choices_meet_in_some_model(all_sections) -> None:
+def test_any_two_choices_are_combined_in_some_model(all_sections) -> None:
     """Except where one makes the other meaningless or impossible."""
     recurrent_only = {"encoder cell", "directions"}, {"decoder cell", "wiring", "start"}
-    met = [choices(section) for section in all_sections]
-    pairs = {frozenset(pair) for made in met for pair in combinations(sorted(made), 2)}
-    everything = sorted(set().union(*met))
+    chosen_by_model = [choices(section) for section in all_sections]
+    pairs = {frozenset(pair) for chosen in chosen_by_model for pair in combinations(sorted(chosen), 2)}
+    everything = sorted(set().union(*chosen_by_model))
 
     def possible(one: tuple[str, str], other: tuple[str, str]) -> bool:
         names, values = {one[0], other[0]}, {one[1], other[1]}
         without_scores = "option" in names and values & {"none", "mean"} and "mechanism" in names
         no_cell = "self-attention" in values and names & recurrent_only[0]
         no_cell = no_cell or ("transformer" in values and names & recurrent_only[1])
-        # A copy has the layers and memory cells of both sides alike.
+        # A copied start needs equal numbers of layers and the same memory cells on both sides.
         copy = ("start", "copy") in (one, other) and "2" in values and "self-attention" in values
         return len(names) == 2 and not (without_scores or no_cell or copy)
 
@@ -364,22 +364,22 @@ def test_any_two_choices_meet_in_some_model(all_sections) -> None:
         ("target positions", kinds.POSITIONS),
     ],
 )
-def test_everything_in_a_table_is_in_some_model(all_sections, kind: str, table: dict[str, Any]) -> None:
+def test_every_entry_of_a_table_is_in_some_model(all_sections, kind: str, table: dict[str, Any]) -> None:
     assert {value for section in all_sections for key, value in choices(section) if key == kind} == set(table)
 
 
 @torch.inference_mode()
-def test_the_mechanisms_that_look_at_the_source_and_the_decoders_own_states_are_named(any_model, data) -> None:
-    decoder, asked = any_model.model.decoder, []
+def test_source_attentions_and_decoder_states_are_those_used_in_forward_steps(any_model, data) -> None:
+    decoder, recorded = any_model.model.decoder, []
     mechanisms = decoder.source_attentions
-    removers = [each.register_forward_hook(lambda *call: asked.append(call[2][1])) for each in mechanisms]
+    removers = [each.register_forward_hook(lambda *call: recorded.append(call[2][1])) for each in mechanisms]
     features, weights, state = decoder.forward_steps(data.inputs, any_model.model.start(data.source, data.valid))
     for hook in removers:
         hook.remove()
-    # A step at a time in one wiring, all at once in the others; either way, what they saw is what is reported.
-    by_layer = [torch.cat(asked[layer :: len(mechanisms)], -2) for layer in range(len(mechanisms))]
+    # One step per call in one wiring, all steps in the others; the recorded weights are the ones reported in both.
+    by_layer = [torch.cat(recorded[layer :: len(mechanisms)], -2) for layer in range(len(mechanisms))]
     torch.testing.assert_close(torch.stack(by_layer, 1).reshape(weights.shape), weights)
-    own = decoder.decoder_states(features)
-    assert own.shape == (*data.inputs.shape, mechanisms[0].query_size)
+    decoder_states = decoder.decoder_states(features)
+    assert decoder_states.shape == (*data.inputs.shape, mechanisms[0].query_size)
     if isinstance(decoder, nn.RecurrentDecoder):
-        torch.testing.assert_close(own[:, -1], state.hidden[0][-1])
+        torch.testing.assert_close(decoder_states[:, -1], state.hidden[0][-1])

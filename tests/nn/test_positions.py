@@ -33,17 +33,17 @@ def vectors() -> Tensor:
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 16])
-def test_sines_are_their_formula(size: int) -> None:
+def test_sines_follow_their_formula(size: int) -> None:
     waves = nn.sinusoidal_encoding(3, 4, size)
     assert waves.shape == (4, size)
     for row, t in enumerate(range(3, 7)):
-        for place in range(size):
-            frequency = 1 / 10_000 ** (2 * (place // 2) / size)
-            expected = math.cos(frequency * t) if place % 2 else math.sin(frequency * t)
-            assert float(waves[row, place]) == pytest.approx(expected, abs=1e-6)
+        for index in range(size):
+            frequency = 1 / 10_000 ** (2 * (index // 2) / size)
+            expected = math.cos(frequency * t) if index % 2 else math.sin(frequency * t)
+            assert float(waves[row, index]) == pytest.approx(expected, abs=1e-6)
 
 
-def test_wavelengths_are_a_geometric_progression_from_two_pi_towards_ten_thousand_times_that() -> None:
+def test_wavelengths_are_a_geometric_progression_from_2_pi_to_20000_pi() -> None:
     size = 64
     # Of each pair at t = 1: an angle, which is the frequency.
     one = nn.sinusoidal_encoding(1, 1, size).double().view(-1, 2)
@@ -58,14 +58,14 @@ def test_sines_stay_exact_far_from_the_beginning() -> None:
     assert float(nn.sinusoidal_encoding(100_001, 1, 2)[0, 0]) == pytest.approx(math.sin(100_001), abs=1e-6)
 
 
-def test_none_leaves_vectors_as_they_are(vectors: Tensor) -> None:
+def test_none_does_not_change_vectors(vectors: Tensor) -> None:
     assert torch.equal(build("none")(vectors, 3), vectors)
 
 
 def test_one_hot_is_concatenated(vectors: Tensor) -> None:
     with_positions = build("one-hot")(vectors[:, :STEPS], 4)
     assert torch.equal(with_positions[..., :SIZE], vectors[:, :STEPS])
-    expected = [[float(place == 4 + step) for place in range(LONGEST)] for step in range(STEPS)]
+    expected = [[float(index == 4 + step) for index in range(LONGEST)] for step in range(STEPS)]
     assert with_positions[..., SIZE:].tolist() == [expected] * BATCH
 
 
@@ -90,7 +90,7 @@ def test_learned_vectors_are_added(vectors: Tensor) -> None:
 
 
 @pytest.mark.parametrize("kind", kinds.POSITIONS)
-def test_a_piece_has_the_positions_that_it_has_in_the_whole(kind: str, vectors: Tensor) -> None:
+def test_a_chunk_gets_the_positions_it_has_in_the_full_sequence(kind: str, vectors: Tensor) -> None:
     positions = build(kind)
     whole = positions(vectors)
     assert whole.shape == (BATCH, LONGEST, positions.size)
@@ -100,7 +100,7 @@ def test_a_piece_has_the_positions_that_it_has_in_the_whole(kind: str, vectors: 
 
 
 @pytest.mark.parametrize("kind", [kind for kind in kinds.POSITIONS if kind != "none"])
-def test_the_same_vector_differs_from_place_to_place(kind: str) -> None:
+def test_equal_vectors_differ_between_positions(kind: str) -> None:
     everywhere = build(kind)(torch.ones(1, LONGEST, SIZE))[0]
     assert len(everywhere.unique(dim=0)) == LONGEST
 
@@ -124,7 +124,7 @@ def test_an_embedding_is_scaled_to_variance_one() -> None:
 
 
 @pytest.mark.parametrize("kind", LIMITED)
-def test_a_sequence_beyond_the_last_position_is_an_error_that_names_both_numbers(kind: str, vectors: Tensor) -> None:
+def test_a_sequence_beyond_the_last_position_is_refused_with_both_lengths(kind: str, vectors: Tensor) -> None:
     positions = build(kind)
     positions(vectors)
     message = rf"{LONGEST + 1} tokens is longer than the {LONGEST} positions"
@@ -160,7 +160,7 @@ def decoders(kind: str) -> dict[str, nn.Decoder[Any]]:
 
 @pytest.mark.parametrize("kind", LIMITED)
 @pytest.mark.parametrize("encoder", encoders("learned"))
-def test_an_encoder_says_what_it_takes_and_refuses_more(encoder: str, kind: str) -> None:
+def test_an_encoder_reports_its_maximum_length_and_refuses_more(encoder: str, kind: str) -> None:
     module = encoders(kind)[encoder]
     assert module.max_length == LONGEST
     for length in (LONGEST, LONGEST + 1):
@@ -175,7 +175,9 @@ def test_an_encoder_says_what_it_takes_and_refuses_more(encoder: str, kind: str)
 @pytest.mark.parametrize("kind", LIMITED)
 @pytest.mark.parametrize("decoder", decoders("learned"))
 @torch.inference_mode()
-def test_a_decoder_says_what_it_takes_and_refuses_more_at_once_and_step_by_step(decoder: str, kind: str) -> None:
+def test_a_decoder_reports_its_maximum_length_and_refuses_more_at_once_and_step_by_step(
+    decoder: str, kind: str
+) -> None:
     module = decoders(kind)[decoder]
     assert module.max_length == LONGEST
     states = torch.zeros(1, 2, 6)

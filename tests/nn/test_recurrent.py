@@ -69,7 +69,7 @@ def by_hand(kind: str, cell: nn.RecurrentLayers, inputs: Tensor, start: list[Par
 @pytest.mark.parametrize("bidirectional", [False, True], ids=["one-direction", "both-directions"])
 @pytest.mark.parametrize("kind", kinds.CELLS)
 @torch.inference_mode()
-def test_a_cell_is_its_equations_on_each_row_to_its_own_end(kind: str, bidirectional: bool, layers: int) -> None:
+def test_a_cell_follows_its_equations_on_each_row_up_to_its_length(kind: str, bidirectional: bool, layers: int) -> None:
     torch.manual_seed(1)
     cell = kinds.CELLS[kind](INPUT, SIZE, layers=layers, bidirectional=bidirectional)
     inputs, lengths = torch.randn(BATCH, STEPS, INPUT), torch.tensor([4, 7])
@@ -87,7 +87,7 @@ def test_a_cell_is_its_equations_on_each_row_to_its_own_end(kind: str, bidirecti
 
 @pytest.mark.parametrize("kind", kinds.CELLS)
 @torch.inference_mode()
-def test_a_cell_goes_on_from_a_state(kind: str) -> None:
+def test_a_cell_continues_from_a_state(kind: str) -> None:
     torch.manual_seed(1)
     cell = kinds.CELLS[kind](INPUT, SIZE, layers=2)
     inputs, start = torch.randn(BATCH, STEPS, INPUT), tuple(torch.randn(2, BATCH, SIZE) for _ in range(cell.parts))
@@ -110,7 +110,7 @@ def test_every_cell_has_its_equations_here() -> None:
 @pytest.mark.parametrize("kind", kinds.CELLS)
 @pytest.mark.parametrize("length", [1, 2, 9])
 @torch.inference_mode()
-def test_sizes_of_the_slide_deck(kind: str, length: int) -> None:
+def test_sizes_of_the_week_4_slides(kind: str, length: int) -> None:
     """The slides count steps first: ids [2, 1], embedded [2, 1, 100], context [1, 1, 256]. Here rows come first."""
     encoder = nn.RecurrentEncoder(nn.Embedding(1_000, 100), kinds.CELLS[kind](100, 256))
     tokens = torch.arange(length).unsqueeze(0)
@@ -133,7 +133,7 @@ VALID = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
 
 
 @torch.inference_mode()
-def test_both_directions_end_where_the_sentence_does() -> None:
+def test_both_directions_end_at_the_sentence_boundaries() -> None:
     encoding = bidirectional_encoder()(TOKENS, VALID)
     for row, length in enumerate((5, 3)):
         forward, backward = encoding.states[row, length - 1, :SIZE], encoding.states[row, 0, SIZE:]
@@ -144,7 +144,7 @@ def test_both_directions_end_where_the_sentence_does() -> None:
 
 
 @torch.inference_mode()
-def test_relu_starts_at_h_sent_of_torchs_own_last_states() -> None:
+def test_relu_start_equals_h_sent_of_torch_final_states() -> None:
     """h_sent = ReLU(W [→h_T ; ←h_0] + b)."""
     encoder, decoder_cell = bidirectional_encoder(), nn.GRU(INPUT, 11)
     start = nn.ReluStart(encoder.size, decoder_cell)
@@ -159,7 +159,7 @@ def test_relu_starts_at_h_sent_of_torchs_own_last_states() -> None:
 @pytest.mark.parametrize("kind", kinds.CELLS)
 @pytest.mark.parametrize(("name", "activation"), [("tanh", torch.tanh), ("relu", torch.relu)])
 @torch.inference_mode()
-def test_each_layer_and_part_of_a_decoder_starts_from_weights_of_its_own(
+def test_each_layer_and_part_of_a_start_state_has_its_own_weights(
     kind: str, name: str, activation: Callable[[Tensor], Tensor]
 ) -> None:
     layers, size = 3, 11
@@ -181,7 +181,7 @@ def test_each_layer_and_part_of_a_decoder_starts_from_weights_of_its_own(
 
 @pytest.mark.parametrize("kind", kinds.CELLS)
 @torch.inference_mode()
-def test_zeros_and_copy_start_at_zero_and_at_the_last_state(kind: str) -> None:
+def test_zeros_and_copy_start_from_zero_and_from_the_final_state(kind: str) -> None:
     encoder = bidirectional_encoder(kind, layers=2)
     cell = kinds.CELLS[kind](INPUT, encoder.size, layers=2)
     encoding = encoder(TOKENS, VALID)
@@ -196,7 +196,7 @@ def test_zeros_and_copy_start_at_zero_and_at_the_last_state(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "layers", "size"), [("lstm", 1, 2 * SIZE), ("gru", 2, 2 * SIZE), ("gru", 1, SIZE)], ids=str
 )
-def test_a_copy_that_does_not_fit_names_what_both_sides_have(kind: str, layers: int, size: int) -> None:
+def test_a_copied_start_that_does_not_fit_is_refused_with_both_shapes(kind: str, layers: int, size: int) -> None:
     encoding = bidirectional_encoder()(TOKENS, VALID)
     cell = kinds.CELLS[kind](INPUT, size, layers=layers)
     has, needs = rf"\(1, 1, {2 * SIZE}\)", rf"\({cell.parts}, {layers}, {size}\)"
@@ -204,7 +204,7 @@ def test_a_copy_that_does_not_fit_names_what_both_sides_have(kind: str, layers: 
         nn.CopyStart(2 * SIZE, cell)(encoding)
 
 
-# Wirings, step by step as their equations say
+# Wirings, step by step by their equations
 
 
 READ = torch.tensor([[1, 7, 12], [0, 5, 5]])  # what the decoder is given
@@ -220,7 +220,7 @@ def build(wiring: str, kind: str) -> tuple[nn.RecurrentEncoder, nn.RecurrentDeco
 
 @pytest.mark.parametrize("kind", kinds.CELLS)
 @torch.inference_mode()
-def test_before_the_previous_state_asks_and_the_context_enters_the_recurrence(kind: str) -> None:
+def test_wiring_before_queries_with_the_previous_state_and_feeds_the_context_to_the_cell(kind: str) -> None:
     encoder, decoder = build("before", kind)
     encoding = encoder(TOKENS, VALID)
     state = decoder.start(encoding)
@@ -240,7 +240,7 @@ def test_before_the_previous_state_asks_and_the_context_enters_the_recurrence(ki
 
 @pytest.mark.parametrize("kind", kinds.CELLS)
 @torch.inference_mode()
-def test_after_the_current_state_asks_and_the_context_goes_to_the_readout_only(kind: str) -> None:
+def test_wiring_after_queries_with_the_current_state_and_feeds_the_context_to_the_readout_only(kind: str) -> None:
     encoder, decoder = build("after", kind)
     encoding = encoder(TOKENS, VALID)
     state = decoder.start(encoding)
@@ -257,7 +257,7 @@ def test_after_the_current_state_asks_and_the_context_goes_to_the_readout_only(k
 
 
 @torch.inference_mode()
-def test_a_tied_readout_ends_in_the_decoders_own_embeddings() -> None:
+def test_a_tied_readout_uses_the_decoders_embeddings() -> None:
     """E tanh(W x + b) + b_o."""
     torch.manual_seed(1)
     embedding = nn.Embedding(13, 3)

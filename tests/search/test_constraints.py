@@ -1,4 +1,4 @@
-"""Rules by hand, one by one, and all of them at once against a naive loop."""
+"""Constraints one by one by hand, and all of them together against a naive loop."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ def some_logits(rows: int = 1) -> Tensor:
     return torch.randn(rows, TOKENS, generator=torch.Generator().manual_seed(5))
 
 
-def apply(rules: Constraints, *said: list[int]) -> Tensor:
-    """By which logits tokens compete in rows that have said this."""
-    return rules.apply(some_logits(len(said)), torch.tensor(said, dtype=torch.long).view(len(said), -1))
+def constrained_logits(rules: Constraints, *generated: list[int]) -> Tensor:
+    """The constrained logits of rows that have generated these tokens."""
+    return rules.apply(some_logits(len(generated)), torch.tensor(generated, dtype=torch.long).view(len(generated), -1))
 
 
-def allowed(rules: Constraints, said: list[int]) -> set[int]:
-    (row,) = apply(rules, said)
+def allowed(rules: Constraints, generated: list[int]) -> set[int]:
+    (row,) = constrained_logits(rules, generated)
     return set((row > -math.inf).nonzero().flatten().tolist())
 
 
 # Each alone
 
 
-@pytest.mark.parametrize("said", [[], [A], [B, B, A]])
-def test_without_more_rules_all_but_three_special_tokens_compete_by_their_logits(said: list[int]) -> None:
-    assert allowed(Constraints(), said) == EVERYTHING
+@pytest.mark.parametrize("generated", [[], [A], [B, B, A]])
+def test_without_constraints_all_but_three_special_tokens_keep_their_logits(generated: list[int]) -> None:
+    assert allowed(Constraints(), generated) == EVERYTHING
     places = sorted(EVERYTHING)
-    assert torch.equal(apply(Constraints(), said)[:, places], some_logits()[:, places])
+    assert torch.equal(constrained_logits(Constraints(), generated)[:, places], some_logits()[:, places])
 
 
-def test_what_is_never_said_can_be_chosen() -> None:
+def test_banned_tokens_can_be_configured() -> None:
     assert allowed(Constraints(banned_tokens=(A, Vocabulary.end)), [A]) == {
         Vocabulary.pad,
         Vocabulary.begin,
@@ -53,7 +53,7 @@ def test_what_is_never_said_can_be_chosen() -> None:
     assert allowed(Constraints(banned_tokens=()), []) == set(range(TOKENS))
 
 
-def test_a_prefix_is_said_token_by_token() -> None:
+def test_a_prefix_is_forced_token_by_token() -> None:
     rules = Constraints(prefix=(B, A, B))
     assert allowed(rules, []) == {B}
     assert allowed(rules, [B]) == {A}
@@ -66,33 +66,33 @@ def test_a_prefix_is_said_token_by_token() -> None:
     [{"banned_tokens": (A,)}, {"block_ngrams": 1}, {"block_ngrams": 2}, {"repetition_penalty": 3.0}, {"min_length": 5}],
     ids=lambda other: next(iter(other)),
 )
-def test_no_other_rule_applies_to_a_prefix(other: dict) -> None:
+def test_no_other_constraint_applies_within_a_prefix(other: dict) -> None:
     rules = Constraints(prefix=(A, A, A, Vocabulary.end), **other)
     for step, token in enumerate(rules.prefix):
         expected = torch.full((1, TOKENS), -math.inf)
         expected[:, token] = some_logits()[:, token]
-        assert torch.equal(apply(rules, [A] * step), expected)
+        assert torch.equal(constrained_logits(rules, [A] * step), expected)
 
 
-def test_a_prefix_counts_as_said() -> None:
+def test_a_prefix_counts_as_generated() -> None:
     assert allowed(Constraints(prefix=(A, B), block_ngrams=1), [A, B]) == {Vocabulary.end, C}
     assert allowed(Constraints(prefix=(A, B, A), block_ngrams=2), [A, B, A]) == {Vocabulary.end, A, C}
-    competing = apply(Constraints(prefix=(A, B), repetition_penalty=2.0), [A, B])[0]
+    competing = constrained_logits(Constraints(prefix=(A, B), repetition_penalty=2.0), [A, B])[0]
     torch.testing.assert_close(
         competing[[A, B, C]], some_logits()[0, [A, B, C]] - torch.tensor([1, 1, 0]) * math.log(2)
     )
     assert allowed(Constraints(prefix=(A, B), min_length=2), [A, B]) == EVERYTHING, "and towards the least length"
 
 
-@pytest.mark.parametrize("least", [0, 1, 3])
-def test_nothing_ends_before_its_least_length(least: int) -> None:
+@pytest.mark.parametrize("min_length", [0, 1, 3])
+def test_no_output_ends_before_the_minimum_length(min_length: int) -> None:
     for length in range(5):
-        expected = EVERYTHING - {Vocabulary.end} if length < least else EVERYTHING
-        assert allowed(Constraints(min_length=least), [A] * length) == expected
+        expected = EVERYTHING - {Vocabulary.end} if length < min_length else EVERYTHING
+        assert allowed(Constraints(min_length=min_length), [A] * length) == expected
 
 
 @pytest.mark.parametrize(
-    ("n", "said", "forbidden"),
+    ("n", "generated", "forbidden"),
     [
         (1, [], set()),
         (1, [A, C, A], {A, C}),
@@ -107,34 +107,34 @@ def test_nothing_ends_before_its_least_length(least: int) -> None:
         (3, [A, B, C, B, B], set()),
     ],
 )
-def test_no_sequence_of_n_tokens_is_said_twice(n: int, said: list[int], forbidden: set[int]) -> None:
-    assert allowed(Constraints(block_ngrams=n), said) == EVERYTHING - forbidden
+def test_no_ngram_is_generated_twice(n: int, generated: list[int], forbidden: set[int]) -> None:
+    assert allowed(Constraints(block_ngrams=n), generated) == EVERYTHING - forbidden
 
 
-def test_a_repetition_costs_the_logarithm_of_its_penalty_once_however_often_it_was_said() -> None:
-    competing = apply(Constraints(repetition_penalty=3.0), [A, C, A, A])[0]
+def test_a_repeated_token_is_penalized_once_by_the_logarithm_of_the_penalty() -> None:
+    competing = constrained_logits(Constraints(repetition_penalty=3.0), [A, C, A, A])[0]
     expected = some_logits()[0] - torch.tensor([0, 0, 0, 0, 1, 0, 1]) * math.log(3)
     places = sorted(EVERYTHING)
     torch.testing.assert_close(competing[places], expected[places])
     assert allowed(Constraints(repetition_penalty=3.0), [A, C]) == EVERYTHING, "it has its price, and is not forbidden"
 
 
-# Rows that have nothing left to say
+# Rows without allowed tokens
 
 
-def test_a_row_that_may_say_nothing_may_end_whatever_its_length() -> None:
+def test_a_row_without_allowed_tokens_may_end_at_any_length() -> None:
     rules = Constraints(block_ngrams=1, min_length=5)
-    competing = apply(rules, [A, B, C], [A, B, A])
+    competing = constrained_logits(rules, [A, B, C], [A, B, A])
     assert competing[0, Vocabulary.end] == some_logits(2)[0, Vocabulary.end], "at its own price"
     assert (competing[0] > -math.inf).sum() == 1
     assert (competing[1] > -math.inf).nonzero().flatten().tolist() == [C], "the other can still go on, and must"
 
 
-def test_a_row_that_has_to_go_on_may_not_end_just_because_another_may() -> None:
+def test_a_row_with_allowed_tokens_may_not_end_because_another_row_may() -> None:
     rules = Constraints(block_ngrams=2, min_length=11)
     stuck, free = [A, A, B, A, C, A], [A, A, B, B, C, A]
     assert allowed(rules, stuck) == {Vocabulary.end}
-    competing = apply(rules, free, stuck)
+    competing = constrained_logits(rules, free, stuck)
     assert (competing[0] > -math.inf).nonzero().flatten().tolist() == [C]
     assert (competing[1] > -math.inf).nonzero().flatten().tolist() == [Vocabulary.end]
 
@@ -142,18 +142,18 @@ def test_a_row_that_has_to_go_on_may_not_end_just_because_another_may() -> None:
 # Together
 
 
-def naive(rules: Constraints, said: list[int]) -> set[int]:
+def naive(rules: Constraints, generated: list[int]) -> set[int]:
     """What may come next, token by token."""
-    if len(said) < len(rules.prefix):
-        return {rules.prefix[len(said)]}
+    if len(generated) < len(rules.prefix):
+        return {rules.prefix[len(generated)]}
     n = rules.block_ngrams
-    sequences = [said[begin : begin + n] for begin in range(len(said) - n + 1)] if n else []
-    fine = []
+    sequences = [generated[begin : begin + n] for begin in range(len(generated) - n + 1)] if n else []
+    allowed_tokens = []
     for token in set(range(TOKENS)) - set(rules.banned_tokens):
-        too_early = token == Vocabulary.end and len(said) < rules.min_length
-        if not too_early and [*said, token][-n:] not in sequences:
-            fine.append(token)
-    return set(fine) or {Vocabulary.end}
+        too_early = token == Vocabulary.end and len(generated) < rules.min_length
+        if not too_early and [*generated, token][-n:] not in sequences:
+            allowed_tokens.append(token)
+    return set(allowed_tokens) or {Vocabulary.end}
 
 
 tokens = st.integers(A, C)
@@ -164,24 +164,24 @@ some_rules = st.builds(
     block_ngrams=st.integers(0, 3),
     repetition_penalty=st.sampled_from([1.0, 1.5, 7.0]),
 )
-# Rows that are equally long; what a row of a search has said begins with the prefix, but no rule relies on that.
-some_said = st.integers(0, 9).flatmap(
+# Rows of equal length; in a search they begin with the prefix, but no constraint relies on that.
+some_generated = st.integers(0, 9).flatmap(
     lambda n: st.lists(st.lists(tokens, min_size=n, max_size=n), min_size=1, max_size=3)
 )
 
 
 @settings(derandomize=True, max_examples=400)
-@given(some_rules, some_said)
-def test_all_rules_together_are_those_of_a_naive_loop(rules: Constraints, said: list[list[int]]) -> None:
-    original = some_logits(len(said))
+@given(some_rules, some_generated)
+def test_all_constraints_together_equal_a_naive_loop(rules: Constraints, generated: list[list[int]]) -> None:
+    original = some_logits(len(generated))
     given_logits = original.clone()
-    competing = rules.apply(given_logits, torch.tensor(said, dtype=torch.long).view(len(said), -1))
-    for row, own in enumerate(said):
-        fine = naive(rules, own)
+    competing = rules.apply(given_logits, torch.tensor(generated, dtype=torch.long).view(len(generated), -1))
+    for row, own in enumerate(generated):
+        allowed_tokens = naive(rules, own)
         forced = len(own) < len(rules.prefix)
         for token in range(TOKENS):
             price = math.log(rules.repetition_penalty) if token in own and not forced else 0.0
-            expected = float(original[row, token]) - price if token in fine else -math.inf
+            expected = float(original[row, token]) - price if token in allowed_tokens else -math.inf
             assert float(competing[row, token]) == pytest.approx(expected, abs=1e-6)
-            if token in fine and token != Vocabulary.end:
+            if token in allowed_tokens and token != Vocabulary.end:
                 assert given_logits[row, token] == original[row, token], "what the model thinks is left as it was"

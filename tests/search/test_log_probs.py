@@ -1,4 +1,4 @@
-"""Probabilities of one model and of several that vote, against log_softmax and each model on its own."""
+"""Log-probabilities of one model and of an ensemble, against log_softmax and each model on its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOKENS, LAYERS, HEADS, OTHER_HEADS = 13, 2, 3, 5
 SOURCES = [[5, 4, 7, 12, 9, 2], [6, 2], [11, 8, 8, 2]]
 
 
-# Chances
+# Log-probabilities
 
 
 def some_logits(models: int, scale: float = 1.0) -> list[Tensor]:
@@ -29,7 +29,7 @@ def some_logits(models: int, scale: float = 1.0) -> list[Tensor]:
 
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 @pytest.mark.parametrize("models", [1, 2, 3])
-def test_the_chance_of_a_token_is_the_mean_of_its_log_probabilities(models: int, scale: float) -> None:
+def test_the_log_prob_of_a_token_is_the_mean_over_models(models: int, scale: float) -> None:
     logits = some_logits(models, scale)
     rows, tokens = torch.meshgrid(torch.arange(5), torch.arange(TOKENS), indexing="ij")
     expected = torch.stack([each.log_softmax(-1) for each in logits]).mean(0)
@@ -38,10 +38,10 @@ def test_the_chance_of_a_token_is_the_mean_of_its_log_probabilities(models: int,
 
 @pytest.mark.parametrize("models", [1, 3])
 def test_within_a_row_tokens_are_ordered_by_their_logits(models: int) -> None:
-    chances = LogProbs.mean(some_logits(models))
+    log_probs = LogProbs.mean(some_logits(models))
     for row in range(5):
-        log_probabilities = chances.of_tokens(torch.arange(TOKENS), torch.full((TOKENS,), row))
-        assert torch.equal(log_probabilities.argsort(), chances.logits[row].argsort())
+        log_probabilities = log_probs.of_tokens(torch.arange(TOKENS), torch.full((TOKENS,), row))
+        assert torch.equal(log_probabilities.argsort(), log_probs.logits[row].argsort())
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 2), (2, 1, 3)], ids=str)
@@ -50,14 +50,14 @@ def test_tokens_may_have_any_shape(shape: tuple[int, ...]) -> None:
     (logits,) = some_logits(1)
     tokens = torch.randint(TOKENS, shape, generator=generator)
     rows = torch.randint(5, shape, generator=generator)
-    chances = LogProbs.mean([logits]).of_tokens(tokens, rows)
-    assert chances.shape == shape
+    log_probs = LogProbs.mean([logits]).of_tokens(tokens, rows)
+    assert log_probs.shape == shape
     every = logits.log_softmax(-1)
-    for chance, token, row in zip(chances.flatten(), tokens.flatten(), rows.flatten(), strict=True):
-        torch.testing.assert_close(chance, every[row, token], **CLOSE)
+    for log_prob, token, row in zip(log_probs.flatten(), tokens.flatten(), rows.flatten(), strict=True):
+        torch.testing.assert_close(log_prob, every[row, token], **CLOSE)
 
 
-# Models that vote
+# Ensembles
 
 
 def build(seed: int, encoder: dict[str, Any], decoder: dict[str, Any], attention: dict[str, Any]) -> nn.Seq2Seq:
@@ -84,7 +84,7 @@ TRANSFORMER = build(
     {"kind": "transformer", "layers": LAYERS, "embedding": 5, "size": 12, "heads": 2, "inner_size": 7} | learned(11),
     {"kind": "multi-head", "heads": HEADS},
 )
-TEAMS = {
+ENSEMBLES = {
     "recurrent": [RECURRENT],
     "transformer": [TRANSFORMER],
     "two-kinds": [RECURRENT, TRANSFORMER],
@@ -92,42 +92,44 @@ TEAMS = {
 }
 
 
-@pytest.fixture(params=TEAMS.values(), ids=TEAMS.keys())
-def team(request: pytest.FixtureRequest) -> list[nn.Seq2Seq]:
+@pytest.fixture(params=ENSEMBLES.values(), ids=ENSEMBLES.keys())
+def ensemble_models(request: pytest.FixtureRequest) -> list[nn.Seq2Seq]:
     return request.param
 
 
-def vote(steps: list[Tensor]) -> Tensor:
+def mean_log_probs(steps: list[Tensor]) -> Tensor:
     return torch.stack([logits.log_softmax(-1) for logits in steps]).mean(0)
 
 
-def every_chance(chances: LogProbs) -> Tensor:
-    rows, tokens = (torch.arange(size) for size in chances.logits.shape)
-    return chances.of_tokens(*torch.meshgrid(rows, tokens, indexing="ij")[::-1])
+def all_log_probs(log_probs: LogProbs) -> Tensor:
+    rows, tokens = (torch.arange(size) for size in log_probs.logits.shape)
+    return log_probs.of_tokens(*torch.meshgrid(rows, tokens, indexing="ij")[::-1])
 
 
-def test_a_team_starts_steps_and_selects_like_each_of_its_models(team: list[nn.Seq2Seq]) -> None:
+def test_an_ensemble_starts_steps_and_selects_like_each_of_its_models(ensemble_models: list[nn.Seq2Seq]) -> None:
     source, valid = pad(SOURCES)
-    ensemble = Ensemble(team)
-    state, states = ensemble.start(source, valid), [model.start(source, valid) for model in team]
+    ensemble = Ensemble(ensemble_models)
+    state, states = ensemble.start(source, valid), [model.start(source, valid) for model in ensemble_models]
     assert state.weights is None, "before the first step it looked nowhere"
     for index in ([0, 1, 2], [[0, 0], [1, 1], [2, 2]], [[1, 0], [2, 2], [4, 5]], [[4, 5, 4], [1, 0, 0]], [2, 3]):
         rows = torch.tensor(index)
         token = torch.arange(rows.numel()) + 4
-        chances, state = ensemble.step(token, state.select(rows))
-        pairs = zip(team, states, strict=True)
+        log_probs, state = ensemble.step(token, state.select(rows))
+        pairs = zip(ensemble_models, states, strict=True)
         logits, states = zip(*(model.decoder.step(token, own.select(rows)) for model, own in pairs), strict=True)
-        torch.testing.assert_close(every_chance(chances), vote(logits), **CLOSE)
+        torch.testing.assert_close(all_log_probs(log_probs), mean_log_probs(logits), **CLOSE)
         for own, expected in zip(state.members, states, strict=True):
             torch.testing.assert_close(own.weights, expected.weights, **CLOSE)
 
 
-def one_step(team: list[nn.Seq2Seq]) -> tuple[Tensor | None, list[Tensor]]:
-    """Where the team looks, and where each of its models does."""
+def one_step(ensemble_models: list[nn.Seq2Seq]) -> tuple[Tensor | None, list[Tensor]]:
+    """The attention weights of the ensemble, and of each of its models."""
     source, valid = pad(SOURCES)
     token = torch.tensor([4, 5, 6])
-    _, state = Ensemble(team).step(token, Ensemble(team).start(source, valid))
-    return state.weights, [model.decoder.step(token, model.start(source, valid))[1].weights for model in team]
+    _, state = Ensemble(ensemble_models).step(token, Ensemble(ensemble_models).start(source, valid))
+    return state.weights, [
+        model.decoder.step(token, model.start(source, valid))[1].weights for model in ensemble_models
+    ]
 
 
 @pytest.mark.parametrize(
@@ -135,13 +137,13 @@ def one_step(team: list[nn.Seq2Seq]) -> tuple[Tensor | None, list[Tensor]]:
     [(RECURRENT, ()), (SEVERAL_HEADS, (OTHER_HEADS,)), (TRANSFORMER, (LAYERS, HEADS))],
     ids=["recurrent", "heads", "layers-and-heads"],
 )
-def test_one_model_looks_with_its_own_layers_and_heads(model: nn.Seq2Seq, axes: tuple[int, ...]) -> None:
+def test_one_model_keeps_the_attention_of_its_layers_and_heads(model: nn.Seq2Seq, axes: tuple[int, ...]) -> None:
     weights, (own,) = one_step([model])
     assert weights.shape == (3, *axes, 6)
     assert torch.equal(weights, own)
 
 
-def test_several_models_look_where_they_look_on_average() -> None:
+def test_attention_of_several_models_is_their_mean() -> None:
     weights, (recurrent, heads, layers) = one_step([RECURRENT, SEVERAL_HEADS, TRANSFORMER])
     assert weights.shape == (3, 6)
     expected = (recurrent + heads.sum(1) / OTHER_HEADS + layers.sum((1, 2)) / (LAYERS * HEADS)) / 3
@@ -150,7 +152,7 @@ def test_several_models_look_where_they_look_on_average() -> None:
 
 
 @pytest.mark.parametrize(
-    ("team", "longest"),
+    ("ensemble_models", "longest"),
     [
         ([RECURRENT], 17),
         ([SEVERAL_HEADS], None),
@@ -160,29 +162,31 @@ def test_several_models_look_where_they_look_on_average() -> None:
     ],
     ids=["one", "no-limit", "the-second", "the-first", "one-without"],
 )
-def test_the_longest_target_is_the_longest_that_all_can_say(team: list[nn.Seq2Seq], longest: int | None) -> None:
-    assert Ensemble(team).max_target_length == longest
+def test_the_longest_target_is_the_shortest_limit_of_all_models(
+    ensemble_models: list[nn.Seq2Seq], longest: int | None
+) -> None:
+    assert Ensemble(ensemble_models).max_target_length == longest
 
 
 # Scores
 
-TARGETS = [[1, 7, 7, 2], [6, 2], [1, 9, 4, 12, 5, 4, 2]]  # each begins with what the decoder reads first
+TARGETS = [[1, 7, 7, 2], [6, 2], [1, 9, 4, 12, 5, 4, 2]]  # each begins with the decoder's start token
 EXAMPLES = [Example(tuple(source), tuple(target)) for source, target in zip(SOURCES, TARGETS, strict=True)]
 
 
-def test_a_score_is_that_of_reading_the_target_token_by_token(team: list[nn.Seq2Seq]) -> None:
-    scores = Ensemble(team).score(collate(EXAMPLES))
+def test_a_score_equals_that_of_stepping_through_the_target(ensemble_models: list[nn.Seq2Seq]) -> None:
+    scores = Ensemble(ensemble_models).score(collate(EXAMPLES))
     assert [len(score) for score in scores] == [3, 1, 6]
     for example, score in zip(EXAMPLES, scores, strict=True):
-        states = [model.start(*pad([example.source])) for model in team]
-        for read, said, chance in zip(example.target, example.target[1:], score, strict=False):
-            pairs = zip(team, states, strict=True)
+        states = [model.start(*pad([example.source])) for model in ensemble_models]
+        for read, generated, log_prob in zip(example.target, example.target[1:], score, strict=False):
+            pairs = zip(ensemble_models, states, strict=True)
             logits, states = zip(*(m.decoder.step(torch.tensor([read]), own) for m, own in pairs), strict=True)
-            assert chance == pytest.approx(float(vote(logits)[0, said]), rel=1e-5, abs=1e-5)
+            assert log_prob == pytest.approx(float(mean_log_probs(logits)[0, generated]), rel=1e-5, abs=1e-5)
 
 
-def test_a_score_depends_neither_on_the_batch_nor_on_padding(team: list[nn.Seq2Seq]) -> None:
-    ensemble = Ensemble(team)
+def test_a_score_depends_neither_on_the_batch_nor_on_padding(ensemble_models: list[nn.Seq2Seq]) -> None:
+    ensemble = Ensemble(ensemble_models)
     together = ensemble.score(collate(EXAMPLES))
     for example, score in zip(EXAMPLES, together, strict=True):
         assert ensemble.score(collate([example])) == [pytest.approx(score, rel=1e-5, abs=1e-5)]

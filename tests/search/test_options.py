@@ -164,8 +164,8 @@ def test_the_flags_of_a_command_are_those_of_the_options(command: str) -> None:
 def test_no_other_command_has_flags_of_the_same_names() -> None:
     click_command = typer.main.get_command(app)
     names = {"beam", "n_best", "length_penalty", "temperature", "top_k", "top_p", "block_ngrams", "repetition_penalty"}
-    for command, found in click_command.commands.items():  # type: ignore[attr-defined]
-        assert command in COMMANDS or command == "serve" or not names & {each.name for each in found.params}, command
+    for command, results in click_command.commands.items():  # type: ignore[attr-defined]
+        assert command in COMMANDS or command == "serve" or not names & {each.name for each in results.params}, command
 
 
 def described(field: FieldInfo) -> tuple[Any, ...]:
