@@ -522,8 +522,8 @@ def bomb(opening: str, closing: str, entry: str, *, depth: int = 25, width: int 
         COPY + bomb("[", "]", "{alias}"),
         COPY + bomb("[", "]", "{alias}") + "training: {seed: *x24}\n",
         bomb("[", "]", "{alias}") + "data: {task: *x24}\n",
-        bomb("{", "}", "k{place}: {alias}", depth=8) + COPY,
-        bomb("{", "}", "k{place}: {alias}", depth=8) + "data: {task: [*x7]}\n",
+        bomb("{", "}", "k{index}: {alias}", depth=8) + COPY,
+        bomb("{", "}", "k{index}: {alias}", depth=8) + "data: {task: [*x7]}\n",
     ],
     ids=[
         "deep-list",
