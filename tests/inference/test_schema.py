@@ -30,28 +30,33 @@ TEXTS = ["abc", "", "edcba"]
 PAGE = Path(__file__).parents[2] / "docs" / "translation-json.md"
 
 
-def by_command(regard: Regard, run: Path) -> list[dict[str, Any]]:
+def from_translate_command(regard: Regard, run: Path) -> list[dict[str, Any]]:
     out = regard("translate", run, "--json", "--beam", 3, "--n-best", 2, *TEXTS).out
     return [json.loads(line) for line in out.splitlines()]
 
 
-def by_show(regard: Regard, run: Path) -> list[dict[str, Any]]:
+def from_show_command(regard: Regard, run: Path) -> list[dict[str, Any]]:
     return [json.loads(regard("show", run, text, "--json", "--beam", 3).out) for text in TEXTS]
 
 
-def by_api(regard: Regard, run: Path) -> list[dict[str, Any]]:
-    wanted = {"texts": TEXTS, "beam": 3, "n_best": 2, "attention": True, "alternatives": 2, "tree": True}
+def from_api(regard: Regard, run: Path) -> list[dict[str, Any]]:
+    request = {"texts": TEXTS, "beam": 3, "n_best": 2, "attention": True, "alternatives": 2, "tree": True}
     with TestClient(build_app(open_runs([run]), Limits()), base_url="http://127.0.0.1:8000") as client:
-        return client.post("/api/translate", json=wanted).json()["translations"]
+        return client.post("/api/translate", json=request).json()["translations"]
 
 
-def by_page(regard: Regard, run: Path) -> list[dict[str, Any]]:
+def from_saved_page(regard: Regard, run: Path) -> list[dict[str, Any]]:
     pages = [each._repr_html_() for each in package.load(run).translate(TEXTS, SearchOptions(beam=3, n_best=2))]
     data = [re.search(r'<script type="application/json" id="data">(.*?)</script>', unescape(page)) for page in pages]
-    return [json.loads(found[1])["views"][0]["answer"] for found in data if found]
+    return [json.loads(parsed[1])["views"][0]["answer"] for parsed in data if parsed]
 
 
-OUTPUTS = {"translate --json": by_command, "show --json": by_show, "API": by_api, "saved page": by_page}
+OUTPUTS = {
+    "translate --json": from_translate_command,
+    "show --json": from_show_command,
+    "API": from_api,
+    "saved page": from_saved_page,
+}
 
 
 @pytest.mark.parametrize("output", OUTPUTS.values(), ids=OUTPUTS.keys())
@@ -60,10 +65,10 @@ def test_every_output_follows_the_schema(
     regard: Regard, trained_brief: Callable[..., Path], output: Callable[..., Any], attention: str
 ):
     run = trained_brief(f"model.attention.kind={attention}")
-    answers = output(regard, run)
-    assert len(answers) == len(TEXTS)
-    for text, answer in zip(TEXTS, answers, strict=True):
-        translation = TranslationSchema.model_validate_json(json.dumps(answer))
+    translations_json = output(regard, run)
+    assert len(translations_json) == len(TEXTS)
+    for text, translation_json in zip(TEXTS, translations_json, strict=True):
+        translation = TranslationSchema.model_validate_json(json.dumps(translation_json))
         assert translation.schema_version == SCHEMA_VERSION
         assert translation.source_tokens == ([*text, "<end>"] if text else [])
         assert (translation.text, translation.score) == (translation.n_best[0].text, translation.n_best[0].score)
@@ -84,29 +89,29 @@ def test_a_study_stores_translations_of_the_same_schema(
     run_request(job.request, Reporter(io.BytesIO()))
     stored = json.loads(job.request.evaluations[0].file(job.request.path).read_text(encoding="utf-8"))
     assert stored["translations"]
-    found = [TranslationSchema.model_validate_json(json.dumps(each)) for each in stored["translations"]]
-    assert [each.text for each in found] == stored["outputs"]
+    parsed = [TranslationSchema.model_validate_json(json.dumps(each)) for each in stored["translations"]]
+    assert [each.text for each in parsed] == stored["outputs"]
 
 
 def test_alignment_pairs_are_source_then_target(regard: Regard, trained: Path):
-    """The model copies; one token of a longer source than output decides which side comes first."""
-    (answer,) = [json.loads(regard("translate", trained, "--json", "--prefix", "bc", "abcde").out)]
+    """The model copies; with a source longer than the output, swapped pairs would fail."""
+    (translation_json,) = [json.loads(regard("translate", trained, "--json", "--prefix", "bc", "abcde").out)]
     translation = package.load(trained).translate(["abcde"], SearchOptions(prefix="bc"))[0]
-    pairs = answer["n_best"][0]["alignment"]
+    pairs = translation_json["n_best"][0]["alignment"]
     assert pairs == [list(pair) for pair in translation.alignment]
     assert [target for _, target in pairs] == sorted({target for _, target in pairs}), "one source for each target"
 
 
 def test_the_schema_refuses_what_is_missing_or_unknown(regard: Regard, trained: Path):
-    answer = json.loads(regard("translate", trained, "--json", "abc").out)
-    for wrong in (
-        {key: value for key, value in answer.items() if key != "schema_version"},
-        answer | {"schema_version": 2},
-        answer | {"tokens": ["a"]},
-        answer | {"n_best": [answer["n_best"][0] | {"alignment": [[0, 0, 0]]}]},
+    translation_json = json.loads(regard("translate", trained, "--json", "abc").out)
+    for invalid in (
+        {key: value for key, value in translation_json.items() if key != "schema_version"},
+        translation_json | {"schema_version": 2},
+        translation_json | {"tokens": ["a"]},
+        translation_json | {"n_best": [translation_json["n_best"][0] | {"alignment": [[0, 0, 0]]}]},
     ):
         with pytest.raises(ValidationError):
-            TranslationSchema.model_validate_json(json.dumps(wrong))
+            TranslationSchema.model_validate_json(json.dumps(invalid))
 
 
 def test_the_documentation_has_every_field():

@@ -51,11 +51,11 @@ def test_translate_tokenizes_each_text_once(trained: Path, calls: Counter[str]):
 
 
 def test_the_api_tokenizes_each_text_once(trained: Path, calls: Counter[str]):
-    wanted = {"texts": TEXTS, "beam": 3, "n_best": 2, "attention": True, "alternatives": 2, "tree": True}
+    request = {"texts": TEXTS, "beam": 3, "n_best": 2, "attention": True, "alternatives": 2, "tree": True}
     runs = open_runs([trained])
     calls.clear()
     with TestClient(build_app(runs, Limits()), base_url="http://127.0.0.1:8000") as client:
-        assert client.post("/api/translate", json=wanted).status_code == 200
+        assert client.post("/api/translate", json=request).status_code == 200
         assert calls == ONCE
         calls.clear()
         pairs = [{"source": text, "target": "a"} for text in TEXTS]

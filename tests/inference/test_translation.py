@@ -1,4 +1,4 @@
-"""What comes out, as plain values and as a page."""
+"""A translation as plain values and as a page."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ PIECES = Translation(
 )
 
 
-def test_a_translation_is_told_in_plain_values():
-    told = json.loads(json.dumps(PIECES.to_dict()))
-    assert (told["text"], told["score"], told["axes"], told["tree"]) == ("A vineyard.", -0.9375, [], None)
-    assert told["source_labels"] == ["Ein", "Wein", "‑berg", ".", "<end>"]
-    assert told["source_words"] == [[0, 1], [1, 3], [3, 4], [4, 5]]
-    (hypothesis,) = told["n_best"]
+def test_to_dict_returns_plain_values():
+    values = json.loads(json.dumps(PIECES.to_dict()))
+    assert (values["text"], values["score"], values["axes"], values["tree"]) == ("A vineyard.", -0.9375, [], None)
+    assert values["source_labels"] == ["Ein", "Wein", "‑berg", ".", "<end>"]
+    assert values["source_words"] == [[0, 1], [1, 3], [3, 4], [4, 5]]
+    (hypothesis,) = values["n_best"]
     assert hypothesis["labels"] == ["A", "vine", "‑yard", ".", "<end>"]
     assert hypothesis["words"] == [[0, 1], [1, 3], [3, 4], [4, 5]]
     assert hypothesis["attention"] == torch.eye(5).tolist()
@@ -40,33 +40,33 @@ def test_a_translation_is_told_in_plain_values():
     assert PIECES.to_dict(attention=False)["n_best"][0]["attention"] is None
 
 
-def test_of_nothing_there_is_nothing_to_tell():
-    told = EMPTY_TRANSLATION.to_dict()
-    assert (told["text"], told["source_tokens"], told["n_best"][0]["attention"]) == ("", [], [])
+def test_to_dict_of_an_empty_translation_is_empty():
+    values = EMPTY_TRANSLATION.to_dict()
+    assert (values["text"], values["source_tokens"], values["n_best"][0]["attention"]) == ("", [], [])
 
 
-def test_the_next_best_are_told_with_their_own_attention(trained_brief: Callable[..., Path]):
+def test_to_dict_has_the_n_best_list_with_attention_of_each(trained_brief: Callable[..., Path]):
     translator = regard.load(trained_brief("model.attention.kind=multi-head", "model.attention.heads=4"))
     (translation,) = translator.translate(["abcde"], SearchOptions(beam=4, n_best=3))
-    told = translation.to_dict()
-    assert told["axes"] == ["head"]
-    assert [each["text"] for each in told["n_best"]] == [each.text for each in translation.n_best]
-    for each, own in zip(told["n_best"], translation.n_best, strict=True):
+    values = translation.to_dict()
+    assert values["axes"] == ["head"]
+    assert [each["text"] for each in values["n_best"]] == [each.text for each in translation.n_best]
+    for each, own in zip(values["n_best"], translation.n_best, strict=True):
         assert torch.tensor(each["attention"]).shape == (4, len(own.tokens), 6) == own.attention.shape
 
 
-def test_runs_that_vote_have_one_map(trained: Path):
+def test_an_ensemble_has_one_attention_map(trained: Path):
     (translation,) = regard.load(trained, trained).translate(["abc"])
     assert translation.axes == ()
     assert translation.attention.dim() == 2
 
 
 @pytest.mark.parametrize("text", ["A vineyard.", "</script><img src=x onerror=alert(1)>", "\ud800 &amp; 'x' \"y\""])
-def test_a_notebook_shows_a_translation_as_a_page_of_its_own(text: str):
-    shown = Translation(**{**vars(PIECES), "text": text})._repr_html_()
-    assert "<img" not in shown
-    assert "<script" not in shown, "the page is the value of an attribute"
-    assert shown.count("<iframe") == 1
-    assert 'sandbox="allow-scripts' in shown
-    assert "yard" in unescape(shown)
-    shown.encode()
+def test_a_notebook_shows_a_translation_in_a_sandboxed_frame(text: str):
+    html = Translation(**{**vars(PIECES), "text": text})._repr_html_()
+    assert "<img" not in html
+    assert "<script" not in html, "the page is the value of an attribute"
+    assert html.count("<iframe") == 1
+    assert 'sandbox="allow-scripts' in html
+    assert "yard" in unescape(html)
+    html.encode()

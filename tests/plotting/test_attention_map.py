@@ -31,7 +31,7 @@ def all_text(figure: Figure) -> list[str]:
     return texts(figure.texts)
 
 
-def test_the_picture_shows_the_weights_row_by_row() -> None:
+def test_the_image_shows_the_weights_row_by_row() -> None:
     weights = some_weights(5, 7)
     (panel,) = maps_of(draw_attention_map(weights, SOURCE, TARGET))
     image = panel.images[0]
@@ -66,7 +66,7 @@ def test_labels_do_not_overlap_and_the_figure_stays_small(count: int, token: str
     (panel,) = maps_of(figure)
     labels = panel.get_xticklabels()
     assert len(labels) == count
-    # Slanted lines of type are apart when their distance, across the slant, is more than the type's size.
+    # Slanted labels do not overlap when their distance, across the slant, is more than the font size.
     step = panel.bbox.width / count * 72 / figure.dpi
     across = step * (0.707 if labels[0].get_rotation() else 1)
     assert across > labels[0].get_fontsize()
@@ -76,14 +76,14 @@ def test_labels_do_not_overlap_and_the_figure_stays_small(count: int, token: str
     assert not any(title.overlaps(text.get_window_extent()) for text in (*labels, panel.xaxis.label))
 
 
-def test_characters_stand_upright_and_words_do_not() -> None:
+def test_characters_are_upright_and_words_are_slanted() -> None:
     (panel,) = maps_of(draw_attention_map(some_weights(5, 7), SOURCE, TARGET))
     assert [text.get_rotation() for text in panel.get_xticklabels()] == [90, 0, 0, 0, 0, 0, 90]
     (panel,) = maps_of(draw_attention_map(some_weights(1, 3), ["ein", "Mädchen", "."], ["a"]))
     assert [text.get_rotation() for text in panel.get_xticklabels()] == [45, 45, 45]
 
 
-def test_where_cells_are_smaller_than_type_only_some_are_labelled() -> None:
+def test_where_cells_are_smaller_than_the_font_only_some_are_labeled() -> None:
     (panel,) = maps_of(draw_attention_map(some_weights(1, 500), [str(n % 10) for n in range(500)], ["x"]))
     assert list(panel.get_xticks()[:3]) == [0, 3, 6]
     assert texts(panel.get_xticklabels())[:3] == ["0", "3", "6"]
@@ -115,7 +115,7 @@ def test_small_multiples_have_labels_on_the_outer_edges_only() -> None:
     assert [len(panel.get_yticklabels()) for panel in panels] == [5, 0, 0, 5, 0, 0]
 
 
-def test_one_leading_axis_is_broken_into_rows_of_four() -> None:
+def test_one_leading_axis_is_wrapped_into_rows_of_four() -> None:
     panels = maps_of(draw_attention_map(some_weights(6, 5, 7), SOURCE, TARGET, axes=("head",)))
     assert [panel.get_title() for panel in panels] == [f"head {n}" for n in range(1, 7)]
     assert len({round(panel.get_position().y0, 6) for panel in panels}) == 2
@@ -165,7 +165,7 @@ def test_label(token: str, shown: str) -> None:
     assert token_label(token) == shown
 
 
-def test_darker_is_more_and_zero_is_paper() -> None:
+def test_higher_weights_are_darker_and_zero_is_the_paper_color() -> None:
     red, green, blue, _ = ATTENTION_COLORMAP(np.linspace(0, 1, 101)).T
     brightness = 0.2126 * red + 0.7152 * green + 0.0722 * blue
     assert (np.diff(brightness) < 0).all()
@@ -176,13 +176,13 @@ def test_darker_is_more_and_zero_is_paper() -> None:
 
 
 @pytest.mark.parametrize("weights", [[], np.zeros((0, 7)), np.zeros((3, 0, 7))])
-def test_an_empty_output_says_so(weights) -> None:
+def test_an_empty_output_is_reported_in_the_figure(weights) -> None:
     figure = draw_attention_map(weights, SOURCE, [], title="$silence$", axes=("head",) if np.ndim(weights) == 3 else ())
     assert all_text(figure) == ["nothing was produced", "$silence$"]
     figures.render_figure(figure, ".svg")
 
 
-def test_an_empty_source_says_so() -> None:
+def test_an_empty_source_is_reported_in_the_figure() -> None:
     assert all_text(draw_attention_map(np.zeros((5, 0)), [], TARGET)) == ["nothing was read"]
 
 
@@ -219,7 +219,7 @@ def lines_of(panel: Axes, inside: bool) -> list[list[tuple[float, float]]]:
     return [[tuple(end) for end in s] for s, is_within in zip(segments, within, strict=True) if is_within == inside]
 
 
-def test_pieces_are_labelled_as_parts_of_words() -> None:
+def test_subwords_are_labeled_as_parts_of_words() -> None:
     (panel,) = maps_of(draw_attention_map(some_weights(6, 6), PIECES, PIECES, starts=BEGINS, source_starts=BEGINS))
     shown = ["Ein", "spiel", "‑ende", "‑s", "Kind", "<end>"]
     assert texts(panel.get_xticklabels()) == shown
@@ -229,16 +229,16 @@ def test_pieces_are_labelled_as_parts_of_words() -> None:
     assert texts(panel.get_yticklabels()) == PIECES, "nobody said that these are pieces"
 
 
-def test_words_are_parted_by_lines_and_pieces_joined_by_brackets() -> None:
+def test_words_are_separated_by_lines_and_subwords_joined_by_brackets() -> None:
     weights = some_weights(2, 6)
     figure = draw_attention_map(weights, PIECES, ["a", "b"], source_starts=BEGINS)
     (panel,) = maps_of(figure)
     np.testing.assert_array_equal(panel.images[0].get_array(), weights, "pieces are drawn as they are")
     assert panel.get_xlim() == (-0.5, 5.5), "the lines have not moved the map"
     assert panel.get_ylim() == (1.5, -0.5)
-    parting = lines_of(panel, inside=True)
-    assert sorted({x for (x, _), (other, _) in parting if x == other}) == [0.5, 3.5, 4.5]
-    assert sorted({y for (_, y), (_, other) in parting if y == other}) == [0.5]
+    separators = lines_of(panel, inside=True)
+    assert sorted({x for (x, _), (other, _) in separators if x == other}) == [0.5, 3.5, 4.5]
+    assert sorted({y for (_, y), (_, other) in separators if y == other}) == [0.5]
     ((left, above), (right, also_above)) = lines_of(panel, inside=False)[0]
     assert len(lines_of(panel, inside=False)) == 1, "only a word of several pieces has a bracket"
     assert above == also_above < -0.5
@@ -246,7 +246,7 @@ def test_words_are_parted_by_lines_and_pieces_joined_by_brackets() -> None:
     assert 3 < right < 3.5
 
 
-def test_labels_stay_clear_of_the_brackets() -> None:
+def test_labels_do_not_overlap_the_brackets() -> None:
     figure = draw_attention_map(some_weights(6, 6), PIECES, PIECES, starts=BEGINS, source_starts=BEGINS)
     figure.draw_without_rendering()
     (panel,) = maps_of(figure)
@@ -273,12 +273,12 @@ def test_where_every_token_is_a_word_there_are_no_lines() -> None:
         assert not panel.collections
 
 
-def test_starts_that_do_not_fit_are_refused() -> None:
+def test_word_starts_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="2 starts do not fit 5 tokens"):
         draw_attention_map(some_weights(5, 7), SOURCE, TARGET, starts=[True, False])
 
 
-def test_maps_of_different_kinds_have_their_own_names_and_measure() -> None:
+def test_maps_of_different_kinds_have_their_own_titles_and_scale() -> None:
     figure = draw_attention_map(
         some_weights(3, 5, 7), SOURCE, TARGET, names=("attention", "$x$", "third"), measure="share"
     )
@@ -286,7 +286,7 @@ def test_maps_of_different_kinds_have_their_own_names_and_measure() -> None:
     assert "share" in [axes.get_ylabel() for axes in figure.axes]
 
 
-def test_links_are_ringed_at_their_source_and_output() -> None:
+def test_links_are_circled_at_their_source_and_output() -> None:
     (panel,) = maps_of(draw_attention_map(some_weights(5, 7), SOURCE, TARGET, links={(6, 1), (0, 4)}))
     rings = {
         (int(x), int(y))
@@ -301,11 +301,11 @@ def rings_of(panel: Axes) -> list[Line2D]:
     return [line for line in panel.lines if line.get_marker() == "o"]
 
 
-def test_links_are_ringed_in_every_map() -> None:
+def test_links_are_circled_in_every_map() -> None:
     panels = maps_of(draw_attention_map(some_weights(2, 5, 7), SOURCE, TARGET, axes=("head",), links={(1, 0), (6, 4)}))
     for panel in panels:
         for ring in rings_of(panel):
-            assert {tuple(place) for place in ring.get_xydata().tolist()} == {(1, 0), (6, 4)}, "columns are sources"
+            assert {tuple(cell) for cell in ring.get_xydata().tolist()} == {(1, 0), (6, 4)}, "columns are sources"
         assert panel.get_xlim() == (-0.5, 6.5), "the rings have not moved the map"
     assert not any(
         ring.get_xydata().size for ring in rings_of(maps_of(draw_attention_map(some_weights(5, 7), SOURCE, TARGET))[0])
@@ -313,8 +313,8 @@ def test_links_are_ringed_in_every_map() -> None:
 
 
 @pytest.mark.parametrize("weight", np.linspace(0, 1, 11))
-def test_a_ring_is_seen_on_every_cell_in_gray_print_too(weight: float) -> None:
-    """Its line or its edge stands out from the cell, and the one from the other, with a contrast of 3 or more."""
+def test_a_ring_is_visible_on_every_cell_also_in_gray(weight: float) -> None:
+    """Its line or its edge differs from the cell, and the line from the edge, with a contrast of 3 or more."""
     (panel,) = maps_of(draw_attention_map([[weight]], ["a"], ["b"], links={(0, 0)}))
     edge, line = rings_of(panel)
     assert edge.get_markeredgewidth() > line.get_markeredgewidth()
@@ -336,7 +336,7 @@ def contrast(one: float, other: float) -> float:
     return (max(one, other) + 0.05) / (min(one, other) + 0.05)
 
 
-def test_a_title_is_cut_to_the_width_of_the_figure() -> None:
+def test_a_title_is_truncated_to_the_width_of_the_figure() -> None:
     figure = draw_attention_map(some_weights(5, 7), SOURCE, TARGET, title="A" * 500 + "Z")
     figure.draw_without_rendering()
     (title,) = figure.texts

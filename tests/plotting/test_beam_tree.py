@@ -32,7 +32,7 @@ class Hypothesis:
     rank: int | None = None
 
 
-# A beam of 2 that may say 3 tokens, one runner-up a step: "y" wins though "x" was ahead, and "x y z" has no rank.
+# A beam of 2 over 3 tokens, one runner-up per step: "y" wins though "x" was ahead, and "x y z" has no rank.
 TREE = [
     Hypothesis(1, None, "x", -0.11, "kept"),
     Hypothesis(1, None, "y", -0.22, "kept"),
@@ -46,11 +46,11 @@ TREE = [
 
 
 def chain(steps: int, label: str = "w", beam: int = 1) -> list[Hypothesis]:
-    """Hypotheses side by side, each of which goes straight on."""
+    """Hypotheses side by side, each of which continues without branching."""
     return [
-        Hypothesis(step, beam * (step - 2) + place if step > 1 else None, label, -step, "kept")
+        Hypothesis(step, beam * (step - 2) + position if step > 1 else None, label, -step, "kept")
         for step in range(1, steps + 1)
-        for place in range(beam)
+        for position in range(beam)
     ]
 
 
@@ -86,28 +86,28 @@ def svg_texts(figure: Figure) -> list[str]:
     return ["".join(element.itertext()).strip() for element in tree.iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_the_step_is_the_column_and_the_pruned_are_below_the_beam() -> None:
+def test_the_step_is_the_column_and_pruned_nodes_are_below_the_beam() -> None:
     below = 2 + ABOVE_PRUNED
     assert arrange(TREE) == [(1, 0), (1, 1), (1, below), (2, 0), (2, 1), (2, below), (3, 0), (3, 1)]
 
 
-def test_the_pruned_of_all_steps_begin_at_the_same_row() -> None:
+def test_pruned_nodes_of_all_steps_begin_at_the_same_row() -> None:
     few = [node for node in TREE if node != TREE[1]]
     assert arrange(few)[:2] == [(1, 0), (1, 2 + ABOVE_PRUNED)]
     assert arrange([TREE[2]] * 2) == [(1, ABOVE_PRUNED), (1, 1 + ABOVE_PRUNED)], "none was kept"
 
 
-def test_a_node_has_the_best_rank_that_it_leads_to() -> None:
+def test_a_node_has_the_best_rank_of_its_descendants() -> None:
     assert best_ranks(TREE) == [2, 1, None, 1, 2, None, 2, None]
 
 
 @pytest.mark.parametrize("ranks", [(1, 3), (3, 1)])
-def test_of_two_results_a_node_has_the_better(ranks: tuple[int, int]) -> None:
+def test_a_node_with_two_results_has_the_better_rank(ranks: tuple[int, int]) -> None:
     twins = [replace(TREE[6], parent=0, length=2, rank=rank) for rank in ranks]
     assert best_ranks([TREE[0], *twins]) == [1, *ranks]
 
 
-def test_tokens_scores_ranks_and_steps_can_be_read() -> None:
+def test_tokens_scores_ranks_and_steps_are_labeled() -> None:
     found = svg_texts(draw_beam_tree(TREE, title="case"))
     for node in TREE:
         assert found.count(node.label) == sum(other.label == node.label for other in TREE)
@@ -131,7 +131,7 @@ def test_each_node_has_a_box_and_an_edge_from_its_parent() -> None:
         assert end == pytest.approx((box.get_x(), box.get_y() + box.get_height() / 2))
 
 
-def test_steps_go_to_the_right_and_the_better_are_above() -> None:
+def test_steps_go_to_the_right_and_better_nodes_are_above() -> None:
     figure = draw_beam_tree(TREE)
     _, *nodes = boxes(figure)
     assert [box.get_x() for box in nodes] == sorted(box.get_x() for box in nodes)
@@ -140,7 +140,7 @@ def test_steps_go_to_the_right_and_the_better_are_above() -> None:
     assert axes_of(figure).yaxis_inverted()
 
 
-def test_the_way_to_the_best_is_bold() -> None:
+def test_the_path_to_the_best_result_is_bold() -> None:
     figure = draw_beam_tree(TREE)
     widths = [edge.get_linewidth() for edge in edges(figure)]
     other, best, pruned, kept = widths[0], widths[1], widths[2], widths[7]
@@ -148,8 +148,8 @@ def test_the_way_to_the_best_is_bold() -> None:
     assert widths == [other, best, pruned, best, other, pruned, other, kept]
     above = edges(figure)[1].get_zorder()
     assert [edge.get_zorder() == above for edge in edges(figure)] == [width == best for width in widths]
-    on_the_way = [box.get_linewidth() == best for box in boxes(figure)]
-    assert on_the_way == [True, False, True, *[False] * 6], "the start, and the y that wins; its <end> is finished"
+    on_the_path = [box.get_linewidth() == best for box in boxes(figure)]
+    assert on_the_path == [True, False, True, *[False] * 6], "the start, and the y that wins; its <end> is finished"
 
 
 def test_without_a_result_nothing_is_bold() -> None:
@@ -161,18 +161,18 @@ def test_without_a_result_nothing_is_bold() -> None:
 def test_fates_differ_without_color() -> None:
     figure = draw_beam_tree([replace(TREE[0], fate=fate) for fate in FATES])
     white = (1, 1, 1, 1)
-    looks = {(box.get_linestyle(), box.get_facecolor() == white) for box in boxes(figure)[1:]}
-    assert len(looks) == len(FATES)
+    styles = {(box.get_linestyle(), box.get_facecolor() == white) for box in boxes(figure)[1:]}
+    assert len(styles) == len(FATES)
 
 
 @pytest.mark.parametrize("fate", FATES)
-def test_the_legend_explains_the_fates_that_are_there(fate: str) -> None:
+def test_the_legend_lists_the_fates_that_occur(fate: str) -> None:
     node = replace(TREE[0], fate=fate)
     assert legend(draw_beam_tree([node])) == [FATES[fate].meaning]
     assert legend(draw_beam_tree([node, TREE[0]])) == list(dict.fromkeys([FATES["kept"].meaning, FATES[fate].meaning]))
 
 
-def test_the_legend_explains_the_ways_that_are_there() -> None:
+def test_the_legend_lists_the_paths_that_occur() -> None:
     finished = replace(TREE[3], length=1, parent=None)
     assert legend(draw_beam_tree([finished]))[1:] == [PATH_TO_BEST.meaning]
     assert legend(draw_beam_tree([finished, replace(finished, rank=2)]))[1:] == [
@@ -200,14 +200,14 @@ def test_nothing_overlaps_and_nothing_is_clipped(nodes: list[Hypothesis]) -> Non
         assert any(box.x0 < inside.x0 < inside.x1 < box.x1 and box.y0 < inside.y0 for box in frames)
 
 
-def test_there_are_no_axes_to_see() -> None:
+def test_no_axes_are_drawn() -> None:
     assert not axes_of(draw_beam_tree(TREE)).axison
 
 
 @pytest.mark.parametrize(
     "nodes", [chain(200, label="word"), chain(40, label="a" * 99, beam=3), chain(1, beam=100), LARGE]
 )
-def test_a_large_tree_fits_a_slide_and_can_be_read(nodes: list[Hypothesis]) -> None:
+def test_a_large_tree_fits_a_slide_and_is_legible(nodes: list[Hypothesis]) -> None:
     figure = draw_beam_tree(nodes, title="title")
     width, height = figure.get_size_inches()
     assert width <= MAX_WIDTH + 0.5
@@ -256,7 +256,7 @@ def test_tokens_and_title_are_drawn_literally(token: str) -> None:
     ("token", "shown"),
     [("\n", r"\n"), (" ", "␣"), ("\x00", r"\x00"), ("\ud800", r"\ud800"), ("a" * 99, "a" * (LONGEST_LABEL - 1) + "…")],
 )
-def test_what_cannot_be_seen_is_made_visible_and_what_is_long_is_cut(token: str, shown: str) -> None:
+def test_invisible_tokens_are_made_visible_and_long_ones_truncated(token: str, shown: str) -> None:
     assert shown in svg_texts(draw_beam_tree([replace(TREE[0], label=token)]))
 
 
@@ -264,7 +264,7 @@ def test_a_title_with_a_line_break_stays_one_line() -> None:
     assert r"one\ntwo" in svg_texts(draw_beam_tree(TREE, title="one\ntwo"))
 
 
-def test_no_nodes_are_said_to_be_none() -> None:
+def test_an_empty_tree_is_reported_in_the_figure() -> None:
     figure = draw_beam_tree([], title="$silence$")
     assert [text.get_text() for text in figure.texts] == ["no hypothesis was considered", "$silence$"]
     assert not figure.axes

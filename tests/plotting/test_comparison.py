@@ -54,7 +54,7 @@ def keys(figure: Figure) -> list[str]:
     return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
 
 
-def said(figure: Figure) -> list[str]:
+def figure_texts(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.texts]
 
 
@@ -67,7 +67,7 @@ def test_a_row_has_its_runs_their_mean_and_the_interval() -> None:
     np.testing.assert_allclose(bars(axes), [[25, 75], [85, 110]])
     assert notes(axes) == ["50.0", "95.0"]
     assert keys(figure) == ["mean", "one run", "95 % interval"]
-    assert said(figure) == ["exact matches (%)"]
+    assert figure_texts(figure) == ["exact matches (%)"]
     figures.render_figure(figure, ".png")
 
 
@@ -79,19 +79,19 @@ def test_the_first_row_is_at_the_top_and_dots_are_in_their_rows() -> None:
         assert number - 0.5 < mean.get_ydata()[0] < single.get_ydata()[0] < number + 0.5
 
 
-def test_an_interval_beyond_a_hundred_per_cent_is_cut_by_the_axis() -> None:
+def test_an_interval_beyond_100_percent_is_clipped_by_the_axis() -> None:
     (axes,) = draw_dots([*some_dots(), DotRow("bad", (0.0, 0.1), (-0.6, 0.7))], "exact matches", percent=True).axes
     assert axes.get_xlim() == (0, 100)
     assert all(bar.get_clip_on() for bar in axes.collections)
     assert not any(dot.get_clip_on() for dot in axes.lines), "a dot at 100 % is whole"
 
 
-def test_an_error_rate_above_a_hundred_per_cent_is_shown() -> None:
+def test_an_error_rate_above_100_percent_is_shown() -> None:
     (axes,) = draw_dots([DotRow("a", (1.2, 0.9), None)], "word error", percent=True).axes
     assert axes.get_xlim()[1] >= 120
 
 
-def test_an_immense_interval_leaves_room_for_the_dots() -> None:
+def test_a_very_wide_interval_leaves_room_for_the_dots() -> None:
     (axes,) = draw_dots([DotRow("a", (30.0, 31.0), (24.0, 37.0)), DotRow("b", (32.0,), None)], "BLEU").axes
     low, high = axes.get_xlim()
     assert low <= 30 < 32 <= high
@@ -99,7 +99,7 @@ def test_an_immense_interval_leaves_room_for_the_dots() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "percent", "wanted"),
+    ("values", "percent", "expected"),
     [
         ((31.25, 2.5), False, ["31.2", "2.5"]),
         ((3.14159,), False, ["3.14"]),
@@ -110,20 +110,20 @@ def test_an_immense_interval_leaves_room_for_the_dots() -> None:
         ((0.01234,), True, ["1.23"]),
     ],
 )
-def test_means_are_told_to_three_digits(values: tuple[float, ...], percent: bool, wanted: list[str]) -> None:
+def test_means_are_labeled_with_three_digits(values: tuple[float, ...], percent: bool, expected: list[str]) -> None:
     (axes,) = draw_dots([DotRow(str(value), (value,), None) for value in values], "x", percent).axes
-    assert notes(axes) == wanted
+    assert notes(axes) == expected
 
 
-def test_groups_differ_in_color_marker_and_place() -> None:
+def test_groups_differ_in_color_marker_and_position() -> None:
     figure = draw_dots(
         [*some_dots(group="trained length"), *some_dots(group="twice the length")], "exact matches", percent=True
     )
     (axes,) = figure.axes
     assert labels(axes) == ["none", "dot"]
     assert len(means(axes)) == 4
-    looks = {(to_hex(line.get_color()), line.get_marker()) for line in axes.lines}
-    assert len({color for color, _ in looks}) == len({marker for _, marker in looks}) == 2
+    styles = {(to_hex(line.get_color()), line.get_marker()) for line in axes.lines}
+    assert len({color for color, _ in styles}) == len({marker for _, marker in styles}) == 2
     assert len({line.get_ydata()[0] for line in axes.lines}) == 8
     assert keys(figure) == ["trained length", "twice the length", "mean", "one run", "95 % interval"]
 
@@ -140,7 +140,7 @@ def test_panels_have_the_same_rows_and_the_same_axis() -> None:
     assert max(note.get_window_extent().x1 for note in small.texts) < large.bbox.x0
 
 
-def test_a_dot_may_stand_for_something_else() -> None:
+def test_the_legend_of_dots_can_be_renamed() -> None:
     assert keys(draw_dots(some_dots(), "ρ", each="one sentence"))[:2] == ["mean", "one sentence"]
 
 
@@ -162,7 +162,7 @@ def test_among_many_dots_none_covers_another(count: int) -> None:
     assert figure.get_figheight() < 5
 
 
-def test_one_run_each_needs_no_key() -> None:
+def test_single_runs_need_no_legend() -> None:
     figure = draw_dots([DotRow("a", (3.0,), None), DotRow("b", (2.0,), None)], "loss")
     assert runs(figure.axes[0]) == []
     assert keys(figure) == []
@@ -178,7 +178,7 @@ def test_a_setting_without_a_finite_value_keeps_its_empty_row() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 30, 80])
-def test_many_rows_do_not_run_into_each_other(rows: int) -> None:
+def test_many_rows_do_not_overlap(rows: int) -> None:
     dots = [
         DotRow(f"layers={i}, heads={i % 4}, dropout=0.{i}", (i, i + 1.0), (i - 1.0, i + 2.0), group=group)
         for i, group in product(range(rows), "ab")
@@ -192,7 +192,7 @@ def test_many_rows_do_not_run_into_each_other(rows: int) -> None:
     assert len([text for text in axes.texts if text.get_text()]) == (2 * rows if rows <= 30 else 0)
 
 
-def test_labels_are_left_of_the_panel_and_on_the_sheet() -> None:
+def test_labels_are_left_of_the_panel_and_within_the_figure() -> None:
     figure = draw_dots([DotRow("n" * 300, (1.0, 2.0), None), DotRow("a b " * 30, (1.0,), None)], "BLEU")
     figure.draw_without_rendering()
     (axes,) = figure.axes
@@ -202,7 +202,7 @@ def test_labels_are_left_of_the_panel_and_on_the_sheet() -> None:
     assert figure.get_figwidth() < 12
 
 
-def test_a_band_is_the_mean_within_least_and_greatest() -> None:
+def test_a_band_is_the_mean_between_minimum_and_maximum() -> None:
     figure = draw_bands([a_band("dot"), a_band("none")], "beam width", "exact matches", percent=True)
     (axes,) = figure.axes
     first, second = axes.lines
@@ -212,7 +212,7 @@ def test_a_band_is_the_mean_within_least_and_greatest() -> None:
     corners = area.get_paths()[0].vertices
     assert {(1.0, 20.0), (1.0, 40.0), (4.0, 60.0), (4.0, 100.0)} <= {(x, round(y, 9)) for x, y in corners}
     assert keys(figure) == ["dot", "none"]
-    assert said(figure) == ["beam width", "exact matches (%)"]
+    assert figure_texts(figure) == ["beam width", "exact matches (%)"]
     figures.render_figure(figure, ".png")
 
 
@@ -230,14 +230,14 @@ def test_unknown_values_are_left_out(missing: float | None) -> None:
     np.testing.assert_allclose(line.get_xydata(), [[1, 2], [2, 5]])
 
 
-def test_on_a_logarithmic_scale_what_is_not_above_zero_is_left_out() -> None:
+def test_a_logarithmic_x_axis_omits_values_that_are_not_positive() -> None:
     band = Band("a", (0, 1, 10), ((1.0, 0.0, 0.5), (1.0, 0.1, 0.5)))
     (axes,) = draw_bands([band], "step", "loss", log_x=True).axes
     np.testing.assert_allclose(axes.lines[0].get_xydata(), [[1, 0.05], [10, 0.5]])
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
 
 
-def test_on_a_logarithmic_scale_of_values_what_is_not_above_zero_is_left_out() -> None:
+def test_a_logarithmic_y_axis_omits_values_that_are_not_positive() -> None:
     bands = [Band("a", (0, 1, 2), ((1.0, 0.0, -0.5), (0.1, 0.01, 0.0))), Band("b", (0, 1), ((0.0, 0.0),))]
     (axes,) = draw_bands(bands, "step", "loss", log_y=True).axes
     np.testing.assert_allclose(axes.lines[0].get_xydata(), [[0, 0.55], [1, 0.01]])
@@ -248,7 +248,7 @@ def test_on_a_logarithmic_scale_of_values_what_is_not_above_zero_is_left_out() -
 
 
 @pytest.mark.parametrize(
-    ("ends", "wanted"),
+    ("ends", "expected"),
     [
         ((2.0, 9.0), {"4", "6"}),
         ((0.004, 0.6), {"0.005", "0.1", "0.5"}),
@@ -258,31 +258,31 @@ def test_on_a_logarithmic_scale_of_values_what_is_not_above_zero_is_left_out() -
         ((0.5, 0.5), {"0.5"}),
     ],
 )
-def test_a_logarithmic_scale_of_values_has_numbers(ends: tuple[float, float], wanted: set[str]) -> None:
+def test_a_logarithmic_y_axis_has_tick_labels(ends: tuple[float, float], expected: set[str]) -> None:
     figure = draw_bands([Band("a", (1, 2), (ends,))], "step", "loss", log_y=True)
     figure.draw_without_rendering()
     (axes,) = figure.axes
     low, high = axes.get_ylim()
     shown = [tick.get_text() for tick in axes.get_yticklabels() if low <= tick.get_position()[1] <= high]
-    assert wanted <= set(shown)
+    assert expected <= set(shown)
     assert not axes.get_yticklabels(minor=True)
     assert min(tick.get_window_extent().x0 for tick in axes.get_yticklabels()) > figure.texts[1].get_window_extent().x1
 
 
 @pytest.mark.parametrize("last", [3, 12, 23, 4000])
-def test_what_is_counted_has_no_halves(last: int) -> None:
+def test_counts_have_no_fractional_ticks(last: int) -> None:
     x = tuple(range(1, last + 1))
     (axes,) = draw_bands([Band("a", x, (x,))], "position", "loss").axes
     assert all(float(tick).is_integer() for tick in axes.get_xticks())
     assert len(axes.get_xticks()) >= 2
 
 
-def test_a_run_has_a_value_for_each_x() -> None:
+def test_a_run_without_a_value_for_each_x_is_refused() -> None:
     with pytest.raises(ValueError, match="zip"):
         draw_bands([Band("a", (1, 2, 3), ((1.0, 2.0),))], "step", "loss")
 
 
-def test_widths_of_a_beam_are_the_ticks() -> None:
+def test_beam_widths_are_the_ticks() -> None:
     band = Band("a", (1, 2, 4, 8, 12, 13, 64), ((1.0,) * 7,))
     figure = draw_bands([band], "beam width", "BLEU", log_x=True)
     figure.draw_without_rendering()
@@ -292,7 +292,7 @@ def test_widths_of_a_beam_are_the_ticks() -> None:
 
 
 @pytest.mark.parametrize("ends", [(1.2, 1.9), (1.0, 30.0), (0.001, 10.0)])
-def test_a_logarithmic_axis_has_numbers(ends: tuple[float, float]) -> None:
+def test_a_logarithmic_x_axis_has_tick_labels(ends: tuple[float, float]) -> None:
     x = tuple(np.geomspace(*ends, 50))
     figure = draw_bands([Band("a", x, (x,))], "step", "loss", log_x=True)
     figure.draw_without_rendering()
@@ -308,14 +308,14 @@ def test_panels_are_in_rows_of_at_most_three_and_share_both_axes(count: int, sha
     figure = draw_bands([a_band(panel=f"panel {number}") for number in range(count)], "step", "BLEU")
     assert len(figure.axes) == count
     places = [axes.get_position() for axes in figure.axes]
-    assert (len({round(place.y0, 6) for place in places}), len({round(place.x0, 6) for place in places})) == shape
+    assert (len({round(index.y0, 6) for index in places}), len({round(index.x0, 6) for index in places})) == shape
     assert len({(axes.get_xlim(), axes.get_ylim()) for axes in figure.axes}) == 1
     assert keys(figure) == ["dot"], "one legend for all"
 
 
 @pytest.mark.parametrize("panels", [1, 2, 4])
 @pytest.mark.parametrize("lines", [2, 14])
-def test_the_legend_covers_no_panel_and_no_name(panels: int, lines: int) -> None:
+def test_the_legend_covers_no_panel_and_no_label(panels: int, lines: int) -> None:
     bands = [a_band(f"a setting with number {n}", f"panel {p}") for p in range(panels) for n in range(lines)]
     figure = draw_bands(bands, "step", "BLEU")
     figure.draw_without_rendering()
@@ -336,15 +336,15 @@ def test_the_legends_of_dots_cover_nothing() -> None:
         assert not box.overlaps(other.get_tightbbox())
 
 
-def test_many_lines_can_be_told_apart() -> None:
-    looks = [line_style(number) for number in range(28)]
-    assert len({(each["color"], each["linestyle"]) for each in looks}) == 28
-    for first, second in pairwise(looks):
+def test_many_lines_are_distinguishable() -> None:
+    styles = [line_style(number) for number in range(28)]
+    assert len({(each["color"], each["linestyle"]) for each in styles}) == 28
+    for first, second in pairwise(styles):
         assert not set(first.items()) & set(second.items())
-    assert "#F0E442" not in {each["color"] for each in looks}, "yellow on white"
+    assert "#F0E442" not in {each["color"] for each in styles}, "yellow on white"
 
 
-def test_a_label_has_the_same_look_in_all_panels() -> None:
+def test_a_label_has_the_same_style_in_all_panels() -> None:
     bands = [a_band("a", "1"), a_band("b", "1"), a_band("b", "2"), a_band("a", "2")]
     first, second = draw_bands(bands, "step", "BLEU").axes
     assert [line.get_color() for line in first.lines] == [line.get_color() for line in second.lines][::-1]
@@ -357,7 +357,7 @@ def test_among_hundreds_of_values_the_markers_are_few() -> None:
     assert 500 / each < 15
 
 
-def test_nothing_to_draw_is_explained() -> None:
+def test_no_values_are_reported_in_the_figure() -> None:
     for nothing in ([], [DotRow("a", (), None)], [DotRow("a", (math.nan,), None)]):
         with pytest.raises(UserError, match="no run has been measured yet"):
             draw_dots(nothing, "BLEU")
@@ -367,13 +367,13 @@ def test_nothing_to_draw_is_explained() -> None:
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "$x_1$ \\alpha", "_hidden", "a\nb", "\ud800", "مرحبا", "漢字" * 40, " "])
-def test_texts_are_drawn_as_they_are_written(text: str) -> None:
+def test_texts_are_drawn_literally(text: str) -> None:
     dots = draw_dots([DotRow(text, (1.0, 2.0), None, text, text)], text)
     bands = draw_bands([Band(text, (1,), ((1.0,),), text)], text, text)
     for figure in (dots, bands):
         for suffix in (".svg", ".png"):
             figures.render_figure(figure, suffix)
-        assert figures.printable(text) in said(figure)
+        assert figures.printable(text) in figure_texts(figure)
         assert fold([text])[0] in keys(figure)
         assert not any(found.get_parse_math() for found in [*figure.texts, *figure.legends[0].get_texts()])
     assert labels(dots.axes[0]) == fold([text])
@@ -386,7 +386,7 @@ def test_the_same_values_give_the_same_bytes(make) -> None:
     assert figures.render_figure(figure, ".svg") == first == figures.render_figure(make(), ".svg")
 
 
-def test_long_labels_lose_their_middle_and_are_broken_into_lines() -> None:
+def test_long_labels_are_shortened_in_the_middle_and_wrapped() -> None:
     assert truncate("abcdefghij", 7) == "abc…hij"
     assert fold(["short"]) == ["short"]
     assert fold(["one two three four five six seven"]) == ["one two three four\nfive six seven"]
@@ -399,6 +399,6 @@ def test_long_labels_lose_their_middle_and_are_broken_into_lines() -> None:
     assert "\n" not in fold(["layers and " * 20], lines=1)[0]
 
 
-def test_labels_that_differ_only_in_their_middle_stay_different() -> None:
+def test_labels_that_differ_only_in_the_middle_stay_distinct() -> None:
     alike = [f"{'a' * 60}{number}{'b' * 60}" for number in range(3)]
     assert len(set(fold(alike))) == 3

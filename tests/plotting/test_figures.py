@@ -39,7 +39,7 @@ def test_the_suffix_chooses_the_format(tmp_path: Path, suffix: str) -> None:
 def test_the_same_figure_gives_the_same_bytes(suffix: str, make, monkeypatch: pytest.MonkeyPatch) -> None:
     figure = make()
     first = figures.render_figure(figure, suffix)
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")  # what a time of day in the file would follow
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")  # a timestamp in the file would depend on this
     assert figures.render_figure(figure, suffix) == first, "saved again"
     assert figures.render_figure(make(), suffix) == first, "drawn again"
 
@@ -61,7 +61,7 @@ def test_png_has_two_hundred_dots_per_inch() -> None:
         (".png", r"\.png: cannot save a figure without a suffix"),
     ],
 )
-def test_another_suffix_is_refused_by_name(tmp_path: Path, name: str, message: str) -> None:
+def test_an_unknown_suffix_is_refused_by_name(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         figures.check_suffix(name)
     with pytest.raises(UserError, match=message):
@@ -69,13 +69,13 @@ def test_another_suffix_is_refused_by_name(tmp_path: Path, name: str, message: s
     assert not list(tmp_path.iterdir()), "not even the folder"
 
 
-def test_folders_are_made(tmp_path: Path) -> None:
+def test_missing_folders_are_created(tmp_path: Path) -> None:
     path = tmp_path / "runs" / "one" / "map.svg"
     figures.save_figure(a_figure(), str(path))
     assert path.is_file()
 
 
-def test_a_folder_in_the_way_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_folder_at_the_path_is_reported_and_no_file_is_left(tmp_path: Path) -> None:
     path = tmp_path / "map.png"
     path.mkdir()
     with pytest.raises(UserError, match=r"map\.png: cannot write the figure: .*directory"):
@@ -83,7 +83,7 @@ def test_a_folder_in_the_way_is_named_and_nothing_is_left(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(UserError, match=r"file/map\.png: cannot write the figure"):
         figures.save_figure(a_figure(), tmp_path / "file" / "map.png")
@@ -91,7 +91,7 @@ def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("failing", ["replace", "fsync"])
-def test_after_a_failure_the_old_file_is_whole(tmp_path: Path, failing: str, monkeypatch) -> None:
+def test_a_failure_leaves_the_old_file_intact(tmp_path: Path, failing: str, monkeypatch) -> None:
     def fail(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -105,7 +105,7 @@ def test_after_a_failure_the_old_file_is_whole(tmp_path: Path, failing: str, mon
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_failure_while_drawing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_while_drawing_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figure = a_figure()
     monkeypatch.setattr(figure, "savefig", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -113,7 +113,7 @@ def test_a_failure_while_drawing_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     assert not list(tmp_path.iterdir())
 
 
-def test_a_saved_file_can_be_read_by_those_whom_the_umask_allows(tmp_path: Path) -> None:
+def test_a_saved_file_has_the_permissions_of_the_umask(tmp_path: Path) -> None:
     (tmp_path / "plain").touch()
     figures.save_figure(a_figure(), tmp_path / "map.png")
     assert (tmp_path / "map.png").stat().st_mode == (tmp_path / "plain").stat().st_mode
@@ -132,13 +132,13 @@ def test_svg_keeps_text_as_text_and_hostile_text_harmless(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("suffix", SIGNATURES)
-def test_a_token_without_a_glyph_is_no_alarm(suffix: str) -> None:
+def test_a_token_without_a_glyph_raises_no_warning(suffix: str) -> None:
     figures.render_figure(
         attention_map.draw_attention_map([[0.5, 0.5]], ["漢字", "🙂"], ["\U0001f9ff"], title="ไทย"), suffix
     )
 
 
-def test_no_backend_is_chosen_and_pyplot_stays_out() -> None:
+def test_no_backend_is_selected_and_pyplot_is_not_imported() -> None:
     code = (
         "import sys, regard.plotting.attention_map, regard.plotting.learning_curves, regard.plotting.figures\n"
         "import matplotlib\n"

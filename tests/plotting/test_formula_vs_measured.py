@@ -2,7 +2,7 @@ from regard.plotting import figures
 from regard.plotting.formula_vs_measured import Curve, draw_formula_curves
 
 
-def test_points_stand_beside_the_line_of_their_formula() -> None:
+def test_points_are_drawn_with_the_line_of_their_formula() -> None:
     curves = [
         Curve("v_a", ([1, 2, 4], [0.2, 0.4, 0.8]), ([1, 4], [0.2, 0.8])),
         Curve("v_b", ([1, 2, 4], [0.1, 0.1, 0.1]), ([1, 4], [0.1, 0.1])),
@@ -21,7 +21,7 @@ def test_points_stand_beside_the_line_of_their_formula() -> None:
     figures.render_figure(figure, ".png")
 
 
-def test_where_two_are_the_same_both_can_be_seen() -> None:
+def test_identical_series_are_both_visible() -> None:
     same = ([1, 2], [0.5, 0.5])
     (axes,) = draw_formula_curves([Curve("a", same, same), Curve("b", same, same)], "x", "y").axes
     first, second = (line for line in axes.lines if line.get_linestyle() == "None")

@@ -46,13 +46,13 @@ def test_contrast_shows_outputs_in_the_plane_and_distributions() -> None:
     figures.render_figure(figure, ".svg")
 
 
-def test_a_histogram_is_in_percent_and_loses_nothing() -> None:
+def test_a_histogram_is_in_percent_and_contains_all_values() -> None:
     percent = share_histogram([0.0, 0.5, 0.5, 1 + 1e-15])
     assert len(percent) == len(HISTOGRAM_EDGES) - 1 == 21
     assert (percent[0], percent[10], percent[-1]) == (25, 50, 25)
     assert percent.sum() == pytest.approx(100)
 
 
-def test_a_single_draw_is_drawn() -> None:
+def test_a_single_sample_is_drawn() -> None:
     figures.render_figure(draw_head_contrast([HeadOutputs("one", [0.3], [0.7])]), ".png")
     figures.render_figure(draw_swing([0.3], [0.0], SIGMOID, "x"), ".png")

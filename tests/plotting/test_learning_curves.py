@@ -82,7 +82,7 @@ def test_teacher_forcing_is_shown_only_if_it_changes_something() -> None:
     assert not [name for name in labels(draw_learning_curves([a_row(2)]).axes[2]) if "forcing" in name]
 
 
-def test_a_single_validation_can_be_seen() -> None:
+def test_a_single_validation_is_visible() -> None:
     figure = draw_learning_curves([a_row(2)])
     for axes in figure.axes:
         for drawn in axes.lines:
@@ -92,7 +92,7 @@ def test_a_single_validation_can_be_seen() -> None:
     figures.render_figure(figure, ".png")
 
 
-def test_among_hundreds_of_validations_the_markers_are_few() -> None:
+def test_hundreds_of_validations_have_few_markers() -> None:
     figure = draw_learning_curves([a_row(step) for step in range(1, 500)])
     assert 499 / line(figure.axes[0], "training").get_markevery() < 15
 
@@ -106,12 +106,12 @@ def test_legends_cover_no_line() -> None:
 
 @pytest.mark.parametrize("panel", [LOSSES, ACCURACIES, (RATE, TEACHER_FORCING)])
 def test_lines_of_a_panel_differ_without_color(panel) -> None:
-    for look in ("style", "marker", "color"):
-        assert len({getattr(series, look) for series in panel}) == len(panel)
+    for style in ("style", "marker", "color"):
+        assert len({getattr(series, style) for series in panel}) == len(panel)
 
 
 @pytest.mark.parametrize("missing", [None, math.nan, math.inf, "n/a"])
-def test_values_that_are_missing_are_left_out(missing: object) -> None:
+def test_missing_values_are_omitted(missing: object) -> None:
     rows = [a_row(2, train_loss=missing), a_row(3), a_row(5) | {"step": missing}]
     del rows[0]["free_running_loss"]
     losses = draw_learning_curves(rows).axes[0]
@@ -128,7 +128,7 @@ def test_any_key_may_be_absent_from_all_rows(key: str) -> None:
     figures.render_figure(draw_learning_curves(rows), ".svg")
 
 
-def test_a_panel_without_values_is_left_out() -> None:
+def test_a_panel_without_values_is_omitted() -> None:
     rows = [{"step": 1, "train_loss": 2.0}, {"step": 2, "train_loss": 1.0}]
     (only,) = draw_learning_curves(rows).axes
     assert only.get_ylabel() == "loss"
@@ -142,8 +142,8 @@ def test_losses_over_more_than_two_decades_are_on_a_logarithmic_scale() -> None:
     assert draw_learning_curves([a_row(2), a_row(3, train_loss=0.0)]).axes[0].get_yscale() == "linear"
 
 
-def test_epochs_are_a_second_scale_above() -> None:
-    losses = draw_learning_curves([a_row(100), a_row(200)]).axes[0]  # 50 steps an epoch
+def test_epochs_are_a_second_axis_on_top() -> None:
+    losses = draw_learning_curves([a_row(100), a_row(200)]).axes[0]  # 50 steps per epoch
     (epochs,) = losses.child_axes
     assert epochs.get_xlabel() == "epoch"
     epochs.figure.draw_without_rendering()
@@ -154,7 +154,7 @@ def test_a_validation_before_the_first_step_can_be_drawn() -> None:
     figures.render_figure(draw_learning_curves([a_row(1) | {"step": 0, "epoch": 0.0, "rate": 0.0}]), ".png")
 
 
-def test_no_validation_is_explained() -> None:
+def test_no_validations_are_reported_in_the_figure() -> None:
     with pytest.raises(UserError, match="no validation has been recorded yet"):
         draw_learning_curves([])
     with pytest.raises(UserError, match="hold no step with a loss or an accuracy"):

@@ -15,13 +15,13 @@ def a_grid(rows: int, columns: int, **more: object) -> Grid:
 
 
 def texts(figure: Figure) -> list[str]:
-    (sheet,) = figure.axes
-    return [text.get_text() for text in sheet.texts]
+    (axes,) = figure.axes
+    return [text.get_text() for text in axes.texts]
 
 
 def cells(figure: Figure) -> list[QuadMesh]:
-    (sheet,) = figure.axes
-    return [mesh for mesh in sheet.collections if isinstance(mesh, QuadMesh)]
+    (axes,) = figure.axes
+    return [mesh for mesh in axes.collections if isinstance(mesh, QuadMesh)]
 
 
 def overlaps(figure: Figure) -> int:
@@ -30,7 +30,7 @@ def overlaps(figure: Figure) -> int:
     return sum(one.overlaps(other) for n, one in enumerate(boxes) for other in boxes[:n])
 
 
-def test_a_grid_shows_its_symbol_its_formula_its_names_and_its_numbers() -> None:
+def test_a_grid_shows_its_symbol_formula_labels_and_values() -> None:
     grid = Grid("E", "e = q · k", [[1, -2, 0.5], [3, 0, 4]], [Formula("q_1"), "q_2"], ["k_1", "k_2", "k_3"])
     figure = draw_matrix_steps([[grid]], "{:g}".format)
     numbers, names = ["1", "-2", "0.5", "3", "0", "4"], ["$q_{1}$", "q_2", "k_1", "k_2", "k_3"]
@@ -41,33 +41,33 @@ def test_a_grid_shows_its_symbol_its_formula_its_names_and_its_numbers() -> None
     figures.render_figure(figure, ".svg")
 
 
-def test_numbers_stand_in_their_cells() -> None:
+def test_values_are_inside_their_cells() -> None:
     figure = draw_matrix_steps([[Grid("E", "", [[1, 2, 3], [4, 5, 6]], ["a", "b"], ["c", "d", "e"])]], "{:g}".format)
     where = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
     assert where["1"][0] == where["4"][0] == where["c"][0] < where["2"][0] < where["3"][0] == where["e"][0]
     assert where["1"][1] == where["3"][1] == where["a"][1] < where["4"][1] == where["b"][1]
 
 
-def test_numbers_of_different_kinds_have_no_tints() -> None:
+def test_values_of_different_kinds_have_no_colors() -> None:
     (mesh,) = cells(draw_matrix_steps([[a_grid(2, 3, tinted=False)]], "{:g}".format))
     assert not np.any(mesh.get_array())
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 5), (19, 11), (23, 3), (2, 13), (47, 50)])
-def test_nothing_overlaps_at_any_size_and_the_figure_stays_possible(shape: tuple[int, int]) -> None:
+def test_nothing_overlaps_at_any_size_and_the_figure_stays_small(shape: tuple[int, int]) -> None:
     figure = draw_matrix_steps([[a_grid(*shape), a_grid(*reversed(shape))], [a_grid(*shape)]], "{:.4g}".format)
     assert overlaps(figure) == 0
     assert max(figure.get_size_inches()) < 30
 
 
-def test_grids_of_many_columns_have_tints_only() -> None:
+def test_grids_of_many_columns_have_colors_only() -> None:
     assert "0.1257" in texts(draw_matrix_steps([[a_grid(3, 12)]], "{:.4f}".format))
     figure = draw_matrix_steps([[a_grid(3, 13)]], "{:.4f}".format)
     assert "0.1257" not in texts(figure)
     assert cells(figure)[0].get_array().shape == (3, 13)
 
 
-def test_grids_of_a_line_stand_side_by_side_until_it_is_full() -> None:
+def test_grids_are_placed_side_by_side_until_the_line_is_full() -> None:
     figure = draw_matrix_steps([[a_grid(2, 3)] * 7, [a_grid(2, 3)]], "{:g}".format)
     places = [text.get_position() for text in figure.axes[0].texts if text.get_text() == "$E$"]
     tops = [y for _, y in places]
@@ -77,7 +77,7 @@ def test_grids_of_a_line_stand_side_by_side_until_it_is_full() -> None:
     assert figure.get_size_inches()[0] < 15
 
 
-def test_names_are_drawn_as_they_are_written() -> None:
+def test_labels_are_drawn_literally() -> None:
     hostile = "$x^2$ \x1b[31m" + "long" * 20
     figure = draw_matrix_steps([[Grid("E", "", [[1]], [hostile], ["c"])]], "{:g}".format)
     (name,) = (text for text in figure.axes[0].texts if text.get_text().startswith("$x^2$"))

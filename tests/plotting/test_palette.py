@@ -34,20 +34,20 @@ def test_the_page_has_the_attention_colors_of_the_figures() -> None:
 @pytest.mark.parametrize("weight", np.linspace(0, 1, 33))
 def test_anchors_are_interpolated_linearly(weight: float) -> None:
     anchors = np.array([to_rgb(color) for color in ATTENTION_COLORS])
-    wanted = [np.interp(weight, np.linspace(0, 1, len(anchors)), channel) for channel in anchors.T]
-    np.testing.assert_allclose(ATTENTION_COLORMAP(weight)[:3], wanted, atol=0.01)
+    expected = [np.interp(weight, np.linspace(0, 1, len(anchors)), channel) for channel in anchors.T]
+    np.testing.assert_allclose(ATTENTION_COLORMAP(weight)[:3], expected, atol=0.01)
 
 
-def test_zero_is_paper_and_lightness_falls_evenly() -> None:
+def test_zero_is_the_paper_color_and_luminance_decreases() -> None:
     assert ATTENTION_COLORS[0] == "#ffffff"
     luminances = [luminance(color) for color in ATTENTION_COLORS]
     assert luminances == sorted(luminances, reverse=True)
     assert to_rgb(SIGNED_COLORMAP(0.5)) == pytest.approx((1, 1, 1), abs=0.01)
 
 
-def test_lines_can_be_told_apart() -> None:
-    looks = [(style["color"], style["linestyle"]) for style in map(line_style, range(28))]
-    assert len(set(looks)) == 28
+def test_line_styles_are_distinguishable() -> None:
+    styles = [(style["color"], style["linestyle"]) for style in map(line_style, range(28))]
+    assert len(set(styles)) == 28
     for index in range(27):
         first, second = line_style(index), line_style(index + 1)
         assert all(first[key] != second[key] for key in first)

@@ -38,7 +38,7 @@ def test_a_row_has_scores_weights_and_next_tokens() -> None:
     assert {"a", "c", "$title$", "scores $e_{t}$"} <= set(texts(figure))
 
 
-def test_the_token_that_was_put_out_is_marked() -> None:
+def test_the_generated_token_is_marked() -> None:
     figure = draw_translation_steps([a_step("c")], SOURCE)
     colors = [bar.get_facecolor() for bar in figure.axes[2].patches]
     assert colors[0] == colors[1] != colors[2]
@@ -52,7 +52,7 @@ def test_source_tokens_are_labeled_as_in_the_attention_map() -> None:
 
 
 @pytest.mark.parametrize(("scores", "weights", "columns"), [(False, True, 2), (False, False, 1), (True, True, 3)])
-def test_a_column_without_numbers_is_left_out(scores: bool, weights: bool, columns: int) -> None:
+def test_a_column_without_values_is_omitted(scores: bool, weights: bool, columns: int) -> None:
     figure = draw_translation_steps([a_step("a", scores, weights)], SOURCE)
     assert len(figure.axes) == columns
     figures.render_figure(figure, ".png")
@@ -75,5 +75,5 @@ def test_hostile_tokens_are_drawn_literally() -> None:
     figures.render_figure(figure, ".svg")
 
 
-def test_no_steps() -> None:
+def test_a_translation_without_steps_is_drawn() -> None:
     assert texts(draw_translation_steps([], SOURCE)) == ["nothing was produced"]

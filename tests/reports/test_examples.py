@@ -34,7 +34,7 @@ def a_sentence(number: int, text: str = "Haus", size: int = 10) -> ExampleSenten
 
 
 class Page(HTMLParser):
-    """What a browser would find: all tags with their attributes, and the text of some."""
+    """The parsed page: all tags with their attributes, and texts."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_picture_is_there_and_no_other(folder: Path) -> None:
+def test_the_folder_contains_exactly_the_pictures_of_the_page(folder: Path) -> None:
     page = Page(folder)
     pictures = page.values("img", "src")
     assert len(pictures) == len(set(pictures)) == 12
@@ -69,7 +69,7 @@ def test_every_picture_is_there_and_no_other(folder: Path) -> None:
         assert ElementTree.parse(folder / name).getroot().tag.endswith("svg")
 
 
-def test_pictures_have_the_size_that_the_page_says(folder: Path) -> None:
+def test_pictures_have_the_size_stated_on_the_page(folder: Path) -> None:
     page = Page(folder)
     sizes = zip(page.values("img", "src"), page.values("img", "width"), page.values("img", "height"), strict=True)
     for name, width, height in sizes:
@@ -84,17 +84,17 @@ def test_pictures_keep_text_as_text_in_a_font_that_exists_everywhere(folder: Pat
     assert all("sans-serif" in style for style in re.findall('font-family: [^;"]*', picture))
 
 
-def test_the_page_says_what_why_and_how_well(folder: Path) -> None:
+def test_the_page_states_title_criteria_and_scores(folder: Path) -> None:
     page = Page(folder)
-    said = " ".join(page.texts)
-    for wanted in ("a title", "BLEU", "12.3", "Haus", "output Haus", "reference Haus", "Sentence 12", "score 12.0"):
-        assert wanted in said
-    for wanted in ("Reordering", "distance back", "words back · score", "spread"):
-        assert wanted in said
-    assert "no attention" not in said
+    page_text = " ".join(page.texts)
+    for expected in ("a title", "BLEU", "12.3", "Haus", "output Haus", "reference Haus", "Sentence 12", "score 12.0"):
+        assert expected in page_text
+    for expected in ("Reordering", "distance back", "words back · score", "spread"):
+        assert expected in page_text
+    assert "no attention" not in page_text
 
 
-def test_all_links_lead_somewhere_on_the_page_and_nothing_comes_from_elsewhere(folder: Path) -> None:
+def test_links_resolve_within_the_page_and_nothing_is_loaded_from_elsewhere(folder: Path) -> None:
     page = Page(folder)
     places = {found["id"] for _, found in page.tags if "id" in found}
     links = page.values("a", "href")
@@ -103,7 +103,7 @@ def test_all_links_lead_somewhere_on_the_page_and_nothing_comes_from_elsewhere(f
     assert not re.search(r"https?:|//|@import|url\(", (folder / "index.html").read_text().replace("// The current", ""))
 
 
-def test_neighbours_are_linked_in_the_order_of_the_page(folder: Path) -> None:
+def test_neighbors_are_linked_in_page_order(folder: Path) -> None:
     text = (folder / "index.html").read_text()
     order = re.findall('<article id="([^"]*)"', text)
     assert re.findall('href="#([^"]*)" aria-label="next"', text) == order[1:]
@@ -117,7 +117,7 @@ def test_texts_of_any_direction_and_no_known_language(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_texts_are_never_trusted(tmp_path: Path, hostile: str) -> None:
+def test_texts_are_escaped(tmp_path: Path, hostile: str) -> None:
     harmless, attacked = tmp_path / "harmless", tmp_path / "attacked"
     write_examples(harmless, [a_sentence(1)], "title", {"name": "fact"})
     evil = replace(a_sentence(1, hostile), output=hostile, reference=hostile)
@@ -131,7 +131,7 @@ def test_texts_are_never_trusted(tmp_path: Path, hostile: str) -> None:
     assert not [tag for tag in picture.iter() if tag.tag.endswith("script") or "onerror" in tag.attrib]
 
 
-def test_texts_that_cannot_be_encoded_are_borne(tmp_path: Path) -> None:
+def test_texts_that_cannot_be_encoded_are_accepted(tmp_path: Path) -> None:
     write_examples(tmp_path / "e", [a_sentence(1, "\ud800\x00")], "\ud800", {})
     assert b"&#55296;" in (tmp_path / "e" / "index.html").read_bytes()
 
@@ -145,7 +145,7 @@ def test_the_same_sentences_give_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-def test_an_older_folder_is_replaced_and_nothing_is_left_beside(tmp_path: Path) -> None:
+def test_an_existing_folder_is_replaced_without_leftovers(tmp_path: Path) -> None:
     folder = tmp_path / "new run" / "examples"
     write_examples(folder, [a_sentence(1)], "old", {})
     write_examples(folder, [a_sentence(2)], "new", {})
@@ -153,7 +153,7 @@ def test_an_older_folder_is_replaced_and_nothing_is_left_beside(tmp_path: Path) 
     assert os.listdir(folder.parent) == ["examples"]
 
 
-def test_a_failure_leaves_the_older_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_leaves_the_existing_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "examples"
     write_examples(folder, [a_sentence(1)], "old", {})
     before = (folder / "index.html").read_bytes()
@@ -169,33 +169,33 @@ def test_a_failure_leaves_the_older_folder(tmp_path: Path, monkeypatch: pytest.M
     assert sorted(os.listdir(folder)) == ["index.html", "sentence-1.svg"]
 
 
-def test_a_folder_of_something_else_is_not_replaced(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("…")
     with pytest.raises(UserError, match="not a folder of examples"):
         write_examples(tmp_path, [a_sentence(1)], "title", {})
     assert os.listdir(tmp_path) == ["thesis.tex"]
 
 
-def test_a_model_without_attention_has_no_pictures_and_the_page_says_so(tmp_path: Path) -> None:
-    blind = [replace(a_sentence(n), weights=torch.zeros(11, 11)) for n in range(1, 20)]
-    write_examples(tmp_path / "examples", blind, "title", {})
+def test_a_model_without_attention_has_no_pictures_and_a_note(tmp_path: Path) -> None:
+    without_attention = [replace(a_sentence(n), weights=torch.zeros(11, 11)) for n in range(1, 20)]
+    write_examples(tmp_path / "examples", without_attention, "title", {})
     assert os.listdir(tmp_path / "examples") == ["index.html"]
     page = Page(tmp_path / "examples")
     assert "This model has no attention" in " ".join(page.texts)
     assert len(page.values("article", "id")) == 10
 
 
-def test_no_sentences_at_all(tmp_path: Path) -> None:
+def test_a_page_without_sentences_has_a_note(tmp_path: Path) -> None:
     write_examples(tmp_path / "examples", [], "title", {})
     assert "no sentences to show" in " ".join(Page(tmp_path / "examples").texts)
 
 
-def test_empty_and_unfinished_outputs_are_told(tmp_path: Path) -> None:
+def test_empty_and_truncated_outputs_are_marked(tmp_path: Path) -> None:
     whole = a_sentence(1)
     nothing = ExampleSentence(2, "x", " ", "y", (), ("x", "<end>"), (), (), torch.zeros(0, 2), 0.0)
     unfinished = replace(whole, tokens=whole.tokens[:-1], starts=whole.starts[:-1], weights=whole.weights[:-1])
     write_examples(tmp_path / "examples", [nothing, unfinished], "title", {})
     assert sorted(os.listdir(tmp_path / "examples")) == ["index.html", "sentence-1.svg"]
-    said = Page(tmp_path / "examples").texts
-    assert said.count("(nothing)") == 1
-    assert said.count("(truncated at the maximum length)") == 1
+    page_text = Page(tmp_path / "examples").texts
+    assert page_text.count("(nothing)") == 1
+    assert page_text.count("(truncated at the maximum length)") == 1

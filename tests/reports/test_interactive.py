@@ -25,14 +25,14 @@ HOSTILE = [
 ]
 
 
-def made_up(text: str) -> dict[str, Any]:
+def page_data(text: str) -> dict[str, Any]:
     hypothesis = {"text": text, "tokens": [text, "<end>"], "labels": [text, "<end>"]}
     answer = {"text": text, "source_tokens": [text], "n_best": [hypothesis], "tree": None}
     return {"title": text, "views": [{"name": text, "about": text, "answer": answer}], "state": {}}
 
 
 class Parsed(HTMLParser):
-    """The tags of a page, and what stands in its scripts and styles."""
+    """The tags of a page, and the contents of its scripts and styles."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -73,16 +73,16 @@ def test_every_module_of_the_view_is_in_the_bundle():
 
 
 def test_a_module_comes_after_those_that_it_imports():
-    for place, module in enumerate(MODULES):
-        assert set(imported_by(module)) <= set(MODULES[:place]), module
+    for index, module in enumerate(MODULES):
+        assert set(imported_by(module)) <= set(MODULES[:index]), module
 
 
-def test_no_two_modules_use_one_name():
+def test_modules_define_distinct_names():
     names = [name for module in MODULES for name in top_level_names(module)]
     assert sorted(set(names)) == sorted(names)
 
 
-def test_what_is_imported_is_exported():
+def test_imported_names_are_exported():
     for module in MODULES:
         for names, other in re.findall(r'^import \{ (.*) \} from "\./(\w+)\.js";$', source_of(module), re.MULTILINE):
             exported = re.findall(
@@ -91,17 +91,17 @@ def test_what_is_imported_is_exported():
             assert set(names.split(", ")) <= set(exported), (module, other)
 
 
-def test_nothing_is_imported_or_exported_in_the_bundle():
+def test_the_bundle_has_no_imports_or_exports():
     assert not re.search(r"^\s*(import|export)\b", bundle(), flags=re.MULTILINE)
     assert "</script" not in bundle().lower()
     assert "<!--" not in bundle()
 
 
-def test_the_data_has_one_place():
+def test_the_template_has_one_data_placeholder():
     assert template().count(DATA) == 1
 
 
-def test_the_policy_names_what_is_in_the_page_and_nothing_else():
+def test_the_content_security_policy_allows_exactly_the_pages_content():
     parsed = Parsed(template())
     policy = next(a["content"] for tag, a in parsed.tags if a.get("http-equiv") == "Content-Security-Policy") or ""
     script = next(text for attributes, text in parsed.raw if attributes.get("type") == "module")
@@ -115,44 +115,44 @@ def test_the_policy_names_what_is_in_the_page_and_nothing_else():
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_leaves_its_place(text: str):
-    parsed = Parsed(saved_page(made_up(text)))
+def test_no_text_escapes_its_element(text: str):
+    parsed = Parsed(saved_page(page_data(text)))
     assert parsed.tags == Parsed(template()).tags
-    assert parsed.data() == made_up(text)
+    assert parsed.data() == page_data(text)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_page_can_be_encoded(text: str):
-    assert saved_page(made_up(text)).encode("utf-8")
-    assert notebook(made_up(text)).encode("utf-8")
+    assert saved_page(page_data(text)).encode("utf-8")
+    assert notebook(page_data(text)).encode("utf-8")
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_notebook_shows_the_text_and_a_frame_that_holds_the_page(text: str):
-    parsed = Parsed(notebook(made_up(text)))
+    parsed = Parsed(notebook(page_data(text)))
     assert [tag for tag, _ in parsed.tags] == ["p", "iframe"]
     frame = parsed.tags[1][1]
     assert frame["sandbox"] == "allow-scripts allow-downloads"
-    assert frame["srcdoc"] == saved_page(made_up(text))
+    assert frame["srcdoc"] == saved_page(page_data(text))
     assert "".join(parsed.texts) == text.replace("\ud800", "\ufffd")
 
 
 def test_a_frame_grows_with_the_output_up_to_a_limit():
     def height(tokens: int) -> int:
-        data = made_up("text")
+        data = page_data("text")
         data["views"][0]["answer"]["n_best"][0]["tokens"] = ["a"] * tokens
         return int(re.findall(r"height: (\d+)px", notebook(data))[0])
 
     assert height(1) < height(6) < height(100) == height(200)
 
 
-def test_numbers_that_json_does_not_have_are_refused():
-    data = made_up("text")
+def test_numbers_that_json_cannot_represent_are_refused():
+    data = page_data("text")
     data["views"][0]["answer"]["score"] = float("nan")
     with pytest.raises(ValueError, match="JSON"):
         saved_page(data)
 
 
-def test_nothing_heavy_is_imported():
+def test_no_heavy_module_is_imported():
     text = Path(interactive.__file__).read_text(encoding="utf-8")
     assert not re.search(r"^(import|from) (torch|matplotlib|numpy)", text, flags=re.MULTILINE)

@@ -35,7 +35,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
 class Parsed(HTMLParser):
-    """What a browser would find: all tags with their attributes, the texts, and whether each tag is closed."""
+    """The parsed page: all tags with their attributes, the texts, and the tags that are not closed."""
 
     def __init__(self, page: bytes) -> None:
         super().__init__()
@@ -109,23 +109,23 @@ def test_the_page_holds_its_pictures_with_their_sizes() -> None:
         assert [round(float(side)) for side in picture.attrib["viewBox"].split()[2:]] == [int(width), int(height)]
 
 
-def test_nothing_comes_from_elsewhere_and_nothing_is_run() -> None:
+def test_nothing_is_loaded_from_elsewhere_and_no_script_is_run() -> None:
     page = render_report(a_page())
     parsed = Parsed(page)
     assert POLICY in parsed.values("meta", "content")
     assert parsed.count("script") == parsed.count("link") == 0
-    told = re.sub(rb"base64,[A-Za-z0-9+/=]*", b"", page)
-    assert not re.search(rb"https?://|//|@import|url\(", told)
+    page_without_images = re.sub(rb"base64,[A-Za-z0-9+/=]*", b"", page)
+    assert not re.search(rb"https?://|//|@import|url\(", page_without_images)
     assert not [name for _, found in parsed.tags for name in found if name.startswith("on")]
 
 
-def test_all_links_lead_to_sections() -> None:
+def test_all_links_resolve_to_sections() -> None:
     parsed = Parsed(render_report(a_page()))
     assert parsed.values("a", "href") == ["#section-1", "#section-2"]
     assert parsed.values("section", "id") == ["section-1", "section-2"]
 
 
-def test_a_single_section_needs_no_contents() -> None:
+def test_a_single_section_has_no_table_of_contents() -> None:
     parsed = Parsed(render_report(ReportPage("title", "", {}, (ReportSection("only", ("a", " "), ()),))))
     assert parsed.count("nav") == parsed.count("a") == parsed.count("dl") == 0
     assert parsed.count("p") == 1, "neither an empty lead nor an empty paragraph"
@@ -133,7 +133,7 @@ def test_a_single_section_needs_no_contents() -> None:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
-def test_texts_are_never_trusted(hostile: str) -> None:
+def test_texts_are_escaped(hostile: str) -> None:
     page = render_report(a_page(hostile))
     attacked, harmless = Parsed(page), Parsed(render_report(a_page()))
     assert [(tag, list(found)) for tag, found in attacked.tags] == [(tag, list(found)) for tag, found in harmless.tags]
@@ -146,7 +146,7 @@ def test_texts_are_never_trusted(hostile: str) -> None:
         assert not [tag for tag in picture.iter() if tag.tag.endswith("script") or "onerror" in tag.attrib]
 
 
-def test_texts_that_cannot_be_encoded_are_borne() -> None:
+def test_texts_that_cannot_be_encoded_are_accepted() -> None:
     page = render_report(a_page("\ud800"))
     assert b"&#55296;" in page
     page.decode("utf-8")
@@ -159,19 +159,19 @@ def test_texts_of_any_direction_and_no_known_language() -> None:
     assert all(found["dir"] == "auto" and found["lang"] == "" and found["translate"] == "no" for found in texts)
 
 
-def test_outputs_are_marked_in_words() -> None:
+def test_outputs_are_marked_as_correct_or_wrong() -> None:
     page = render_report(a_page())
     assert texts_of(page, "span", "mark correct") == ["✓ correct"]
     assert texts_of(page, "span", "mark wrong") == ["✗ wrong"]
-    said = Parsed(page).texts
-    assert said.count("(nothing)") == 1, "the third wrote nothing"
+    page_text = Parsed(page).texts
+    assert page_text.count("(nothing)") == 1, "the third wrote nothing"
 
 
 def test_only_models_with_attention_have_a_map() -> None:
     assert Parsed(render_report(ReportPage("t", "", {}, (ReportSection("s", (), (a_sentence(),)),)))).count("img") == 1
 
 
-def test_rows_and_columns_have_heads() -> None:
+def test_rows_and_columns_have_headers() -> None:
     parsed = Parsed(render_report(ReportPage("t", "", {}, (ReportSection("s", (), (a_table(),)),))))
     assert parsed.values("th", "scope") == ["col"] * 3 + ["row"] * 2
     assert parsed.count("td") == 4
@@ -179,7 +179,7 @@ def test_rows_and_columns_have_heads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cells", "wanted"),
+    ("cells", "expected"),
     [
         (["12.3", "—", ""], True),
         (["+0.4 [0.1, 0.7]", "−3", "± 2 %", "[0.3, 0.4]", ".5", "<0.001"], True),
@@ -188,12 +188,12 @@ def test_rows_and_columns_have_heads() -> None:
         ([], False),
     ],
 )
-def test_columns_of_numbers_are_set_to_the_right(cells: list[str], wanted: bool) -> None:
+def test_columns_of_numbers_are_right_aligned(cells: list[str], expected: bool) -> None:
     table = Table(("1", "2"), tuple(("3", cell) for cell in cells))
     parsed = Parsed(render_report(ReportPage("t", "", {}, (ReportSection("s", (), (table,)),))))
     columns = [found.get("class") for tag, found in parsed.tags if tag in ("th", "td")]
     assert set(columns[0::2]) == {None}, "the first names the rows"
-    assert set(columns[1::2]) == {"number" if wanted else None}
+    assert set(columns[1::2]) == {"number" if expected else None}
 
 
 def test_tables_may_be_empty_or_uneven() -> None:
@@ -206,14 +206,14 @@ def test_the_same_page_gives_the_same_bytes() -> None:
     assert render_report(page) == render_report(page) == render_report(a_page())
 
 
-def test_pages_share_their_look() -> None:
+def test_pages_share_their_style() -> None:
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8").strip()
     assert style in render_report(a_page()).decode()
     for template in ("examples.html", "report.html"):
         assert '{% include "page.css" %}' in (TEMPLATES / template).read_text(encoding="utf-8")
 
 
-def test_symbols_of_formulas_are_typeset_and_those_of_texts_are_not() -> None:
+def test_symbols_are_typeset_in_formulas_and_not_in_texts() -> None:
     table = Table((Formula("W_q"), "W_q"), ((Formula("q_1"), "<b>"),), Formula("e_ti = q_t · k_i"))
     section = ReportSection("s", (Formula("α_ti < 1"), "α_ti"), (table,))
     page = render_report(ReportPage(Formula("W_k"), "", {}, (section,))).decode()
