@@ -48,7 +48,7 @@ def from_api(regard: Regard, run: Path) -> list[dict[str, Any]]:
 def from_saved_page(regard: Regard, run: Path) -> list[dict[str, Any]]:
     pages = [each._repr_html_() for each in package.load(run).translate(TEXTS, SearchOptions(beam=3, n_best=2))]
     data = [re.search(r'<script type="application/json" id="data">(.*?)</script>', unescape(page)) for page in pages]
-    return [json.loads(parsed[1])["views"][0]["answer"] for parsed in data if parsed]
+    return [json.loads(parsed[1])["views"][0]["translation"] for parsed in data if parsed]
 
 
 OUTPUTS = {

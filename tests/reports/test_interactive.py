@@ -27,8 +27,8 @@ HOSTILE = [
 
 def page_data(text: str) -> dict[str, Any]:
     hypothesis = {"text": text, "tokens": [text, "<end>"], "labels": [text, "<end>"]}
-    answer = {"text": text, "source_tokens": [text], "n_best": [hypothesis], "tree": None}
-    return {"title": text, "views": [{"name": text, "about": text, "answer": answer}], "state": {}}
+    translation = {"text": text, "source_tokens": [text], "n_best": [hypothesis], "tree": None}
+    return {"title": text, "views": [{"name": text, "about": text, "translation": translation}], "state": {}}
 
 
 class Parsed(HTMLParser):
@@ -140,7 +140,7 @@ def test_a_notebook_shows_the_text_and_a_frame_that_holds_the_page(text: str):
 def test_a_frame_grows_with_the_output_up_to_a_limit():
     def height(tokens: int) -> int:
         data = page_data("text")
-        data["views"][0]["answer"]["n_best"][0]["tokens"] = ["a"] * tokens
+        data["views"][0]["translation"]["n_best"][0]["tokens"] = ["a"] * tokens
         return int(re.findall(r"height: (\d+)px", notebook(data))[0])
 
     assert height(1) < height(6) < height(100) == height(200)
@@ -148,7 +148,7 @@ def test_a_frame_grows_with_the_output_up_to_a_limit():
 
 def test_numbers_that_json_cannot_represent_are_refused():
     data = page_data("text")
-    data["views"][0]["answer"]["score"] = float("nan")
+    data["views"][0]["translation"]["score"] = float("nan")
     with pytest.raises(ValueError, match="JSON"):
         saved_page(data)
 

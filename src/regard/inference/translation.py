@@ -122,7 +122,7 @@ class Translation:
         """In a notebook: an interactive attention map."""
         from regard.reports import interactive
 
-        view = {"name": "", "about": "", "answer": self.to_dict()}
+        view = {"name": "", "about": "", "translation": self.to_dict()}
         return interactive.notebook({"title": "", "views": [view], "state": {}})
 
 

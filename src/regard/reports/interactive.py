@@ -38,7 +38,7 @@ MODULES = (  # each after those that it imports
     "table",
     "tabs",
     "downloads",
-    "takeaway",
+    "download_row",
     "panel",
     "saved_page",
 )
@@ -73,7 +73,7 @@ def saved_page(data: Mapping[str, Any]) -> str:
     """A self-contained page that shows translations.
 
     Args:
-        data: {"title", "views": [{"name", "about", "answer"}, …], "state"}; an answer is a translation of the API.
+        data: {"title", "views": [{"name", "about", "translation"}, …], "state"}; translations are those of the API.
 
     Raises:
         ValueError: If the data contains NaN or infinity, which JSON does not have.
@@ -88,10 +88,10 @@ def notebook(data: Mapping[str, Any]) -> str:
     Args:
         data: As for `saved_page`.
     """
-    answers = [view["answer"] for view in data["views"]]
-    longest = max((len(answer["n_best"][0]["tokens"]) for answer in answers), default=0)
+    translations = [view["translation"] for view in data["views"]]
+    longest = max((len(translation["n_best"][0]["tokens"]) for translation in translations), default=0)
     height = min(FRAME_HEIGHT + ROW_HEIGHT * longest, MAX_FRAME_HEIGHT)
-    return render_page("notebook.html", answers=answers, height=height, page=saved_page(data))
+    return render_page("notebook.html", translations=translations, height=height, page=saved_page(data))
 
 
 def _content_hash(content: str) -> str:

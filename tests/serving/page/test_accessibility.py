@@ -37,7 +37,7 @@ def test_everything_can_be_reached_by_the_tab_key_in_the_order_of_the_page(windo
         window.page.get_by_label("Beam width"),
         window.page.get_by_label("Length penalty"),
         window.page.get_by_role("button", name="Save as HTML"),
-        panel.get_by_label("which of the best translations"),
+        panel.get_by_label("n-best list"),
         panel.locator(".tokens button").first,
         panel.get_by_role("tab", name="Map"),
         panel.get_by_role("application"),
@@ -70,7 +70,7 @@ def test_the_map_can_be_explored_by_keyboard(window: Any, expect: Any):
         ("PageUp", 0, 0),
     ):
         window.page.keyboard.press(key)
-        expected = re.escape(f"«{names[output]}» looked at «{names[source]}»: ")
+        expected = re.escape(f"«{names[output]}» attends to «{names[source]}»: ")
         expect(readout).to_have_text(re.compile(f"{expected}(< 0.01|{weights[output][source]:.2f})"))
     window.page.keyboard.press("Tab")
     expect(readout).to_be_empty()
@@ -206,7 +206,7 @@ def test_a_touch_shows_the_weight(new_window: Callable[..., Any], expect: Any):
     phone.open(text="abc")
     x, y, width, height = phone.grid()
     phone.panel().locator(".map").tap(position={"x": x + width * 3 / 8, "y": y + height * 3 / 8})
-    expect(phone.panel().locator(".readout")).to_contain_text("«b» looked at «b»: ")
+    expect(phone.panel().locator(".readout")).to_contain_text("«b» attends to «b»: ")
 
 
 TEXTS = "label, button, select, textarea, h1, h2, p, a, .percent, .facts, .counter, bdi, svg text, summary, legend"
@@ -274,7 +274,7 @@ def test_a_right_to_left_source_begins_on_the_right(window: Any, expect: Any, sc
     window.panel().get_by_role("application").focus()
     for key, source in (("ArrowLeft", 0), ("ArrowLeft", 1), ("ArrowRight", 0), ("End", 3)):
         window.page.keyboard.press(key)
-        expect(columns.nth(source)).to_have_class("token lit")
+        expect(columns.nth(source)).to_have_class("token highlighted")
     grid = window.panel().locator(".map .grid").bounding_box()
     frame = window.panel().locator(".map .frame.cell").bounding_box()
     assert frame["x"] < grid["x"] + grid["width"] / 4
@@ -326,7 +326,7 @@ def test_markup_is_shown_as_text_and_never_run(
     check_shown_as_text(window, panel.locator(".tokens .label"), markup)
     assert window.names(window.labels()[1])[3].startswith("onerror=alert(1")  # long labels are truncated
     window.point_at(0, 0)
-    check_shown_as_text(window, panel.locator(".readout"), f"«{markup}» looked at «{markup}»")
+    check_shown_as_text(window, panel.locator(".readout"), f"«{markup}» attends to «{markup}»")
     panel.get_by_text("Weights as a table").click()
     check_shown_as_text(window, panel.locator("th"), markup)
 
@@ -336,7 +336,7 @@ def test_markup_is_shown_as_text_and_never_run(
     window.wait_until_idle()
     check_shown_as_text(window, panel.locator(".tree .node title"), markup)
     check_shown_as_text(window, panel.locator(".readout:visible"), markup)
-    check_shown_as_text(window, panel.get_by_label("which of the best").locator("option").last, markup)
+    check_shown_as_text(window, panel.get_by_label("n-best list").locator("option").last, markup)
     window.choose_alternative(0, markup)
     check_shown_as_text(window, panel.locator(".tokens .forced .label"), markup)
     panel.locator(".tokens button").first.click()

@@ -57,7 +57,7 @@ def test_a_link_reproduces_the_map(new_window: Callable[..., Any]):
     window.choose_alternative(1, "d")
     window.choose_alternative(0, "e", panel=1)
     window.panel(0).get_by_role("radio", name="layer 2 · head 1").check(force=True)
-    window.panel(1).get_by_label("which of the best").select_option("1")
+    window.panel(1).get_by_label("n-best list").select_option("1")
     link = copied_link(window)
     assert {("text", "abde"), ("layer", "2"), ("prefix", "d"), ("prefix2", "e"), ("rank2", "2")} <= set(window.fields())
     other_window.page.goto(link)
@@ -71,7 +71,7 @@ def test_a_link_reproduces_the_step_of_a_beam(new_window: Callable[..., Any]):
     window.panel().get_by_role("tab", name="Beam").click()
     window.wait_until_idle()
     window.panel(0).get_by_role("button", name="first step").click()
-    window.panel(1).get_by_role("button", name="one step back").click()
+    window.panel(1).get_by_role("button", name="previous step").click()
     other_window.page.goto(copied_link(window))
     other_window.wait_until_idle()
     other_window.expect(other_window.panel(0).locator(".counter")).to_contain_text("step 0 of")
@@ -201,7 +201,7 @@ def test_a_saved_page_shows_the_same_offline(saved: Any, new_window: Callable[..
         ]
         for each in (window, offline):
             each.point_at(1, 2, number)
-            expect(each.panel(number).locator(".map .token.lit")).to_have_count(2)
+            expect(each.panel(number).locator(".map .token.highlighted")).to_have_count(2)
         expect(offline.panel(number).locator(".readout")).to_have_text(
             window.panel(number).locator(".readout").inner_text()
         )
@@ -228,7 +228,7 @@ def test_a_saved_page_lists_alternatives_that_cannot_be_chosen(saved: Any, new_w
     options.nth(2).click(force=True)
     expect(options).to_have_count(0)
     expect(offline.panel().locator(".translation")).to_have_text(before)
-    expect(offline.panel().get_by_role("button", name="choose again")).to_have_count(0)
+    expect(offline.panel().get_by_role("button", name="Remove forced tokens")).to_have_count(0)
 
 
 def test_a_saved_page_can_be_saved_again(saved: Any, new_window: Callable[..., Any], tmp_path: Path, expect: Any):
@@ -259,7 +259,7 @@ def test_a_notebook_shows_an_interactive_map(window: Any, trained: Path, expect:
     expect(frame.locator(".translation")).to_have_text("abc")
     for key in ("ArrowRight", "ArrowDown", "ArrowRight"):
         frame.get_by_role("application").press(key)
-    expect(frame.locator(".readout")).to_have_text(f"«b» looked at «b»: {translation.attention[1, 1]:.2f}")
+    expect(frame.locator(".readout")).to_have_text(f"«b» attends to «b»: {translation.attention[1, 1]:.2f}")
 
 
 # --- tokens ----------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def test_typed_text_is_translated_without_a_reload(window: Any, expect: Any):
 def test_an_empty_text_shows_a_hint(window: Any, expect: Any):
     window.open(text="abc")
     window.type("")
-    expect(window.panel()).to_contain_text("Type a sentence to translate it.")
+    expect(window.panel()).to_contain_text("Enter a text to translate.")
     expect(window.panel().get_by_role("tab", name="Map")).to_be_hidden()
 
 
@@ -136,7 +136,7 @@ def test_a_forced_token_changes_the_rest_until_it_is_released(window: Any, expec
     expect(buttons.nth(1)).to_be_focused()
     assert [value for name, value in window.fields() if name == "prefix"] == prefix
 
-    window.panel().get_by_role("button", name="Let the model choose again").click()
+    window.panel().get_by_role("button", name="Remove forced tokens").click()
     expect(window.panel().locator(".translation")).to_have_text(free["text"])
     expect(window.panel().locator(".tokens .forced")).to_have_count(0)
     assert "prefix" not in dict(window.fields())
@@ -173,7 +173,7 @@ def test_forced_tokens_stay_when_comparing_and_with_a_wider_beam(window: Any, ex
 
 def test_releasing_forced_tokens_keeps_the_focus_and_resets_the_rank(window: Any, expect: Any):
     window.open(run="heads", text="abd", beam=3, rank=2, prefix="c")
-    window.panel().get_by_role("button", name="Let the model choose again").click()
+    window.panel().get_by_role("button", name="Remove forced tokens").click()
     expect(window.panel().locator(".tokens button").first).to_be_focused()
     assert not {"rank", "prefix"} & set(dict(window.fields()))
 
@@ -194,7 +194,7 @@ def test_an_invalid_forced_token_can_be_released(window: Any, expect: Any):
     window.expected_errors.append("422")
     window.open(text="abc", prefix="x")
     expect(window.panel().get_by_role("alert")).to_contain_text("'x'")
-    window.panel().get_by_role("button", name="Let the model choose again").click()
+    window.panel().get_by_role("button", name="Remove forced tokens").click()
     expect(window.panel().locator(".translation")).to_have_text("abc")
     expect(window.panel().get_by_role("alert")).to_be_hidden()
 
@@ -202,7 +202,7 @@ def test_an_invalid_forced_token_can_be_released(window: Any, expect: Any):
 def test_another_hypothesis_can_be_selected(window: Any, expect: Any):
     window.open(run="heads", text="abd", beam=3, penalty=1.5)
     third = window.translate("abd", "heads", beam=3, length_penalty=1.5)["n_best"][2]
-    ranks = window.panel().get_by_label("which of the best translations")
+    ranks = window.panel().get_by_label("n-best list")
     expect(ranks.locator("option")).to_have_count(3)
     expect(window.panel().locator(".facts")).to_contain_text("ranked by score / ((5 + length) / 6)^1.5")
     ranks.select_option("2")
@@ -235,8 +235,8 @@ def test_a_source_token_under_the_pointer_is_highlighted_in_both_runs(window: An
     window.open(text="abd", other="heads")
     window.point_at(0, 2)
     _, columns = window.labels(1)
-    expect(columns.nth(2)).to_have_class("token lit")
-    expect(window.panel(1).locator(".lit")).to_have_count(1)
+    expect(columns.nth(2)).to_have_class("token highlighted")
+    expect(window.panel(1).locator(".highlighted")).to_have_count(1)
 
 
 def test_a_view_is_opened_in_both_runs(window: Any, expect: Any):

@@ -25,18 +25,18 @@ def test_a_cell_under_the_pointer_highlights_its_row_and_column_and_shows_its_we
     for output, source in [(0, 0), (2, 4), (len(best["labels"]) - 1, 1)]:
         window.point_at(output, source)
         row, column = best["labels"][output], translation["source_labels"][source]
-        expect(panel.locator(".readout")).to_contain_text(f"«{row}» looked at «{column}»: ")
+        expect(panel.locator(".readout")).to_contain_text(f"«{row}» attends to «{column}»: ")
         assert number_in(panel.locator(".readout").inner_text()) == pytest.approx(
             best["attention"][0][1][output][source], abs=0.00501
         )
         rows, columns = window.labels()
         for labels, index in ((rows, output), (columns, source)):
-            lit = labels.evaluate_all("(all) => all.map((label) => label.classList.contains('lit'))")
-            assert [number for number, is_lit in enumerate(lit) if is_lit] == [index]
+            highlighted = labels.evaluate_all("(all) => all.map((label) => label.classList.contains('highlighted'))")
+            assert [number for number, is_highlighted in enumerate(highlighted) if is_highlighted] == [index]
         expect(panel.locator(".map .frame")).to_have_count(3)
         frame, name = panel.locator(".map .frame.cell").bounding_box(), columns.nth(source).bounding_box()
         assert frame["x"] <= name["x"] + name["width"] / 2 <= frame["x"] + frame["width"]
-        expect(panel.locator(".tokens button").nth(output)).to_have_class("token lit")
+        expect(panel.locator(".tokens button").nth(output)).to_have_class("token highlighted")
 
 
 def test_a_label_under_the_pointer_shows_the_highest_weights_of_its_row_or_column(window: Any, expect: Any):
@@ -44,27 +44,29 @@ def test_a_label_under_the_pointer_shows_the_highest_weights_of_its_row_or_colum
     translation = window.translate("abd", "heads")
     weights = translation["n_best"][0]["attention"][0][1]
     labels, source_labels = translation["n_best"][0]["labels"], translation["source_labels"]
-    readout, lit = window.panel().locator(".readout"), window.panel().locator(".map .token.lit")
+    readout, highlighted = window.panel().locator(".readout"), window.panel().locator(".map .token.highlighted")
 
     window.point_at(1, None)
     strongest = max(range(len(source_labels)), key=lambda index: weights[1][index])
-    expect(readout).to_contain_text(f"«{labels[1]}» looked at «{source_labels[strongest]}» {weights[1][strongest]:.2f}")
-    expect(lit).to_have_count(1)
+    expect(readout).to_contain_text(
+        f"«{labels[1]}» attends to «{source_labels[strongest]}» {weights[1][strongest]:.2f}"
+    )
+    expect(highlighted).to_have_count(1)
     expect(window.panel().locator(".map .frame")).to_have_count(1)
 
     window.point_at(None, 2)
     column = [row[2] for row in weights]
     strongest = max(range(len(labels)), key=lambda index: column[index])
-    expect(readout).to_contain_text(f"«d» was looked at by «{labels[strongest]}» {column[strongest]:.2f}")
-    expect(lit).to_have_count(1)
+    expect(readout).to_contain_text(f"«d» is attended to by «{labels[strongest]}» {column[strongest]:.2f}")
+    expect(highlighted).to_have_count(1)
 
 
 def test_highlights_end_when_the_pointer_leaves(window: Any, expect: Any):
     window.open(text="abc")
     window.point_at(1, 1)
-    expect(window.panel().locator(".lit")).to_have_count(3)
+    expect(window.panel().locator(".highlighted")).to_have_count(3)
     window.page.mouse.move(5, 5)
-    expect(window.panel().locator(".lit, .frame")).to_have_count(0)
+    expect(window.panel().locator(".highlighted, .frame")).to_have_count(0)
     expect(window.panel().locator(".readout")).to_be_empty()
 
 
@@ -72,8 +74,8 @@ def test_a_token_under_the_pointer_highlights_its_row(window: Any, expect: Any):
     window.open(text="abc")
     window.panel().locator(".tokens button").nth(2).hover()
     rows, _ = window.labels()
-    expect(rows.nth(2)).to_have_class("token lit")
-    expect(window.panel().locator(".readout")).to_contain_text("«c» looked at «c»")
+    expect(rows.nth(2)).to_have_class("token highlighted")
+    expect(window.panel().locator(".readout")).to_contain_text("«c» attends to «c»")
 
 
 def test_line_widths_are_proportional_to_weights(window: Any, expect: Any):
@@ -87,7 +89,7 @@ def test_line_widths_are_proportional_to_weights(window: Any, expect: Any):
 
     labels = window.panel().locator(".lines .token")
     labels.nth(len(weights[0]) + 1).hover()
-    assert window.panel().locator(".lines .lit.line").evaluate_all(widths) == pytest.approx(
+    assert window.panel().locator(".lines .highlighted.line").evaluate_all(widths) == pytest.approx(
         sorted(weights[1]), abs=1e-6
     )
 
@@ -188,9 +190,9 @@ def test_the_beam_can_be_stepped_forward_and_back(beam: Any, expect: Any):
     panel.get_by_role("button", name="first step").click()
     check_step(0)
     for step in range(1, steps + 1):
-        panel.get_by_role("button", name="one step forward").click()
+        panel.get_by_role("button", name="next step").click()
         check_step(step)
-    panel.get_by_role("button", name="one step back").click()
+    panel.get_by_role("button", name="previous step").click()
     check_step(steps - 1)
     panel.get_by_role("slider").fill("2")
     check_step(2)
@@ -209,5 +211,9 @@ def test_a_node_under_the_pointer_shows_its_path_score_and_state(beam: Any, expe
     expect(window.panel().locator(".readout:visible")).to_have_text(
         f"{labels} · score {score(node['score'])} · finished · #2 of the results"
     )
-    lit = window.panel().locator(".node.lit").evaluate_all("(all) => all.map((box) => Number(box.dataset.number))")
-    assert lit == path
+    highlighted = (
+        window.panel()
+        .locator(".node.highlighted")
+        .evaluate_all("(all) => all.map((box) => Number(box.dataset.number))")
+    )
+    assert highlighted == path

@@ -1,15 +1,15 @@
-// What the model could have said in place of a token: a list that opens below it.
+// The most likely alternatives to a token: a list that opens below it.
 
-import { clamp, element, freshId } from "./elements.js";
+import { clamp, element, uniqueId } from "./elements.js";
 import { percentText } from "./wording.js";
 
-/** Opens the list below `button`. `onChoose(token)` is null where there is nobody to ask for another translation. */
+/** Opens the list below `button`. `onChoose(token)` is null without a server, which could translate again. */
 export function openAlternatives(button, current, alternatives, onChoose) {
   const options = alternatives.map((alternative) => optionOf(alternative, current, onChoose !== null));
   const hint = element(
     "p",
     { class: "hint" },
-    onChoose ? "Choose one, and the rest is translated again." : "What else the model might have said.",
+    onChoose ? "Choose a token, and the translation continues from it." : "The most likely tokens at this step.",
   );
   const list = element(
     "ul",
@@ -22,13 +22,13 @@ export function openAlternatives(button, current, alternatives, onChoose) {
     alternatives.findIndex((alternative) => alternative.token === current),
   );
 
-  const close = () => button.focus(); // the list goes when it loses the focus
+  const close = () => button.focus(); // the list closes when it loses the focus
   const choose = () => {
     close();
     if (onChoose) onChoose(alternatives[active].token);
   };
-  const activate = (place) => {
-    active = clamp(place, 0, options.length - 1);
+  const activate = (index) => {
+    active = clamp(index, 0, options.length - 1);
     options.forEach((option, number) => option.classList.toggle("active", number === active));
     list.setAttribute("aria-activedescendant", options[active].id);
     options[active].scrollIntoView({ block: "nearest" });
@@ -53,13 +53,13 @@ export function openAlternatives(button, current, alternatives, onChoose) {
   });
   options.forEach((option, number) => {
     option.addEventListener("pointermove", () => activate(number));
-    option.addEventListener("mousedown", (event) => event.preventDefault()); // the list stays for the click
+    option.addEventListener("mousedown", (event) => event.preventDefault()); // keeps the list open until the click
     option.addEventListener("click", () => (activate(number), choose()));
   });
 
   button.setAttribute("aria-expanded", "true");
   button.parentElement.append(popover);
-  keepInSight(popover, button);
+  keepInWindow(popover, button);
   list.focus({ preventScroll: true });
   activate(active);
 }
@@ -70,7 +70,7 @@ function optionOf({ token, label, probability }, current, isChoosable) {
     "li",
     {
       role: "option",
-      id: freshId("option"),
+      id: uniqueId("option"),
       "aria-selected": String(token === current),
       "aria-disabled": isChoosable ? null : "true",
     },
@@ -80,9 +80,9 @@ function optionOf({ token, label, probability }, current, isChoosable) {
   );
 }
 
-/** The list begins where its button does, but never leaves the window. */
-function keepInSight(popover, button) {
-  const room = document.documentElement.clientWidth - 8 - popover.offsetWidth;
+/** Aligns the list with its button, within the window. */
+function keepInWindow(popover, button) {
+  const maximum = document.documentElement.clientWidth - 8 - popover.offsetWidth;
   const begin = button.getBoundingClientRect().left;
-  popover.style.left = `${clamp(begin, 8, Math.max(8, room)) - begin}px`;
+  popover.style.left = `${clamp(begin, 8, Math.max(8, maximum)) - begin}px`;
 }

@@ -4,7 +4,7 @@ import { shape } from "./elements.js";
 
 const LAST_ANCHOR = 8; // view.css defines --attention-0 to --attention-8
 
-/** One path for each level of weight. `corner(output, source)` is the upper left corner of a cell; `size` is its side. */
+/** One path for each level of weight. `corner(output, source)` is the upper left corner of a cell, `size` its side. */
 export function weightCells(weights, corner, size, levels = 64, lowest = 0) {
   const paths = Array.from({ length: levels + 1 }, () => []);
   weights.forEach((row, output) => {

@@ -1,10 +1,10 @@
-// Files to take away: pictures that need nothing around them, numbers, and the whole answer.
+// Files for download: self-contained pictures, weights as CSV, and the translation as JSON.
 
 import { shape } from "./elements.js";
 
-const SHARPNESS = 2; // pixels of the image for one of the page
-const LARGEST_IMAGE = 16000; // pixels: browsers have no larger canvas
-const LOOKS = [
+const PIXEL_RATIO = 2; // pixels of the image for each pixel of the page
+const MAX_CANVAS_SIZE = 16000; // pixels, the limit of browsers
+const STYLE_PROPERTIES = [
   "fill",
   "stroke",
   "stroke-width",
@@ -19,10 +19,10 @@ const LOOKS = [
   "unicode-bidi",
   "shape-rendering",
 ];
-const LEFT_OUT = ".light, title"; // titles hold tokens as they are, maybe with characters that XML forbids
-const PLAIN = { opacity: "1", "unicode-bidi": "normal" }; // these two are not handed down from a parent
+const OMITTED = ".overlay, title"; // titles contain raw tokens, perhaps with characters that XML forbids
+const NOT_INHERITED = { opacity: "1", "unicode-bidi": "normal" }; // initial values
 
-/** Offers a blob as a file. */
+/** Downloads a blob as a file. */
 export function save(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
@@ -31,62 +31,62 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
 
-/** A name for a file from texts that may hold anything. */
+/** A valid file name from arbitrary texts. */
 export function fileName(parts, ending) {
   const safe = parts.map((part) => part.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "")).filter(Boolean);
   return `${[...safe.join("-")].slice(0, 60).join("") || "regard"}.${ending}`;
 }
 
-/** The picture as a file of its own: what style sheets say of it is written into it, and it gets a background. */
+/** The picture as a self-contained SVG: style sheets become attributes, and it gets a background. */
 export function svgText(picture) {
   const copy = picture.cloneNode(true);
   const originals = [picture, ...picture.querySelectorAll("*")];
   const copies = [copy, ...copy.querySelectorAll("*")];
-  const gone = [];
+  const removed = [];
   originals.forEach((original, number) => {
     const style = getComputedStyle(original);
-    if (style.display === "none" || original.matches(LEFT_OUT)) gone.push(copies[number]);
-    else writeLooks(copies[number], style, number ? getComputedStyle(original.parentNode) : null);
-    if (original.matches(".pinned")) copies[number].removeAttribute("transform"); // back from where scrolling put it
+    if (style.display === "none" || original.matches(OMITTED)) removed.push(copies[number]);
+    else copyStyle(copies[number], style, number ? getComputedStyle(original.parentNode) : null);
+    if (original.matches(".pinned")) copies[number].removeAttribute("transform"); // undoes scrolling
   });
-  gone.forEach((node) => node.remove());
+  removed.forEach((node) => node.remove());
   const fill = plainColor(getComputedStyle(picture).backgroundColor);
   copy.prepend(shape("rect", { width: "100%", height: "100%", fill }));
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   return new XMLSerializer().serializeToString(copy);
 }
 
-function writeLooks(node, style, parentStyle) {
+function copyStyle(node, style, parentStyle) {
   for (const name of ["class", "style", "aria-hidden", "data-number"]) node.removeAttribute(name);
-  for (const name of LOOKS) {
+  for (const name of STYLE_PROPERTIES) {
     const value = style.getPropertyValue(name);
-    const isTold = value === (PLAIN[name] ?? parentStyle?.getPropertyValue(name));
-    if (!isTold) node.setAttribute(name, ["fill", "stroke"].includes(name) ? plainColor(value) : value);
+    const isRedundant = value === (NOT_INHERITED[name] ?? parentStyle?.getPropertyValue(name));
+    if (!isRedundant) node.setAttribute(name, ["fill", "stroke"].includes(name) ? plainColor(value) : value);
   }
 }
 
 const knownColors = new Map();
 
-/** Any CSS color as rgb(), which every program reads: it is painted on a canvas and read back. */
+/** Any CSS color as rgb(), which every program supports: it is painted on a canvas and read back. */
 function plainColor(color) {
   if (color === "none" || color.startsWith("rgb(")) return color;
   if (!knownColors.has(color)) {
     const canvas = document.createElement("canvas");
     canvas.width = canvas.height = 1;
-    const brush = canvas.getContext("2d");
-    brush.fillStyle = color;
-    brush.fillRect(0, 0, 1, 1);
-    knownColors.set(color, `rgb(${brush.getImageData(0, 0, 1, 1).data.slice(0, 3).join(", ")})`);
+    const context = canvas.getContext("2d");
+    context.fillStyle = color;
+    context.fillRect(0, 0, 1, 1);
+    knownColors.set(color, `rgb(${context.getImageData(0, 0, 1, 1).data.slice(0, 3).join(", ")})`);
   }
   return knownColors.get(color);
 }
 
-/** An SVG as an image of dots. */
+/** An SVG as a PNG image. */
 export async function pngBlob(svg, width, height) {
   const image = new Image();
-  const address = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg.toWellFormed())}`;
-  await new Promise((resolve, reject) => Object.assign(image, { onload: resolve, onerror: reject, src: address }));
-  const scale = Math.min(SHARPNESS, LARGEST_IMAGE / Math.max(width, height));
+  const url = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg.toWellFormed())}`;
+  await new Promise((resolve, reject) => Object.assign(image, { onload: resolve, onerror: reject, src: url }));
+  const scale = Math.min(PIXEL_RATIO, MAX_CANVAS_SIZE / Math.max(width, height));
   const canvas = document.createElement("canvas");
   canvas.width = Math.round(width * scale);
   canvas.height = Math.round(height * scale);
@@ -96,12 +96,12 @@ export async function pngBlob(svg, width, height) {
 
 /** The weights as comma-separated values: a column for each source token, a row for each output token. */
 export function csvText(source, output, weights) {
-  const rows = weights.map((row, place) => [csvCell(output.tokens[place]), ...row]);
+  const rows = weights.map((row, index) => [csvCell(output.tokens[index]), ...row]);
   return [["", ...source.tokens.map(csvCell)], ...rows].map((row) => `${row.join(",")}\r\n`).join("");
 }
 
-/** Quoted, and with an apostrophe before what a spreadsheet would run as a formula. */
+/** A quoted cell, with an apostrophe before text that a spreadsheet would evaluate as a formula. */
 function csvCell(text) {
-  const harmless = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return `"${harmless.replaceAll('"', '""')}"`;
+  const escaped = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return `"${escaped.replaceAll('"', '""')}"`;
 }

@@ -1,31 +1,31 @@
-// Elements of HTML and SVG. A text goes in as text, so nothing that was typed is ever read as markup.
+// HTML and SVG elements. Texts are inserted as text nodes, so input is never parsed as markup.
 
 const SVG_NAMES = "http://www.w3.org/2000/svg";
-let idsGiven = 0;
+let idCount = 0;
 
-/** An HTML element. A function among the attributes listens: `onclick: act`. What is null or false is left out. */
+/** An HTML element. Functions are event listeners: `onclick: act`. Attributes that are null or false are left out. */
 export function element(name, attributes = {}, ...children) {
-  return furnish(document.createElement(name), attributes, children);
+  return addContent(document.createElement(name), attributes, children);
 }
 
-/** The same for SVG. */
+/** An SVG element, with the same arguments. */
 export function shape(name, attributes = {}, ...children) {
-  return furnish(document.createElementNS(SVG_NAMES, name), attributes, children);
+  return addContent(document.createElementNS(SVG_NAMES, name), attributes, children);
 }
 
-/** A picture of so many pixels. What it shows is told in words elsewhere, so readers of the screen pass it over. */
+/** An SVG picture of a size in pixels. It is hidden from screen readers, which get a description instead. */
 export function picture(name, width, height, ...children) {
   const size = { width, height, viewBox: `0 0 ${width} ${height}` };
   return shape("svg", { class: `picture ${name}`, ...size, "aria-hidden": "true" }, children);
 }
 
-/** The path of a line that leaves one point and reaches another on the level. */
-export function bend(x0, y0, x1, y1) {
+/** The path of a curve between two points, horizontal at both ends. */
+export function curvedPath(x0, y0, x1, y1) {
   const middle = (x0 + x1) / 2;
   return `M${x0} ${y0}C${middle} ${y0} ${middle} ${y1} ${x1} ${y1}`;
 }
 
-function furnish(node, attributes, children) {
+function addContent(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") node.addEventListener(name.slice(2), value);
     else if (value !== null && value !== undefined && value !== false)
@@ -35,28 +35,28 @@ function furnish(node, attributes, children) {
   return node;
 }
 
-/** Tells where the pointer is on a box, and when it has left. */
+/** Calls `onMove(event)` when the pointer moves over a box, and `onLeave()` when it leaves. */
 export function followPointer(box, onMove, onLeave) {
-  let lastSpot = null;
+  let lastPoint = null;
   for (const name of ["pointermove", "pointerdown"]) {
     box.addEventListener(name, (event) => {
-      const spot = `${event.clientX} ${event.clientY}`;
-      if (name === "pointermove" && spot === lastSpot) return; // it was the picture that moved, by arrow keys
-      lastSpot = spot;
+      const point = `${event.clientX} ${event.clientY}`;
+      if (name === "pointermove" && point === lastPoint) return; // the picture was scrolled below the pointer
+      lastPoint = point;
       onMove(event);
     });
   }
-  // A finger leaves as soon as it has touched; what it has touched stays lit.
+  // A touch ends with pointerleave at once; its highlight stays.
   box.addEventListener("pointerleave", (event) => event.pointerType === "touch" || onLeave());
   box.addEventListener("blur", onLeave);
 }
 
-/** A fresh id, for labels and what they name. */
-export function freshId(stem) {
-  idsGiven += 1;
-  return `${stem}-${idsGiven}`;
+/** A unique id, to link elements by ARIA attributes. */
+export function uniqueId(stem) {
+  idCount += 1;
+  return `${stem}-${idCount}`;
 }
 
-export function clamp(value, least, most) {
-  return Math.min(Math.max(value, least), most);
+export function clamp(value, minimum, maximum) {
+  return Math.min(Math.max(value, minimum), maximum);
 }

@@ -1,13 +1,13 @@
-// Small multiples: a little map for each layer and head to choose from, the mean of all first.
+// A small map for each layer and head to select from, the mean of all first.
 
-import { element, freshId, shape } from "./elements.js";
+import { element, shape, uniqueId } from "./elements.js";
 import { weightCells } from "./cells.js";
 
 const LEVELS = 16; // color levels: enough for a picture of this size
 
-/** A group of radio buttons, one for each map, in rows of a layer. */
+/** A group of radio buttons, one for each map, with a row for each layer. */
 export function drawHeads(maps, chosen, mirrored, onChoose) {
-  const name = freshId("head");
+  const name = uniqueId("head");
   const group = element("fieldset", { class: "heads" }, element("legend", {}, "Layers and heads"));
   for (const row of new Set(maps.map(rowOf))) {
     const choices = maps
@@ -18,16 +18,16 @@ export function drawHeads(maps, chosen, mirrored, onChoose) {
   return group;
 }
 
-/** A layer is a row; so are the heads of the only layer, and the mean. */
+/** The name of the row of a map: its layer; null for the mean. */
 function rowOf(map) {
-  const { layer, head } = map.place;
+  const { layer, head } = map.indices;
   return layer === undefined ? (head === undefined ? null : "heads") : `layer ${layer + 1}`;
 }
 
 function headChoice(map, name, isChosen, mirrored, onChoose) {
   const radio = element("input", { type: "radio", name, "aria-label": map.name, onchange: () => onChoose(map) });
   radio.checked = isChosen;
-  const shortName = map.name.split(" · ").at(-1); // the row has told the rest
+  const shortName = map.name.split(" · ").at(-1); // the row has the name of the layer
   return element(
     "label",
     {},

@@ -1,72 +1,73 @@
-// The attention map: source tokens are columns, output tokens rows. All of it is drawn from the left;
-// where the source is written from right to left, it is mirrored, so that the first column is the rightmost.
+// The attention map: columns are source tokens, rows are output tokens. Coordinates are computed from the left; for a
+// right-to-left source the map is mirrored, so that the first column is the rightmost.
 
 import { clamp, picture, shape } from "./elements.js";
 import { shortened, tokenText, TYPE_SIZE, widthOf } from "./tokens.js";
 import { SCALE_WIDTH, weightCells, weightScale } from "./cells.js";
 
-const SMALLEST_CELL = 16; // pixels: a label still fits a row
-const LARGEST_CELL = 40;
+const MIN_CELL = 16; // pixels, the height of a label
+const MAX_CELL = 40;
 const GAP = 1;
 const MARGIN = 10;
 const FOOT = 30; // for the color scale
-const SLANT = Math.SQRT1_2; // of a label at 45°
-const WIDE = 1.5 * TYPE_SIZE; // a label that is wider does not stand upright above its column
+const SLANT = Math.SQRT1_2; // sine of the angle of slanted labels, 45°
+const WIDE = 1.5 * TYPE_SIZE; // wider column labels are rotated
 
-/** { node, light(place), placeAt(event), pin(x, y), labels }: `pin` keeps labels in sight when the box has scrolled. */
-export function drawMap(source, output, weights, room) {
-  const sheet = mapSheet(source.labels.map(shortened), output.labels.map(shortened), source.direction === "rtl", room);
-  const columns = columnLabels(sheet, source);
-  const rows = rowLabels(sheet, output);
-  const pinned = (width, height, ...parts) => shape("g", { class: "pinned" }, backing(sheet, width, height), parts);
-  const above = pinned(sheet.width, sheet.top, columns, columnBrackets(sheet, source));
-  const beside = pinned(sheet.left, sheet.height, rows, rowBrackets(sheet, output));
-  const corner = pinned(sheet.left, sheet.top, axisNames(sheet));
-  const light = shape("g", { class: "light" });
+/** { node, highlight(position), positionAt(event), pin(x, y), labels }: `pin` keeps labels visible while scrolling. */
+export function drawMap(source, output, weights, availableWidth) {
+  const labels = [source, output].map((side) => side.labels.map(shortened));
+  const layout = mapLayout(...labels, source.direction === "rtl", availableWidth);
+  const columns = columnLabels(layout, source);
+  const rows = rowLabels(layout, output);
+  const pinned = (width, height, ...parts) => shape("g", { class: "pinned" }, backing(layout, width, height), parts);
+  const above = pinned(layout.width, layout.top, columns, columnBrackets(layout, source));
+  const beside = pinned(layout.left, layout.height, rows, rowBrackets(layout, output));
+  const corner = pinned(layout.left, layout.top, axisNames(layout));
+  const overlay = shape("g", { class: "overlay" });
   let scrolled = { x: 0, y: 0 };
   const node = picture(
     "map",
-    sheet.width,
-    sheet.height,
-    gridBehind(sheet),
-    weightCells(weights, (row, column) => [sheet.x(column) + GAP, sheet.y(row) + GAP], sheet.cell - GAP),
-    linesBetweenWords(sheet, source, output),
-    light,
-    shape("g", {}, weightScale(sheet.at(sheet.left, SCALE_WIDTH), sheet.bottom + 14)),
+    layout.width,
+    layout.height,
+    gridBackground(layout),
+    weightCells(weights, (row, column) => [layout.x(column) + GAP, layout.y(row) + GAP], layout.cell - GAP),
+    linesBetweenWords(layout, source, output),
+    overlay,
+    shape("g", {}, weightScale(layout.at(layout.left, SCALE_WIDTH), layout.bottom + 14)),
     beside,
     above,
     corner,
   );
   return {
     node,
-    light: (place) => {
-      light.replaceChildren(...lightOn(sheet, place));
-      columns.forEach((label, column) => label.classList.toggle("lit", column === place.source));
-      rows.forEach((label, row) => label.classList.toggle("lit", row === place.output));
+    highlight: (position) => {
+      overlay.replaceChildren(...highlightShapes(layout, position));
+      columns.forEach((label, column) => label.classList.toggle("highlighted", column === position.source));
+      rows.forEach((label, row) => label.classList.toggle("highlighted", row === position.output));
     },
-    placeAt: (event) => placeOnMap(sheet, node, scrolled, event),
+    positionAt: (event) => mapPositionAt(layout, node, scrolled, event),
     pin: (x, y) => {
       scrolled = { x: Math.abs(x), y };
       above.setAttribute("transform", `translate(0 ${y})`);
       beside.setAttribute("transform", `translate(${x} 0)`);
       corner.setAttribute("transform", `translate(${x} ${y})`);
     },
-    labels: { left: sheet.left, top: sheet.top },
+    labels: { left: layout.left, top: layout.top },
   };
 }
 
-/** Where everything goes. */
-function mapSheet(columns, rows, mirrored, room) {
+/** The coordinates of all parts. */
+function mapLayout(columns, rows, mirrored, availableWidth) {
   const widths = columns.map((label) => widthOf(label));
   const slanted = widths.filter((width) => width > WIDE).length > columns.length / 2;
-  const lean = (width) => (slanted ? SLANT * (width + TYPE_SIZE) : 0); // how far a label reaches to the right
+  const lean = (width) => (slanted ? SLANT * (width + TYPE_SIZE) : 0); // the horizontal extent of a slanted label
   const left = Math.ceil(Math.max(...rows.map((label) => widthOf(label)), widthOf("output ↓"))) + 2 * MARGIN;
   const rise = (width) => (slanted ? lean(width) : width > WIDE ? width : TYPE_SIZE);
   const top = Math.ceil(Math.max(...widths.map(rise))) + 2 * MARGIN;
   const cell = clamp(
-    Math.floor((room - left - lean(Math.max(...widths))) / columns.length),
-    SMALLEST_CELL,
-    LARGEST_CELL,
+    Math.floor((availableWidth - left - lean(Math.max(...widths))) / columns.length),
+    MIN_CELL,
+    MAX_CELL,
   );
   const right = left + cell * columns.length;
   const bottom = top + cell * rows.length;
@@ -85,100 +86,100 @@ function mapSheet(columns, rows, mirrored, room) {
     bottom,
     width,
     at,
-    beside: mirrored ? "start" : "end", // how labels of rows are anchored to the map
+    beside: mirrored ? "start" : "end", // the text anchor of row labels
     height: bottom + FOOT,
     x: (column) => at(left + column * cell, cell),
     y: (row) => top + row * cell,
   };
 }
 
-/** The cell under the pointer, or the row or the column whose label it is. Labels lie over cells that have scrolled. */
-function placeOnMap(sheet, node, scrolled, event) {
+/** The cell under the pointer, or the row or column of the label under it. Pinned labels cover scrolled cells. */
+function mapPositionAt(layout, node, scrolled, event) {
   const corner = node.getBoundingClientRect();
-  const [x, y] = [sheet.at(event.clientX - corner.left) - sheet.left, event.clientY - corner.top - sheet.top];
-  const place = (offset, hidden, count) =>
-    offset >= hidden && offset < count * sheet.cell ? Math.floor(offset / sheet.cell) : null;
-  return { source: place(x, scrolled.x, sheet.columns.length), output: place(y, scrolled.y, sheet.rows.length) };
+  const [x, y] = [layout.at(event.clientX - corner.left) - layout.left, event.clientY - corner.top - layout.top];
+  const indexAt = (offset, hidden, count) =>
+    offset >= hidden && offset < count * layout.cell ? Math.floor(offset / layout.cell) : null;
+  return { source: indexAt(x, scrolled.x, layout.columns.length), output: indexAt(y, scrolled.y, layout.rows.length) };
 }
 
-/** What lies under labels, so that cells that have scrolled do not show. */
-function backing(sheet, width, height) {
-  return shape("rect", { class: "backing", x: sheet.at(0, width), width, height });
+/** A background for pinned labels, which hides the cells below them. */
+function backing(layout, width, height) {
+  return shape("rect", { class: "backing", x: layout.at(0, width), width, height });
 }
 
-function gridBehind(sheet) {
-  const { left, right, top, bottom } = sheet;
+function gridBackground(layout) {
+  const { left, right, top, bottom } = layout;
   return shape("rect", {
     class: "grid",
-    x: sheet.at(left, right - left),
+    x: layout.at(left, right - left),
     y: top,
     width: right - left + GAP,
     height: bottom - top + GAP,
   });
 }
 
-function columnLabels(sheet, source) {
-  return sheet.columns.map((label, column) => {
-    const x = sheet.x(column) + sheet.cell / 2;
-    const y = sheet.top - MARGIN;
-    const angle = sheet.slanted ? (sheet.mirrored ? 45 : -45) : widthOf(label) > WIDE ? -90 : 0;
+function columnLabels(layout, source) {
+  return layout.columns.map((label, column) => {
+    const x = layout.x(column) + layout.cell / 2;
+    const y = layout.top - MARGIN;
+    const angle = layout.slanted ? (layout.mirrored ? 45 : -45) : widthOf(label) > WIDE ? -90 : 0;
     const anchor = angle === 0 ? "middle" : angle === 45 ? "end" : "start";
-    const drop = angle === -90 ? TYPE_SIZE / 3 : 0; // a vertical label stands in the middle of its column
+    const drop = angle === -90 ? TYPE_SIZE / 3 : 0; // centers a vertical label in its column
     const transform = `translate(${x + drop} ${y}) rotate(${angle})`;
     return tokenText(label, source.tokens[column], { transform, "text-anchor": anchor });
   });
 }
 
-function rowLabels(sheet, output) {
-  const x = sheet.at(sheet.left - MARGIN);
-  const middle = sheet.cell / 2 + 0.36 * TYPE_SIZE;
-  return sheet.rows.map((label, row) =>
-    tokenText(label, output.tokens[row], { x, y: sheet.y(row) + middle, "text-anchor": sheet.beside }),
+function rowLabels(layout, output) {
+  const x = layout.at(layout.left - MARGIN);
+  const middle = layout.cell / 2 + 0.36 * TYPE_SIZE;
+  return layout.rows.map((label, row) =>
+    tokenText(label, output.tokens[row], { x, y: layout.y(row) + middle, "text-anchor": layout.beside }),
   );
 }
 
-function axisNames(sheet) {
-  const x = sheet.at(sheet.left - MARGIN);
-  const name = (y, label) => shape("text", { class: "caption", x, y, "text-anchor": sheet.beside }, label);
+function axisNames(layout) {
+  const x = layout.at(layout.left - MARGIN);
+  const name = (y, label) => shape("text", { class: "caption", x, y, "text-anchor": layout.beside }, label);
   return [
-    name(sheet.top - MARGIN - 16, sheet.mirrored ? "← source" : "source →"),
-    name(sheet.top - MARGIN, "output ↓"),
+    name(layout.top - MARGIN - 16, layout.mirrored ? "← source" : "source →"),
+    name(layout.top - MARGIN, "output ↓"),
   ];
 }
 
-/** A line between one word and the next, where words are cut into pieces. */
-function linesBetweenWords(sheet, source, output) {
+/** Lines between words, if some words consist of several subwords. */
+function linesBetweenWords(layout, source, output) {
   if (!source.split.length && !output.split.length) return null;
   const across = output.words
     .slice(1)
-    .map(([begin]) => `M${sheet.at(sheet.left)} ${sheet.y(begin)}H${sheet.at(sheet.right)}`);
+    .map(([begin]) => `M${layout.at(layout.left)} ${layout.y(begin)}H${layout.at(layout.right)}`);
   const down = source.words
     .slice(1)
-    .map(([begin]) => `M${sheet.at(sheet.left + begin * sheet.cell)} ${sheet.top}V${sheet.bottom}`);
+    .map(([begin]) => `M${layout.at(layout.left + begin * layout.cell)} ${layout.top}V${layout.bottom}`);
   return shape("path", { class: "between", d: [...across, ...down].join("") });
 }
 
-/** A bracket between the map and its labels for each word of several pieces. */
-function columnBrackets(sheet, source) {
-  const x = (column, inset) => sheet.at(sheet.left + column * sheet.cell + inset);
-  const lines = source.split.map(([begin, end]) => `M${x(begin, 3)} ${sheet.top - 4}H${x(end, -3)}`);
+/** A bracket between the map and the labels for each word of several subwords. */
+function columnBrackets(layout, source) {
+  const x = (column, inset) => layout.at(layout.left + column * layout.cell + inset);
+  const lines = source.split.map(([begin, end]) => `M${x(begin, 3)} ${layout.top - 4}H${x(end, -3)}`);
   return shape("path", { class: "bracket", d: lines.join("") });
 }
 
-function rowBrackets(sheet, output) {
-  const x = sheet.at(sheet.left - 4);
-  const lines = output.split.map(([begin, end]) => `M${x} ${sheet.y(begin) + 3}V${sheet.y(end) - 3}`);
+function rowBrackets(layout, output) {
+  const x = layout.at(layout.left - 4);
+  const lines = output.split.map(([begin, end]) => `M${x} ${layout.y(begin) + 3}V${layout.y(end) - 3}`);
   return shape("path", { class: "bracket", d: lines.join("") });
 }
 
-/** All but the row and the column is dimmed, and the cell is framed. */
-function lightOn(sheet, { output, source }) {
+/** Dims everything except the row and the column, and frames the cell. */
+function highlightShapes(layout, { output, source }) {
   if (output === null && source === null) return [];
-  const { left, right, top, bottom, cell } = sheet;
+  const { left, right, top, bottom, cell } = layout;
   const [x0, x1] = source === null ? [left, left] : [left + source * cell, left + (source + 1) * cell];
-  const [y0, y1] = output === null ? [top, top] : [sheet.y(output), sheet.y(output) + cell];
+  const [y0, y1] = output === null ? [top, top] : [layout.y(output), layout.y(output) + cell];
   const box = (name, a, b, c, d) =>
-    shape("rect", { class: name, x: sheet.at(a, b - a), y: c, width: b - a, height: d - c });
+    shape("rect", { class: name, x: layout.at(a, b - a), y: c, width: b - a, height: d - c });
   const shades = [
     [left, x0, top, y0],
     [x1, right, top, y0],

@@ -1,9 +1,9 @@
-// One run's answer: its output, the map, lines and beam to look at, and the files to take away.
+// A panel with the translation of one run: its output, the views (map, lines, beam), and downloads.
 
 import { element } from "./elements.js";
 import { outputSide, sourceSide } from "./tokens.js";
-import { chosenMap, looksNowhere, mapsOf } from "./weights.js";
-import { placeInWords } from "./wording.js";
+import { hasNoAttention, mapsOf, selectedMap } from "./weights.js";
+import { describePosition } from "./wording.js";
 import { drawMap } from "./map.js";
 import { drawLines } from "./lines.js";
 import { drawHeads } from "./heads.js";
@@ -12,16 +12,16 @@ import { drawStage } from "./stage.js";
 import { drawSteps } from "./steps.js";
 import { drawTable } from "./table.js";
 import { createTabs } from "./tabs.js";
-import { downloadRow } from "./takeaway.js";
+import { downloadRow } from "./download_row.js";
 
 const VIEWS = { map: "Map", lines: "Lines", beam: "Beam" };
 const DRAWINGS = {
-  map: [drawMap, "Attention map. Arrow keys move through it; the weight is read out."],
-  lines: [drawLines, "Lines from output to source. Arrow keys move through them; the weight is read out."],
+  map: [drawMap, "Attention map. Use the arrow keys to move; the weight is announced."],
+  lines: [drawLines, "Lines from output to source. Use the arrow keys to move; the weight is announced."],
 };
 
-/** How a panel opens: { view, rank, layer, head, step }, where null is the mean of all, or the last step. */
-export function firstChoice(choice = {}) {
+/** The initial selection of a panel: { view, rank, layer, head, step }; null is the mean of all, or the last step. */
+export function initialChoice(choice = {}) {
   const view = choice.view in VIEWS ? choice.view : "map";
   return {
     view,
@@ -34,31 +34,32 @@ export function firstChoice(choice = {}) {
 
 export class Panel {
   /**
-   * `choice` is what of the answer is looked at; the panel changes it, and tells by `events`:
-   * onChoice(), onView(view), onLight(source token or null), and onForce(prefix), null where nobody can be asked.
+   * `choice` is what the panel shows of the translation. The panel changes it and calls `events`: onChoice(),
+   * onView(view), onHighlight(index of a source token, or null), and onForce(prefix), which is null without a server.
    */
   constructor(name, about, choice, events) {
-    Object.assign(this, { name, choice, events, answer: null, text: "", forced: 0, focusAfter: null });
-    const aloud = { "aria-live": "polite" };
+    Object.assign(this, { name, choice, events, translation: null, text: "", forced: 0, focusAfter: null });
+    const live = { "aria-live": "polite" };
     this.alert = element("p", { class: "problem", role: "alert" });
-    this.translation = element("p", { class: "translation", dir: "auto", lang: "", translate: "no", ...aloud });
+    this.outputText = element("p", { class: "translation", dir: "auto", lang: "", translate: "no", ...live });
     this.result = element("div", { class: "result" });
-    this.readout = element("p", { class: "readout", ...aloud });
+    this.readout = element("p", { class: "readout", ...live });
     this.heads = element("div");
     this.extras = element("div", { class: "extras" });
     this.tabs = createTabs("Views of the translation", VIEWS, (view) => events.onView(view));
     const below = [this.readout, this.heads, this.extras];
     this.views = element("div", { class: "views" }, this.tabs.list, Object.values(this.tabs.panels), below);
-    this.body = element("div", { class: "body" }, this.translation, this.result, this.views);
+    this.body = element("div", { class: "body" }, this.outputText, this.result, this.views);
     const heading = element("h2", { dir: "auto" }, name);
     const header = element("header", {}, heading, element("p", { class: "about", dir: "auto" }, about));
     header.hidden = !name && !about; // in a notebook
-    this.node = element("section", { class: "panel", "aria-label": name || "translation" }, header, this.alert, this.body);
+    const parts = [header, this.alert, this.body];
+    this.node = element("section", { class: "panel", "aria-label": name || "translation" }, parts);
     this.body.hidden = true;
     this.watchWidth();
   }
 
-  /** Pictures are drawn to the width there is, so another width is another picture. */
+  /** Redraws the picture when the width of the panel changes. */
   watchWidth() {
     let width = 0;
     new ResizeObserver(([entry]) => {
@@ -68,59 +69,59 @@ export class Panel {
     }).observe(this.node);
   }
 
-  /** Until the next answer is there, the last one stays, dimmed. */
+  /** Shows that a request is pending; the last translation stays visible, dimmed. */
   wait() {
     this.node.setAttribute("aria-busy", "true");
   }
 
-  /** Something is not as it should be, but an answer may still come. */
+  /** Shows a message; a translation may still follow. */
   warn(message) {
     this.alert.textContent = message;
   }
 
-  /** `onRelease` is what may help if it was a forced token that could not be; null: there was none. */
+  /** Shows an error. `onRelease` removes forced tokens, which may have caused it; null if there are none. */
   fail(message, onRelease) {
     this.warn(message);
     if (onRelease) this.alert.append(" ", releaseButton(onRelease));
     this.node.setAttribute("aria-busy", "false");
     this.body.hidden = true;
-    this.answer = null;
+    this.translation = null;
   }
 
-  /** `text` is what was translated, and `forced` says how many of the first tokens were given. */
-  show(answer, text, forced = 0) {
-    Object.assign(this, { answer, text, forced });
-    this.tabs.offer("beam", Boolean(this.events.onForce ?? answer.tree)); // nobody can be asked for one any more
+  /** Shows a translation of `text`, whose first `forced` tokens were forced. */
+  show(translation, text, forced = 0) {
+    Object.assign(this, { translation, text, forced });
+    this.tabs.setAvailable("beam", Boolean(this.events.onForce ?? translation.tree)); // a saved page may have none
     this.node.setAttribute("aria-busy", "false");
     this.alert.textContent = "";
     this.body.hidden = false;
-    this.choice.rank = Math.min(this.choice.rank, answer.n_best.length - 1);
+    this.choice.rank = Math.min(this.choice.rank, translation.n_best.length - 1);
     this.draw();
   }
 
   draw() {
-    this.hypothesis = this.answer.n_best[this.choice.rank];
-    this.source = sourceSide(this.answer);
+    this.hypothesis = this.translation.n_best[this.choice.rank];
+    this.source = sourceSide(this.translation);
     this.output = outputSide(this.hypothesis);
-    this.maps = mapsOf(this.answer, this.hypothesis);
-    this.translation.textContent = this.hypothesis.text;
+    this.maps = mapsOf(this.translation, this.hypothesis);
+    this.outputText.textContent = this.hypothesis.text;
     const isEmpty = !this.output.tokens.length || !this.source.tokens.length;
     this.views.hidden = isEmpty;
-    if (isEmpty) this.drawNothing();
+    if (isEmpty) this.drawEmptyNote();
     else {
       this.drawResult();
       this.drawView();
     }
   }
 
-  drawNothing() {
-    const why = this.source.tokens.length ? "Nothing was produced." : "Type a sentence to translate it.";
+  drawEmptyNote() {
+    const why = this.source.tokens.length ? "The output is empty." : "Enter a text to translate.";
     this.result.replaceChildren(element("p", { class: "note" }, why));
   }
 
   drawResult() {
     const force = (prefix) => {
-      this.focusAfter = Math.max(prefix.length - 1, 0); // where one was when one chose
+      this.focusAfter = Math.max(prefix.length - 1, 0); // the token that was replaced
       this.choice.rank = 0;
       this.events.onForce(prefix);
     };
@@ -129,7 +130,7 @@ export class Panel {
       this.draw();
       this.result.querySelector("select").focus();
     };
-    this.tokens = drawResult(this, this.events.onForce && force, open, (place) => this.light(place));
+    this.tokens = drawResult(this, this.events.onForce && force, open, (position) => this.highlight(position));
     this.result.replaceChildren(this.tokens.node);
     if (this.focusAfter !== null) this.tokens.focus(this.focusAfter);
     this.focusAfter = null;
@@ -142,10 +143,10 @@ export class Panel {
 
   open(view) {
     this.choice.view = view;
-    if (this.answer && !this.views.hidden) this.drawView();
+    if (this.translation && !this.views.hidden) this.drawView();
   }
 
-  /** The view of the open tab; the others are empty until they are opened. */
+  /** Draws the view of the selected tab; the others are empty until they are selected. */
   drawView() {
     const { view } = this.choice;
     this.tabs.select(view);
@@ -156,71 +157,73 @@ export class Panel {
     this.readout.hidden = view === "beam";
     if (view === "beam") this.drawBeam(this.tabs.panels.beam);
     else this.drawAttention(this.tabs.panels[view], view);
-    const map = view === "beam" || looksNowhere(this.maps) ? null : chosenMap(this.maps, this.choice);
+    const map = view === "beam" || hasNoAttention(this.maps) ? null : selectedMap(this.maps, this.choice);
     const wasOpen = this.extras.querySelector("details")?.open ?? false;
     const table = map ? [drawTable(this.source, this.output, map.weights, wasOpen)] : [];
     this.extras.replaceChildren(...table, downloadRow(this, map));
   }
 
-  drawAttention(place, view) {
+  drawAttention(container, view) {
     const { maps, source, output, choice } = this;
-    if (!maps.length || looksNowhere(maps)) {
-      const none = "This model has no attention: it translates without looking back at the source.";
+    if (!maps.length || hasNoAttention(maps)) {
+      const none = "This model has no attention.";
       const why = maps.length ? none : "The attention of this translation was not recorded.";
-      place.replaceChildren(element("p", { class: "note" }, why));
+      container.replaceChildren(element("p", { class: "note" }, why));
       return;
     }
     const [drawing, label] = DRAWINGS[view];
-    const map = chosenMap(maps, choice);
-    if (maps.length > 1) this.drawHeadChoice(map); // first: it may take room from the picture
-    const picture = drawing(source, output, map.weights, place.clientWidth - 2);
+    const map = selectedMap(maps, choice);
+    if (maps.length > 1) this.drawHeadChoice(map); // first, because it may reduce the width of the picture
+    const picture = drawing(source, output, map.weights, container.clientWidth - 2);
     this.picture = picture.node;
-    this.stage = drawStage(label, picture, source, output, (at) => this.light(at));
-    place.replaceChildren(this.stage.node);
+    this.stage = drawStage(label, picture, source, output, (position) => this.highlight(position));
+    container.replaceChildren(this.stage.node);
     this.weights = map.weights;
   }
 
   drawHeadChoice(map) {
-    const choose = ({ place }) => {
-      this.choose({ layer: place.layer ?? null, head: place.head ?? null });
+    const choose = ({ indices }) => {
+      this.choose({ layer: indices.layer ?? null, head: indices.head ?? null });
       this.drawView();
       this.heads.querySelector("input:checked").focus();
     };
     this.heads.replaceChildren(drawHeads(this.maps, map, this.source.direction === "rtl", choose));
   }
 
-  drawBeam(place) {
-    const { tree } = this.answer;
+  drawBeam(container) {
+    const { tree } = this.translation;
     if (!tree?.length) {
-      const unknown = this.events.onForce ? "Asking for the beam …" : "The beam of this translation was not recorded.";
-      place.replaceChildren(element("p", { class: "note" }, tree ? "No hypothesis was looked at." : unknown));
+      const unknown = this.events.onForce ? "Loading the beam …" : "The beam of this translation was not recorded.";
+      container.replaceChildren(element("p", { class: "note" }, tree ? "The search has no steps." : unknown));
       return;
     }
     const steps = drawSteps(tree, this.choice.step, (step) => this.choose({ step }));
     this.picture = steps.picture;
-    place.replaceChildren(...steps.parts);
-    steps.settle();
+    container.replaceChildren(...steps.parts);
+    steps.scrollToStep();
   }
 
-  /** Lights up a place, { output, source }, wherever it is to be seen, and says what is there; null: nothing. */
-  light(place) {
-    this.tokens.light(place ?? { output: null });
-    this.events.onLight(place?.source ?? null);
+  /** Highlights a position, { output, source }, in all parts of the panel and describes it; null removes highlights. */
+  highlight(position) {
+    this.tokens.highlight(position ?? { output: null });
+    this.events.onHighlight(position?.source ?? null);
     if (!this.stage) return;
-    this.stage.light(place);
-    this.readout.replaceChildren(...(place ? placeInWords(this.source, this.output, this.weights, place) : []));
+    this.stage.highlight(position);
+    this.readout.replaceChildren(
+      ...(position ? describePosition(this.source, this.output, this.weights, position) : []),
+    );
   }
 
-  /** The same for a source token that lies under the pointer elsewhere. */
-  lightSource(source) {
-    this.stage?.light(source === null ? null : { output: null, source });
+  /** Highlights a source token that is under the pointer in another panel. */
+  highlightSource(source) {
+    this.stage?.highlight(source === null ? null : { output: null, source });
   }
 }
 
-/** A source token under the pointer of one panel lights up in the other, if both read the same tokens. */
-export function lightTogether(panels, from, source) {
+/** Highlights a source token of one panel in the others, if they have the same source tokens. */
+export function highlightTogether(panels, from, source) {
   for (const panel of panels) {
-    const sameTokens = () => panel.answer.source_tokens.join("\n") === from.answer.source_tokens.join("\n");
-    if (panel !== from && panel.answer && sameTokens()) panel.lightSource(source);
+    const sameTokens = () => panel.translation.source_tokens.join("\n") === from.translation.source_tokens.join("\n");
+    if (panel !== from && panel.translation && sameTokens()) panel.highlightSource(source);
   }
 }

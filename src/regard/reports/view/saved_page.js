@@ -1,18 +1,18 @@
-// The saved page: panels from the data that it contains. There is no server, so no other token can be chosen.
+// The saved page: panels with the data that it contains. Without a server, tokens cannot be forced.
 
 import { element } from "./elements.js";
 import { fileName, save } from "./downloads.js";
-import { firstChoice, lightTogether, Panel } from "./panel.js";
+import { highlightTogether, initialChoice, Panel } from "./panel.js";
 
-const itself = `<!DOCTYPE html>\n${document.documentElement.outerHTML}`; // before anything is drawn
+const pageSource = `<!DOCTYPE html>\n${document.documentElement.outerHTML}`; // before anything is drawn
 
 function showSavedPage({ title, views, state }) {
   const panels = views.map(({ name, about }, number) => {
-    const panel = new Panel(name, about, firstChoice({ view: state?.view, ...state?.panels?.[number] }), {
+    const panel = new Panel(name, about, initialChoice({ view: state?.view, ...state?.panels?.[number] }), {
       onForce: null,
       onChoice: () => {},
       onView: (view) => panels.forEach((each) => each.open(view)),
-      onLight: (source) => lightTogether(panels, panel, source),
+      onHighlight: (source) => highlightTogether(panels, panel, source),
     });
     return panel;
   });
@@ -21,15 +21,15 @@ function showSavedPage({ title, views, state }) {
   heading.textContent = title;
   heading.hidden = !title;
   document.getElementById("panels").append(...panels.map((panel) => panel.node));
-  const nameOf = ({ answer }) => title || answer.text; // for files
+  const nameOf = ({ translation }) => title || translation.text; // for file names
   panels.forEach((panel, number) =>
-    panel.show(views[number].answer, nameOf(views[number]), state?.panels?.[number]?.forced),
+    panel.show(views[number].translation, nameOf(views[number]), state?.panels?.[number]?.forced),
   );
   const names = [...views.map((view) => view.name), nameOf(views[0])];
-  const saveItself = () => save(new Blob([itself], { type: "text/html" }), fileName(names, "html"));
+  const saveThisPage = () => save(new Blob([pageSource], { type: "text/html" }), fileName(names, "html"));
   document
     .getElementById("actions")
-    .append(element("button", { type: "button", onclick: saveItself }, "Save this page"));
+    .append(element("button", { type: "button", onclick: saveThisPage }, "Save this page"));
 }
 
 showSavedPage(JSON.parse(document.getElementById("data").textContent));

@@ -1,9 +1,9 @@
-// The weights as a real table, for screen readers and for those who want the numbers.
+// The weights as an HTML table, for screen readers and exact numbers.
 
 import { element } from "./elements.js";
 import { weightText } from "./wording.js";
 
-/** A part of the page that opens; the table is made when it does. */
+/** A disclosure element; its table is created when it is opened. */
 export function drawTable(source, output, weights, isOpen) {
   const details = element("details", { class: "numbers" }, element("summary", {}, "Weights as a table"));
   details.addEventListener("toggle", () => {
@@ -15,18 +15,18 @@ export function drawTable(source, output, weights, isOpen) {
 
 function tableBox(source, output, weights) {
   const heads = source.labels.map((label) => element("th", { scope: "col" }, element("bdi", {}, label)));
-  const rows = weights.map((row, place) =>
+  const rows = weights.map((row, index) =>
     element(
       "tr",
       {},
-      element("th", { scope: "row" }, element("bdi", {}, output.labels[place])),
+      element("th", { scope: "row" }, element("bdi", {}, output.labels[index])),
       row.map((weight) => element("td", {}, weightText(weight))),
     ),
   );
   const table = element(
     "table",
     { dir: source.direction },
-    element("caption", {}, "How much each output token (row) looked at each source token (column)"),
+    element("caption", {}, "Attention weight of each source token (column) for each output token (row)"),
     element("thead", {}, element("tr", {}, element("td", {}), heads)),
     element("tbody", {}, rows),
   );

@@ -1,11 +1,11 @@
-// Tabs, as the ARIA pattern has them: arrows move between them, and one panel is to be seen.
+// Tabs that follow the ARIA pattern: arrow keys move between them, and one panel is visible.
 
-import { element, freshId } from "./elements.js";
+import { element, uniqueId } from "./elements.js";
 
-/** { list, panels, select(name), offer(name, isThere) }. `names` maps a tab's name to its title. */
+/** { list, panels, select(name), setAvailable(name, isAvailable) }. `names` maps the name of a tab to its title. */
 export function createTabs(label, names, onSelect) {
   const keys = Object.keys(names);
-  const stem = freshId("tab");
+  const stem = uniqueId("tab");
   const tabs = keys.map((key) =>
     element(
       "button",
@@ -27,22 +27,22 @@ export function createTabs(label, names, onSelect) {
   );
   const list = element("div", { role: "tablist", "aria-label": label }, tabs);
   list.addEventListener("keydown", (event) => {
-    const there = tabs.filter((tab) => !tab.hidden);
-    const place = there.indexOf(document.activeElement);
-    const targets = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: there.length - 1 };
+    const visible = tabs.filter((tab) => !tab.hidden);
+    const index = visible.indexOf(document.activeElement);
+    const targets = { ArrowRight: index + 1, ArrowLeft: index - 1, Home: 0, End: visible.length - 1 };
     if (!(event.key in targets)) return;
-    const target = there[(targets[event.key] + there.length) % there.length];
+    const target = visible[(targets[event.key] + visible.length) % visible.length];
     event.preventDefault();
     target.focus();
     onSelect(keys[tabs.indexOf(target)]);
   });
   const select = (name) => {
-    keys.forEach((key, place) => {
-      tabs[place].setAttribute("aria-selected", String(key === name));
-      tabs[place].tabIndex = key === name ? 0 : -1;
+    keys.forEach((key, index) => {
+      tabs[index].setAttribute("aria-selected", String(key === name));
+      tabs[index].tabIndex = key === name ? 0 : -1;
       panels[key].hidden = key !== name;
     });
   };
-  const offer = (name, isThere) => (tabs[keys.indexOf(name)].hidden = !isThere);
-  return { list, panels, select, offer };
+  const setAvailable = (name, isAvailable) => (tabs[keys.indexOf(name)].hidden = !isAvailable);
+  return { list, panels, select, setAvailable };
 }

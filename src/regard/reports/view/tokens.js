@@ -1,22 +1,22 @@
-// One side of a translation: its tokens, what to show for each, which of them make up a word, and how wide they are.
+// One side of a translation: its tokens, their labels, word boundaries and widths.
 
 import { shape } from "./elements.js";
 
 export const TYPE_SIZE = 13; // pixels
-const LONGEST = 10; // ems; what is longer is cut, and told in full in a title
+const MAX_LABEL_WIDTH = 10; // ems; longer labels are shortened, with the whole token as a title
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
 
 let ruler = null;
 
-export function sourceSide(answer) {
-  return side(answer.source_tokens, answer.source_labels, answer.source_words);
+export function sourceSide(translation) {
+  return side(translation.source_tokens, translation.source_labels, translation.source_words);
 }
 
 export function outputSide(hypothesis) {
   return side(hypothesis.tokens, hypothesis.labels, hypothesis.words);
 }
 
-/** `split` are the words of several tokens: [begin, end), as all words are told. */
+/** `words` are ranges of tokens, [begin, end); `split` are those of several tokens. */
 function side(tokens, labels, words) {
   return {
     tokens,
@@ -27,7 +27,7 @@ function side(tokens, labels, words) {
   };
 }
 
-/** The direction of the first letter, as `dir="auto"` has it; special tokens such as <end> say nothing about it. */
+/** The direction of the first letter, as with `dir="auto"`; special tokens such as <end> are ignored. */
 function directionOf(tokens) {
   const letter = tokens
     .filter((token) => !/^<.*>$/u.test(token))
@@ -36,7 +36,7 @@ function directionOf(tokens) {
   return letter && RIGHT_TO_LEFT.test(letter[0]) ? "rtl" : "ltr";
 }
 
-/** The width of a text in pixels, as bold as it gets when it lights up. */
+/** The width of a text in pixels, in the bold type of highlighted labels. */
 export function widthOf(text, size = TYPE_SIZE) {
   ruler ??= createRuler();
   return (ruler.measureText(text).width * size) / TYPE_SIZE;
@@ -48,17 +48,17 @@ function createRuler() {
   return context;
 }
 
-/** The label, cut to what there is room for. */
+/** The label, shortened to the maximum width. */
 export function shortened(label) {
-  const room = LONGEST * TYPE_SIZE;
-  if (widthOf(label) <= room) return label;
+  const maxWidth = MAX_LABEL_WIDTH * TYPE_SIZE;
+  if (widthOf(label) <= maxWidth) return label;
   const letters = [...new Intl.Segmenter().segment(label)].map((part) => part.segment);
   let count = letters.length - 1;
-  while (count > 1 && widthOf(letters.slice(0, count).join("") + "…") > room) count -= 1;
+  while (count > 1 && widthOf(letters.slice(0, count).join("") + "…") > maxWidth) count -= 1;
   return letters.slice(0, count).join("") + "…";
 }
 
-/** A label in a picture, with the token in full behind it. */
+/** A label in a picture, with the whole token as its title. */
 export function tokenText(label, token, attributes) {
   return shape("text", { class: "token", ...attributes }, label, shape("title", {}, token));
 }

@@ -1,52 +1,53 @@
-// The beam as a tree: every step is a column, the beam stands on top in its order, and below it what was pruned.
+// The beam as a tree: each step is a column, with the beam in its order on top and pruned hypotheses below.
 
-import { bend, picture, shape } from "./elements.js";
+import { curvedPath, picture, shape } from "./elements.js";
 import { shortened, TYPE_SIZE, widthOf } from "./tokens.js";
 import { scoreText } from "./wording.js";
 
 const BOX_HEIGHT = 38;
 const ROW_HEIGHT = 50;
-const ABOVE_PRUNED = 0.3; // rows
+const PRUNED_GAP = 0.3; // above the pruned hypotheses, in rows
 const TREE_HEAD = 34;
 const TREE_MARGIN = 12;
 const MEANINGS = { kept: "kept", finished: "finished", truncated: "truncated", pruned: "pruned" };
 
 /**
- * { node, steps, show(step), light(number), numberAt(event), reveal(number), pin(x), middle(step) }: nodes are named by
- * their place in the list, `reveal` scrolls to one, `pin` keeps the legend in sight when the box has scrolled, and
- * `middle` is that of a step's column.
+ * { node, steps, show(step), highlight(number), numberAt(event), reveal(number), pin(x), middle(step) }: the number of
+ * a node is its index in the list, `reveal` scrolls to a node, `pin` keeps the legend visible while scrolling, and
+ * `middle` is the center of a step's column.
  */
 export function drawTree(nodes) {
-  const sheet = treeSheet(nodes);
+  const layout = treeLayout(nodes);
   const ranks = bestRanks(nodes);
-  const band = shape("rect", { class: "band", y: 0, width: sheet.boxWidth + 16, height: sheet.foot, rx: 8 });
-  const edges = nodes.map((node, number) => edge(sheet, node, number, ranks[number]));
-  const boxes = nodes.map((node, number) => box(sheet, node, number, ranks[number]));
-  const numbers = Array.from({ length: sheet.steps + 1 }, (_, step) => stepName(sheet, step));
-  const legend = shape("g", { class: "pinned" }, treeLegend(sheet, nodes, ranks));
-  const order = (a, b) => strength(a) - strength(b); // the stronger lies above the weaker
+  const band = shape("rect", { class: "band", y: 0, width: layout.boxWidth + 16, height: layout.foot, rx: 8 });
+  const edges = nodes.map((node, number) => edge(layout, node, number, ranks[number]));
+  const boxes = nodes.map((node, number) => box(layout, node, number, ranks[number]));
+  const numbers = Array.from({ length: layout.steps + 1 }, (_, step) => stepName(layout, step));
+  const legend = shape("g", { class: "pinned" }, treeLegend(layout, nodes, ranks));
+  const order = (a, b) => drawingOrder(a) - drawingOrder(b); // better paths are drawn on top
   const node = picture(
     "tree",
-    sheet.width,
-    sheet.height,
+    layout.width,
+    layout.height,
     band,
     numbers,
     [...edges].sort(order),
-    startBox(sheet, ranks.includes(1)),
+    startBox(layout, ranks.includes(1)),
     boxes,
     legend,
   );
   const show = (step) => {
-    band.setAttribute("x", sheet.x(step) - sheet.boxWidth / 2 - 8);
+    band.setAttribute("x", layout.x(step) - layout.boxWidth / 2 - 8);
     nodes.forEach(({ length }, number) => {
       for (const part of [edges[number], boxes[number]]) part.classList.toggle("later", length > step);
     });
-    numbers.forEach((name, number) => name.classList.toggle("lit", number === step));
+    numbers.forEach((name, number) => name.classList.toggle("highlighted", number === step));
   };
-  const light = (number) => {
-    const way = new Set(wayTo(nodes, number));
-    for (const parts of [edges, boxes]) parts.forEach((part, place) => part.classList.toggle("lit", way.has(place)));
-    node.classList.toggle("has-light", way.size > 0);
+  const highlight = (number) => {
+    const path = new Set(pathTo(nodes, number));
+    for (const parts of [edges, boxes])
+      parts.forEach((part, index) => part.classList.toggle("highlighted", path.has(index)));
+    node.classList.toggle("has-highlight", path.size > 0);
   };
   const numberAt = (event) => {
     const found = event.target.closest("[data-number]");
@@ -54,40 +55,40 @@ export function drawTree(nodes) {
   };
   const pin = (x) => legend.setAttribute("transform", `translate(${x} 0)`);
   const reveal = (number) => boxes[number]?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  return { node, steps: sheet.steps, show, light, numberAt, reveal, pin, middle: sheet.x };
+  return { node, steps: layout.steps, show, highlight, numberAt, reveal, pin, middle: layout.x };
 }
 
-/** The nodes from the first token to this one. */
-export function wayTo(nodes, number) {
-  const way = [];
-  for (let place = number; place !== null; place = nodes[place].parent) way.unshift(place);
-  return way;
+/** The indices of the nodes from the first token to this one. */
+export function pathTo(nodes, number) {
+  const path = [];
+  for (let index = number; index !== null; index = nodes[index].parent) path.unshift(index);
+  return path;
 }
 
-/** For each node the best rank that it leads to, its own or a descendant's; null: it leads to no result. */
+/** For each node the best rank among itself and its descendants; null if none of them is a result. */
 function bestRanks(nodes) {
   const ranks = nodes.map((node) => node.rank);
-  // Backwards: what a node leads to is known before its parent asks.
-  for (let place = nodes.length - 1; place >= 0; place -= 1) {
-    const { parent } = nodes[place];
-    if (parent !== null && ranks[place] !== null) ranks[parent] = Math.min(ranks[place], ranks[parent] ?? ranks[place]);
+  // Backwards, so that descendants come before their ancestors.
+  for (let index = nodes.length - 1; index >= 0; index -= 1) {
+    const { parent } = nodes[index];
+    if (parent !== null && ranks[index] !== null) ranks[parent] = Math.min(ranks[index], ranks[parent] ?? ranks[index]);
   }
   return ranks;
 }
 
-function treeSheet(nodes) {
+function treeLayout(nodes) {
   const beam = Math.max(...countSteps(nodes.filter((node) => node.fate !== "pruned")).values(), 0);
-  const taken = new Map();
+  const counts = new Map();
   const rows = nodes.map(({ length, fate }) => {
     const key = `${length} ${fate === "pruned"}`;
-    const above = taken.get(key) ?? 0;
-    taken.set(key, above + 1);
-    return above + (fate === "pruned" ? beam + ABOVE_PRUNED : 0);
+    const above = counts.get(key) ?? 0;
+    counts.set(key, above + 1);
+    return above + (fate === "pruned" ? beam + PRUNED_GAP : 0);
   });
   const steps = Math.max(...nodes.map((node) => node.length));
   const boxWidth = Math.ceil(Math.max(...nodes.map((node) => widthOf(shortened(node.label))), widthOf("<end>"))) + 22;
   const lowest = Math.max(...rows);
-  const columnWidth = boxWidth + 36 + 2 * Math.min(lowest, 20); // with many rows, edges would be steep
+  const columnWidth = boxWidth + 36 + 2 * Math.min(lowest, 20); // many rows need space for their edges
   const foot = TREE_HEAD + (lowest + 1) * ROW_HEIGHT;
   return {
     steps,
@@ -107,74 +108,74 @@ function countSteps(nodes) {
   return counts;
 }
 
-function look(fate, rank) {
+function edgeClass(fate, rank) {
   if (rank === null) return fate === "pruned" ? "pruned" : "kept";
   return rank === 1 ? "best" : "result";
 }
 
-function strength(edgeNode) {
+function drawingOrder(edgeNode) {
   return ["pruned", "kept", "result", "best"].findIndex((name) => edgeNode.classList.contains(name));
 }
 
-/** From the right of the parent to the left of the child: between columns there is no box to cross. */
-function edge(sheet, node, number, rank) {
-  const begin = [sheet.x(node.length - 1) + sheet.boxWidth / 2, sheet.y(node.parent)];
-  const end = [sheet.x(node.length) - sheet.boxWidth / 2, sheet.y(number)];
-  return shape("path", { class: `edge ${look(node.fate, rank)}`, d: bend(...begin, ...end) });
+/** A curve from the right side of the parent to the left side of the child. */
+function edge(layout, node, number, rank) {
+  const begin = [layout.x(node.length - 1) + layout.boxWidth / 2, layout.y(node.parent)];
+  const end = [layout.x(node.length) - layout.boxWidth / 2, layout.y(number)];
+  return shape("path", { class: `edge ${edgeClass(node.fate, rank)}`, d: curvedPath(...begin, ...end) });
 }
 
-function box(sheet, node, number, rank) {
+function box(layout, node, number, rank) {
   const name = rank === 1 && node.fate === "kept" ? "best" : node.fate;
-  const place = [sheet.x(node.length), sheet.y(number)];
+  const center = [layout.x(node.length), layout.y(number)];
   return shape(
     "g",
     { class: `node ${name}`, "data-number": number },
-    boxParts(sheet, ...place, shortened(node.label), scoreText(node.score)),
-    rankBadge(sheet, ...place, node.rank),
+    boxParts(layout, ...center, shortened(node.label), scoreText(node.score)),
+    rankBadge(layout, ...center, node.rank),
     shape("title", {}, node.token),
   );
 }
 
-function startBox(sheet, leadsToBest) {
+function startBox(layout, leadsToBest) {
   return shape(
     "g",
     { class: leadsToBest ? "node best" : "node kept" },
-    boxParts(sheet, sheet.x(0), sheet.y(null), "start", "score"),
+    boxParts(layout, layout.x(0), layout.y(null), "start", "score"),
   );
 }
 
-function boxParts(sheet, x, y, label, score) {
-  const corner = { x: x - sheet.boxWidth / 2, y: y - BOX_HEIGHT / 2 };
+function boxParts(layout, x, y, label, score) {
+  const corner = { x: x - layout.boxWidth / 2, y: y - BOX_HEIGHT / 2 };
   return [
-    shape("rect", { ...corner, width: sheet.boxWidth, height: BOX_HEIGHT, rx: 6 }),
+    shape("rect", { ...corner, width: layout.boxWidth, height: BOX_HEIGHT, rx: 6 }),
     shape("text", { class: "token", x, y: y - 1, "text-anchor": "middle" }, label),
     shape("text", { class: "score", x, y: y + 13, "text-anchor": "middle" }, score),
   ];
 }
 
-function rankBadge(sheet, x, y, rank) {
+function rankBadge(layout, x, y, rank) {
   if (rank === null) return null;
-  const [right, top] = [x + sheet.boxWidth / 2, y - BOX_HEIGHT / 2];
+  const [right, top] = [x + layout.boxWidth / 2, y - BOX_HEIGHT / 2];
   const badge = shape("rect", { class: "badge", x: right - 15, y: top - 8, width: 24, height: 16, rx: 4 });
   return [badge, shape("text", { class: "rank", x: right - 3, y: top + 4, "text-anchor": "middle" }, `#${rank}`)];
 }
 
-function stepName(sheet, step) {
+function stepName(layout, step) {
   const name = step ? String(step) : "step";
-  return shape("text", { class: "caption", x: sheet.x(step), y: 20, "text-anchor": "middle" }, name);
+  return shape("text", { class: "caption", x: layout.x(step), y: 20, "text-anchor": "middle" }, name);
 }
 
-/** Only what there is to see is explained. */
-function treeLegend(sheet, nodes, ranks) {
+/** The legend has the kinds of nodes that the tree contains. */
+function treeLegend(layout, nodes, ranks) {
   const entries = Object.entries(MEANINGS).filter(([fate]) => nodes.some((node) => node.fate === fate));
-  if (ranks.includes(1)) entries.push(["best", "the way to #1"]);
+  if (ranks.includes(1)) entries.push(["best", "path to #1"]);
   let x = TREE_MARGIN + 4;
   return entries.map(([fate, meaning]) => {
     const entry = shape(
       "g",
       { class: `node ${fate.replace(" ", "-")}` },
-      shape("rect", { x, y: sheet.foot + 10, width: 24, height: 14, rx: 3 }),
-      shape("text", { class: "caption", x: x + 31, y: sheet.foot + 21 }, meaning),
+      shape("rect", { x, y: layout.foot + 10, width: 24, height: 14, rx: 3 }),
+      shape("text", { class: "caption", x: x + 31, y: layout.foot + 21 }, meaning),
     );
     x += 31 + widthOf(meaning, TYPE_SIZE - 1) + 20;
     return entry;

@@ -1,23 +1,23 @@
-// The weights of a translation: one map, or one for each layer and head, and the mean of all of them.
+// The attention weights of a translation: one map, or one for each layer and head and their mean.
 
-/** The maps to choose from, the mean first if there are several. `place` says which: { layer: 0, head: 2 }, or {}. */
-export function mapsOf(answer, hypothesis) {
+/** All maps, the mean first if there are several. `indices` are those of a map, { layer: 0, head: 2 }, or {}. */
+export function mapsOf(translation, hypothesis) {
   if (!hypothesis.attention) return [];
-  const maps = unfold(hypothesis.attention, answer.axes, {});
-  return maps.length > 1 ? [{ name: "mean of all", place: {}, weights: mean(maps) }, ...maps] : maps;
+  const maps = unfold(hypothesis.attention, translation.axes, {});
+  return maps.length > 1 ? [{ name: "mean of all", indices: {}, weights: mean(maps) }, ...maps] : maps;
 }
 
-function unfold(weights, axes, place) {
+function unfold(weights, axes, indices) {
   if (!axes.length) {
-    const name = Object.entries(place)
+    const name = Object.entries(indices)
       .map(([axis, index]) => `${axis} ${index + 1}`)
       .join(" · ");
-    return [{ name: name || "attention", place, weights }];
+    return [{ name: name || "attention", indices, weights }];
   }
-  return weights.flatMap((part, index) => unfold(part, axes.slice(1), { ...place, [axes[0]]: index }));
+  return weights.flatMap((part, index) => unfold(part, axes.slice(1), { ...indices, [axes[0]]: index }));
 }
 
-/** With as many decimals as the weights themselves have. */
+/** The mean, with as many decimals as the weights have. */
 function mean(maps) {
   const total = (output, source) => maps.reduce((sum, map) => sum + map.weights[output][source], 0);
   return maps[0].weights.map((row, output) =>
@@ -25,19 +25,19 @@ function mean(maps) {
   );
 }
 
-/** The map that was chosen; the first where another answer has no such place. */
-export function chosenMap(maps, choice) {
-  const isChosen = (map) => ["layer", "head"].every((axis) => (map.place[axis] ?? null) === (choice[axis] ?? null));
+/** The selected map; the first if this translation does not have it. */
+export function selectedMap(maps, choice) {
+  const isChosen = (map) => ["layer", "head"].every((axis) => (map.indices[axis] ?? null) === (choice[axis] ?? null));
   return maps.find(isChosen) ?? maps[0];
 }
 
-/** A model without attention looks nowhere: all its weights are zero. */
-export function looksNowhere(maps) {
+/** True if all weights are zero: the model has no attention. */
+export function hasNoAttention(maps) {
   return maps.every((map) => map.weights.every((row) => row.every((weight) => weight === 0)));
 }
 
-/** The places of the largest values, the largest first. */
-export function strongest(values, count) {
-  const places = values.map((_, place) => place).filter((place) => values[place] >= 0.005);
-  return places.sort((a, b) => values[b] - values[a]).slice(0, count);
+/** The indices of the largest values, the largest first; values that round to 0.00 are left out. */
+export function largestIndices(values, count) {
+  const indices = values.map((_, index) => index).filter((index) => values[index] >= 0.005);
+  return indices.sort((a, b) => values[b] - values[a]).slice(0, count);
 }

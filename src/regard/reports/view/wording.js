@@ -1,9 +1,9 @@
-// Numbers and places in words: what readouts, labels and live regions say.
+// Numbers, positions and search steps as text, for readouts, labels and live regions.
 
 import { element } from "./elements.js";
-import { strongest } from "./weights.js";
+import { largestIndices } from "./weights.js";
 
-const TOLD_AT_ONCE = 4;
+const MAX_LISTED = 4;
 
 export function weightText(weight) {
   return weight > 0 && weight < 0.005 ? "< 0.01" : weight.toFixed(2);
@@ -22,52 +22,55 @@ export function percentText(probability) {
   return percent < 1 ? `${percent.toFixed(1)}%` : `${percent.toFixed(0)}%`;
 }
 
-/** A token in a sentence, isolated so that its direction does not turn the sentence round. */
+/** A token in a sentence, isolated so that its direction does not affect the sentence. */
 export function quoted(label) {
   return element("bdi", { class: "quoted" }, `«${label}»`);
 }
 
-/** What lies under the pointer: a cell, a row, or a column of the map. */
-export function placeInWords(source, output, weights, place) {
-  if (place.output !== null && place.source !== null) {
-    const weight = weights[place.output][place.source];
+/** The weight of a cell, or the largest weights of a row or a column. */
+export function describePosition(source, output, weights, position) {
+  if (position.output !== null && position.source !== null) {
+    const weight = weights[position.output][position.source];
     return [
-      quoted(output.labels[place.output]),
-      " looked at ",
-      quoted(source.labels[place.source]),
+      quoted(output.labels[position.output]),
+      " attends to ",
+      quoted(source.labels[position.source]),
       `: ${weightText(weight)}`,
     ];
   }
-  if (place.output !== null) {
-    return [quoted(output.labels[place.output]), " looked at ", ...listed(source.labels, weights[place.output])];
+  if (position.output !== null) {
+    const listed = listTokens(source.labels, weights[position.output]);
+    return [quoted(output.labels[position.output]), " attends to ", ...listed];
   }
-  const column = weights.map((row) => row[place.source]);
-  return [quoted(source.labels[place.source]), " was looked at by ", ...listed(output.labels, column)];
+  const column = weights.map((row) => row[position.source]);
+  return [quoted(source.labels[position.source]), " is attended to by ", ...listTokens(output.labels, column)];
 }
 
-function listed(labels, values) {
-  const places = strongest(values, TOLD_AT_ONCE);
-  if (!places.length) return ["nothing in particular"];
-  return places.flatMap((place, number) => [
+function listTokens(labels, values) {
+  const indices = largestIndices(values, MAX_LISTED);
+  if (!indices.length) return ["no token in particular"];
+  return indices.flatMap((index, number) => [
     number ? ", " : "",
-    quoted(labels[place]),
-    ` ${weightText(values[place])}`,
+    quoted(labels[index]),
+    ` ${weightText(values[index])}`,
   ]);
 }
 
-/** A step of the search in words: what was kept, finished, truncated and pruned, with scores. */
-export function stepInWords(nodes, step, steps) {
+/** The hypotheses that were kept, finished, truncated and pruned at a step, with their scores. */
+export function describeStep(nodes, step, steps) {
   if (step === 0) return ["Before the first step: the empty hypothesis."];
   const sentences = [`Step ${step} of ${steps}.`];
   for (const fate of ["kept", "finished", "truncated", "pruned"]) {
     const members = nodes.filter((node) => node.length === step && node.fate === fate);
-    if (members.length) sentences.push(` ${fate[0].toUpperCase()}${fate.slice(1)}: `, ...named(members), ".");
+    if (members.length) sentences.push(` ${fate[0].toUpperCase()}${fate.slice(1)}: `, ...listNodes(members), ".");
   }
   return sentences;
 }
 
-function named(nodes) {
-  const told = nodes.slice(0, TOLD_AT_ONCE + 1);
-  const parts = told.flatMap((node, number) => [number ? ", " : "", quoted(node.label), ` ${scoreText(node.score)}`]);
-  return told.length < nodes.length ? [...parts, ` and ${nodes.length - told.length} more`] : parts;
+function listNodes(nodes) {
+  const parts = nodes
+    .slice(0, MAX_LISTED + 1)
+    .flatMap((node, number) => [number ? ", " : "", quoted(node.label), ` ${scoreText(node.score)}`]);
+  const more = nodes.length - MAX_LISTED - 1;
+  return more > 0 ? [...parts, ` and ${more} more`] : parts;
 }

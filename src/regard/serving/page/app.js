@@ -1,7 +1,7 @@
 // The web page: translates the text as it is typed, and shows the results.
 
 import { element } from "../view/elements.js";
-import { firstChoice, lightTogether, Panel } from "../view/panel.js";
+import { highlightTogether, initialChoice, Panel } from "../view/panel.js";
 import { formatFragment, parseFragment, takeToken } from "./address.js";
 import { callApi, latestTranslation, storeToken } from "./client.js";
 import { copyLink, savePage } from "./sharing.js";
@@ -51,7 +51,10 @@ function addListeners() {
   text.addEventListener("input", () => schedule(translateNewText));
   for (const option of [beam, penalty]) option.addEventListener("input", () => schedule(translateFromStart));
   run.addEventListener("change", () => (updateSlots(), translateNewText()));
-  other.addEventListener("change", () => (updateSlots(), sendRequests(slots.filter(({ panel }) => !panel.answer))));
+  other.addEventListener("change", () => {
+    updateSlots();
+    sendRequests(slots.filter(({ panel }) => !panel.translation));
+  });
   byId("copy-link").addEventListener("click", () => copyLink(byId("status")));
   byId("save-page").addEventListener("click", () => savePage(view, slots, fetchWithTree, byId("status")));
   window.addEventListener("hashchange", restoreState);
@@ -69,7 +72,7 @@ function restoreState() {
   text.value = state.text ?? find(run.value).examples[0] ?? "";
   beam.value = state.beam ?? 1;
   penalty.value = state.penalty ?? "";
-  view = firstChoice({ view: state.view }).view;
+  view = initialChoice({ view: state.view }).view;
   slots = [];
   updateSlots(state.panels);
   sendRequests();
@@ -102,12 +105,12 @@ function createSlot(name, state = {}) {
     slot.prefix = prefix;
     sendRequests([slot]);
   };
-  slot.panel = new Panel(name, slot.about, firstChoice({ ...state, view }), {
+  slot.panel = new Panel(name, slot.about, initialChoice({ ...state, view }), {
     onForce: force,
     onChoice: updateUrl,
     onView: openView,
-    onLight: (source) =>
-      lightTogether(
+    onHighlight: (source) =>
+      highlightTogether(
         slots.map((each) => each.panel),
         slot.panel,
         source,
@@ -145,7 +148,7 @@ function describeRun({ description, encoder, decoder, attention, parameters }) {
 function openView(name) {
   view = name;
   for (const { panel } of slots) panel.open(name);
-  if (name === "beam") sendRequests(slots.filter(({ panel }) => panel.answer && !panel.answer.tree));
+  if (name === "beam") sendRequests(slots.filter(({ panel }) => panel.translation && !panel.translation.tree));
   updateUrl();
 }
 
@@ -196,7 +199,7 @@ function requestBody(slot, tree) {
 
 /** The translation that a panel shows, with its beam tree. */
 async function fetchWithTree(slot) {
-  const { answer: translation, text: shownText } = slot.panel;
+  const { translation, text: shownText } = slot.panel;
   if (translation.tree) return translation;
   const body = { ...requestBody(slot, true), texts: [shownText] };
   return (await callApi("api/translate", requestToken, body)).translations[0];

@@ -17,13 +17,13 @@ export async function copyLink(status) {
 
 /** Saves the view as one HTML file: the server's template with the translations, and their beam trees if available. */
 export async function savePage(view, slots, fetchWithTree, status) {
-  const finished = slots.filter(({ panel }) => panel.answer);
+  const finished = slots.filter(({ panel }) => panel.translation);
   if (!finished.length) return status.replaceChildren("There is no translation to save.");
   const title = finished[0].panel.text;
   const views = finished.map(async (slot) => ({
     name: slot.run.name,
     about: slot.about,
-    answer: await fetchWithTree(slot).catch(() => slot.panel.answer),
+    translation: await fetchWithTree(slot).catch(() => slot.panel.translation),
   }));
   const data = {
     title,

@@ -1,14 +1,14 @@
-// The row of buttons that save what a panel shows.
+// The download buttons of a panel.
 
 import { element } from "./elements.js";
 import { csvText, fileName, pngBlob, save, svgText } from "./downloads.js";
 
-/** `map` is the chosen map of weights; null: there is none to save. */
+/** `map` is the selected attention map; null if there is none to save. */
 export function downloadRow(panel, map) {
-  const { picture, answer, text, name, choice } = panel;
+  const { picture, translation, text, name, choice } = panel;
   const saveAs = (blob, ending) => save(blob, fileName([name, choice.view, text], ending));
   const formats = {
-    JSON: () => saveAs(new Blob([JSON.stringify(answer, null, 1)], { type: "application/json" }), "json"),
+    JSON: () => saveAs(new Blob([JSON.stringify(translation, null, 1)], { type: "application/json" }), "json"),
   };
   if (map) {
     formats.CSV = () =>
