@@ -1,4 +1,4 @@
-"""Attention held against the gold, with weights made up by hand."""
+"""Attention compared with gold alignments, with weights made by hand."""
 
 from __future__ import annotations
 
@@ -74,18 +74,18 @@ def maps(model: AttendingModel, examples: list[Example]) -> list[Tensor]:
     return forced_attention(cast(Seq2Seq, model), examples)
 
 
-def share(pairs: list[Pair], examples: list[Example], model: AttendingModel | None = None) -> float | None:
+def accuracy(pairs: list[Pair], examples: list[Example], model: AttendingModel | None = None) -> float | None:
     return alignment_accuracy(cast(Seq2Seq, model or AttendingModel()), ArticleTokenization(), pairs, examples)
 
 
-def example(looks: tuple[int, ...], outputs: int) -> Example:
-    return Example(looks, (1, *[4] * outputs, 2))
+def example(positions: tuple[int, ...], outputs: int) -> Example:
+    return Example(positions, (1, *[4] * outputs, 2))
 
 
 def test_a_map_has_a_row_for_each_output_and_a_column_for_each_source_token() -> None:
-    drawn = maps(AttendingModel(), [example((2, 0, 1), 2), example((0, 4, 3, 1, 2), 3)])
-    assert [tuple(weights.shape) for weights in drawn] == [(3, 3), (4, 5)]
-    assert [weights.argmax(-1).tolist() for weights in drawn] == [[2, 0, 1], [0, 4, 3, 1]]
+    maps_of_pairs = maps(AttendingModel(), [example((2, 0, 1), 2), example((0, 4, 3, 1, 2), 3)])
+    assert [tuple(weights.shape) for weights in maps_of_pairs] == [(3, 3), (4, 5)]
+    assert [weights.argmax(-1).tolist() for weights in maps_of_pairs] == [[2, 0, 1], [0, 4, 3, 1]]
 
 
 def test_more_sentences_than_one_batch_holds_stay_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,11 +98,11 @@ def test_more_sentences_than_one_batch_holds_stay_in_order(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("axes", [(2,), (2, 3)], ids=["heads", "layers-and-heads"])
 def test_layers_and_heads_are_averaged(axes: tuple[int, ...]) -> None:
-    (drawn,) = maps(AttendingModel(axes), [example((2, 0, 1, 6, 0, 0, 0), 3)])
+    (maps_of_pairs,) = maps(AttendingModel(axes), [example((2, 0, 1, 6, 0, 0, 0), 3)])
     heads = math.prod(axes)
     for step, attended in enumerate((2, 0, 1, 6)):
         expected = [sum((attended + head) % 7 == position for head in range(heads)) / heads for position in range(7)]
-        assert drawn[step].tolist() == pytest.approx(expected)
+        assert maps_of_pairs[step].tolist() == pytest.approx(expected)
 
 
 def test_layers_and_heads_are_returned_separately() -> None:
@@ -115,33 +115,33 @@ def test_layers_and_heads_are_returned_separately() -> None:
 
 def test_accuracy_is_the_share_of_words_that_attend_to_an_aligned_token() -> None:
     pair = Pair("a b c", "A B C", frozenset({(0, 0), (1, 1), (2, 2)}))
-    assert share([pair], [example((0, 1, 2, 3), 3)]) == 1.0
-    assert share([pair], [example((0, 2, 2, 3), 3)]) == pytest.approx(2 / 3)
-    assert share([pair], [example((1, 2, 0, 3), 3)]) == 0.0
+    assert accuracy([pair], [example((0, 1, 2, 3), 3)]) == 1.0
+    assert accuracy([pair], [example((0, 2, 2, 3), 3)]) == pytest.approx(2 / 3)
+    assert accuracy([pair], [example((1, 2, 0, 3), 3)]) == 0.0
 
 
 def test_every_word_has_the_same_weight() -> None:
     pairs = [Pair("a", "A", frozenset({(0, 0)})), Pair("a b c", "A B C", frozenset({(0, 0), (1, 1), (2, 2)}))]
-    assert share(pairs, [example((1, 0), 1), example((0, 1, 2, 3), 3)]) == pytest.approx(3 / 4)
+    assert accuracy(pairs, [example((1, 0), 1), example((0, 1, 2, 3), 3)]) == pytest.approx(3 / 4)
 
 
 def test_function_words_and_unaligned_words_do_not_count() -> None:
     pair = Pair("a b", "the A B", frozenset({(1, 0), (0, 1)}))
-    assert share([pair], [example((0, 0, 0, 0), 3)]) == 1.0, "B has no gold, and `the` is not asked"
+    assert accuracy([pair], [example((0, 0, 0, 0), 3)]) == 1.0, "B has no gold, and `the` is not asked"
 
 
 def test_a_word_may_be_aligned_with_several() -> None:
     pair = Pair("a b", "A", frozenset({(0, 0), (1, 0)}))
     for position, expected in ((0, 1.0), (1, 1.0), (2, 0.0)):
-        assert share([pair], [example((position, 0, 0), 1)]) == expected
+        assert accuracy([pair], [example((position, 0, 0), 1)]) == expected
 
 
-def test_no_truth_is_no_share() -> None:
-    assert share([Pair("a b", "A B")], [example((0, 1, 2), 2)]) is None
+def test_without_gold_alignments_there_is_no_accuracy() -> None:
+    assert accuracy([Pair("a b", "A B")], [example((0, 1, 2), 2)]) is None
 
 
 def test_a_model_without_attention_has_no_accuracy() -> None:
-    assert share([Pair("a", "A", frozenset({(0, 0)}))], [example((0, 1), 1)], ModelWithoutAttention()) is None
+    assert accuracy([Pair("a", "A", frozenset({(0, 0)}))], [example((0, 1), 1)], ModelWithoutAttention()) is None
 
 
 def row(*weights: float) -> list[float]:
@@ -149,28 +149,28 @@ def row(*weights: float) -> list[float]:
 
 
 class TestLinks:
-    def test_each_output_is_linked_to_the_place_it_looks_at_most(self) -> None:
+    def test_each_output_is_linked_to_its_most_attended_position(self) -> None:
         weights = torch.tensor([row(0.1, 0.2, 0.7, 0.0), row(0.5, 0.4, 0.0, 0.1), row(0.3, 0.4, 0.1, 0.2)])
         assert attention_links(weights) == {(2, 0), (0, 1), (1, 2)}
 
-    def test_a_look_at_the_end_or_nowhere_is_no_link(self) -> None:
+    def test_attention_to_the_end_or_to_nothing_is_no_link(self) -> None:
         weights = torch.tensor([row(0.1, 0.2, 0.7), row(0.0, 0.0, 0.0), row(0.2, 0.6, 0.2)])
         assert attention_links(weights) == {(1, 2)}
 
-    def test_of_equal_places_the_first(self) -> None:
+    def test_ties_are_broken_by_the_first_position(self) -> None:
         assert attention_links(torch.tensor([row(0.1, 0.4, 0.4, 0.1)])) == {(1, 0)}
 
     def test_no_output_has_no_link(self) -> None:
         assert attention_links(torch.zeros(0, 3)) == frozenset()
 
-    def test_a_row_that_looks_at_all_places_alike_points_at_none(self) -> None:
+    def test_uniform_attention_has_no_link(self) -> None:
         even = torch.full((5,), 0.2) + torch.tensor([0, 3e-8, 0, -3e-8, 0])  # but for rounding
         weights = torch.stack([even, torch.tensor(row(0.2, 0.2, 0.21, 0.2, 0.19)), even])
         assert attention_links(weights) == {(1, 0), (2, 1), (1, 2)}
         assert attention_links(attention_peaks(weights)) == {(2, 1)}
         torch.testing.assert_close(attention_peaks(weights)[1], weights[1])
 
-    def test_the_best_with_one_link_each(self) -> None:
+    def test_the_upper_bound_with_one_link_per_output(self) -> None:
         gold = GoldAlignment(frozenset({(2, 0), (5, 0), (1, 3)}), frozenset({(7, 0), (3, 1), (6, 3)}))
         found = best_links(gold)
         assert {output for _, output in found} == {0, 1, 3}
@@ -197,30 +197,30 @@ class TestAgreement:
         assert agreement.error_rate == pytest.approx(1 - 6 / 8)
         assert agreement.f1 == pytest.approx(8 / 11)
 
-    def test_possible_links_need_not_be_found(self) -> None:
+    def test_missing_possible_links_is_no_error(self) -> None:
         assert AlignmentCounts.between(self.TRUTH.sure, self.TRUTH).error_rate == 0
         assert AlignmentCounts.between(self.TRUTH.possible, self.TRUTH).error_rate == 0
         assert AlignmentCounts.between({(3, 3), (0, 4)}, self.TRUTH).error_rate == 1
 
-    def test_where_all_links_are_sure_the_error_rate_is_what_f1_lacks(self) -> None:
+    def test_with_only_sure_links_the_error_rate_is_1_minus_f1(self) -> None:
         agreement = AlignmentCounts.between(self.FOUND, GoldAlignment(self.TRUTH.sure))
         assert agreement.error_rate == pytest.approx(1 - agreement.f1) == pytest.approx(1 - 4 / 8)
 
-    def test_links_are_added_up_and_not_rates(self) -> None:
+    def test_counts_are_summed_and_rates_are_not(self) -> None:
         many = AlignmentCounts(found=7, sure=11, found_sure=5, found_possible=6)
         both = AlignmentCounts.between(self.FOUND, self.TRUTH) + many
         assert both == AlignmentCounts(12, 14, 7, 10)
         assert both.error_rate == pytest.approx(1 - 17 / 26)
         assert sum([both, many], AlignmentCounts()) == both + many
 
-    def test_of_nothing_nothing_can_be_said(self) -> None:
+    def test_empty_alignments_have_no_rates(self) -> None:
         nothing = AlignmentCounts()
         values = (nothing.precision, nothing.recall, nothing.f1, nothing.error_rate)
         assert all(math.isnan(value) for value in values)
-        silent = AlignmentCounts.between((), self.TRUTH)
-        assert (silent.recall, silent.error_rate) == (0, 1)
-        assert math.isnan(silent.precision)
-        assert math.isnan(silent.f1)
+        empty_alignment = AlignmentCounts.between((), self.TRUTH)
+        assert (empty_alignment.recall, empty_alignment.error_rate) == (0, 1)
+        assert math.isnan(empty_alignment.precision)
+        assert math.isnan(empty_alignment.f1)
         assert AlignmentCounts.between({(3, 3)}, self.TRUTH).f1 == 0
 
 
@@ -242,12 +242,12 @@ class TestMovement:
         assert backward_share({(5, 0), (1, 3), (6, 7)}) == 1 / 2, "outputs without a link are passed over"
 
     @pytest.mark.parametrize("shape", [(0, 5), (0, 0)])
-    def test_of_no_output_nothing_can_be_said(self, shape: tuple[int, int]) -> None:
+    def test_an_empty_output_has_no_measures(self, shape: tuple[int, int]) -> None:
         assert math.isnan(entropy(torch.zeros(shape)))
         assert math.isnan(coverage(torch.zeros(shape)))
 
     @pytest.mark.parametrize("found", [set(), {(0, 0)}])
-    def test_one_link_is_no_step(self, found: set[tuple[int, int]]) -> None:
+    def test_one_link_has_no_step(self, found: set[tuple[int, int]]) -> None:
         assert math.isnan(backward_share(found))
 
 
@@ -274,7 +274,7 @@ class TestWhiteSpaceWords:
             ["▁(", "x", ")"],
         ]
 
-    def test_words_cut_off_from_their_punctuation(self) -> None:
+    def test_words_split_from_their_punctuation(self) -> None:
         text = '"Ja", sagt  er. - So!'
         tokens = WordTokenizer().tokenize(text)
         assert words_of(text, tokens) == [['"￭', "Ja", '￭"', "￭,"], ["sagt"], ["er", "￭."], ["-"], ["So", "￭!"]]
@@ -283,10 +283,10 @@ class TestWhiteSpaceWords:
         found = words_of("  ab c  de ", CharacterTokenizer().tokenize("  ab c  de "))
         assert found == [[" ", " ", "a", "b"], [" ", "c"], [" ", " ", "d", "e", " "]]
 
-    def test_small_letters(self) -> None:
+    def test_lowercase(self) -> None:
         assert words_of("Ein İglu", ["▁ein", "▁i̇", "glu"]) == [["▁ein"], ["▁i̇", "glu"]]
 
-    def test_signs_of_our_own_in_a_text(self) -> None:
+    def test_joiner_characters_in_a_text(self) -> None:
         text = "a￭b ■ c"
         assert words_of(text, WordTokenizer().tokenize(text)) == [["a", "￭■￭", "b"], ["■"], ["c"]]
 

@@ -1,4 +1,4 @@
-"""BLEU against the slide deck's worked example, and chrF against sacreBLEU's own."""
+"""BLEU against the worked example of the Week 4 slides, and chrF against sacreBLEU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from regard.evaluation.bleu import bleu, chrf, ngrams, sentence_chrf
 HYPOTHESIS, REFERENCE = "Le chat sur tapis", "Le chat est sur le tapis"
 
 
-def test_the_slide_decks_example() -> None:
+def test_the_example_of_the_week_4_slides() -> None:
     """P_1 = 4/4, P_2 = 1/3, P_3 = 0/2 put at 0.01, a brevity penalty of e^(1−6/4).
 
     sacreBLEU puts a floor under the *count* of matches, so a precision of 0.01 out of 2 trigrams is a floor of 0.02.
@@ -22,17 +22,17 @@ def test_the_slide_decks_example() -> None:
     assert result.brevity_penalty == pytest.approx(math.exp(1 - 6 / 4))
     assert round(result.brevity_penalty, 4) == 0.6065
     geometric_mean = math.prod(precision / 100 for precision in result.precisions) ** (1 / 3)
-    assert round(geometric_mean, 4) == 0.1494  # the slides print 0.22, which is wrong
-    assert round(result.score / 100, 4) == 0.0906  # the slides print 0.13, which is wrong
+    assert round(geometric_mean, 4) == 0.1494  # the slides print 0.22, which is incorrect
+    assert round(result.score / 100, 4) == 0.0906  # the slides print 0.13, which is incorrect
 
 
-def test_what_a_score_is_made_of() -> None:
+def test_the_components_of_a_score() -> None:
     result = bleu([HYPOTHESIS], [REFERENCE], max_ngram_order=3)
     assert (result.counts, result.totals) == ([4, 1, 0], [4, 3, 2])
     assert (result.length, result.reference_length) == (4, 6)
 
 
-def test_ngrams_are_cut_and_counted_as_sacrebleu_does() -> None:
+def test_ngrams_are_clipped_and_counted_as_in_sacrebleu() -> None:
     assert ngrams("a b, a b", max_ngram_order=2) == [{"a": 2, "b": 2, ",": 1}, {"a b": 2, "b ,": 1, ", a": 1}]
     text = "Two dogs are running, running away."
     result = bleu([text], ["something else"])
@@ -55,11 +55,11 @@ def test_texts_are_counted_together_not_averaged() -> None:
 
 
 @pytest.mark.parametrize(("lowercase", "score"), [(False, 0.0), (True, 100.0)])
-def test_case_counts_unless_told_otherwise(lowercase: bool, score: float) -> None:
+def test_case_counts_by_default(lowercase: bool, score: float) -> None:
     assert bleu(["LE CHAT EST LÀ"], ["le chat est là"], lowercase=lowercase).score == pytest.approx(score)
 
 
-def test_the_signature_says_how_it_was_computed() -> None:
+def test_the_signature_states_the_settings() -> None:
     plain = bleu([HYPOTHESIS], [REFERENCE]).signature
     other = bleu([HYPOTHESIS], [REFERENCE], floor=0.02, lowercase=True).signature
     for part in ("case:mixed", "smooth:exp", "tok:13a", "version:"):
@@ -72,7 +72,7 @@ TEXTS = ["A man is sleeping.", "Two dogs run.", ""]
 REFERENCES = ["A man sleeps.", "Two dogs are running.", "Something."]
 
 
-def test_chrf_is_that_of_sacrebleu() -> None:
+def test_chrf_equals_sacrebleu() -> None:
     result = chrf(TEXTS, REFERENCES)
     assert result.score == sacrebleu.corpus_chrf(TEXTS, [REFERENCES]).score
     assert 10 < result.score < 90
@@ -80,17 +80,17 @@ def test_chrf_is_that_of_sacrebleu() -> None:
         assert part in result.signature
 
 
-def test_chrf_is_between_nothing_and_everything() -> None:
+def test_chrf_is_between_0_and_100() -> None:
     assert chrf(REFERENCES, REFERENCES).score == 100
     assert chrf(["abc"], ["xyz"]).score == 0
 
 
 @pytest.mark.parametrize(("text", "reference"), list(zip(TEXTS, REFERENCES, strict=True)))
-def test_the_chrf_of_a_sentence_is_that_of_sacrebleu(text: str, reference: str) -> None:
+def test_sentence_chrf_equals_sacrebleu(text: str, reference: str) -> None:
     assert sentence_chrf(text, [reference]) == sacrebleu.sentence_chrf(text, [reference]).score
 
 
-def test_a_sentence_is_held_against_the_reference_that_it_is_nearest_to() -> None:
+def test_a_sentence_is_compared_with_the_nearest_reference() -> None:
     near, far = "Two dogs are running.", "Some pets hurry."
     one = sentence_chrf("Two dogs run.", [near])
     assert one > sentence_chrf("Two dogs run.", [far])

@@ -57,8 +57,8 @@ def test_coefficients_match_scipy_and_stay_in_range(pairs: list[tuple[float, flo
     values, others = zip(*pairs, strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy warns about constants and returns nan
-        wanted = {spearman: stats.spearmanr(values, others).statistic, kendall: stats.kendalltau(values, others)[0]}
-    for correlation, value in wanted.items():
+        expected = {spearman: stats.spearmanr(values, others).statistic, kendall: stats.kendalltau(values, others)[0]}
+    for correlation, value in expected.items():
         found = correlation(values, others)
         if found is None:
             assert np.isnan(value)

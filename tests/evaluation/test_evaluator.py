@@ -1,4 +1,4 @@
-"""All measures of a run, held against what its translator says."""
+"""All metrics of a run, compared with the outputs of its translator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from regard.tasks import SPLITS, Split
 
 @pytest.fixture(scope="module")
 def translator(trained_brief: Callable[..., Path]) -> regard.Translator:
-    """Half trained, so that it makes mistakes."""
+    """A half-trained model, which makes mistakes."""
     return regard.load(trained_brief("training.epochs=12", "model.dropout=0", "training.rate.peak=0.05"))
 
 
@@ -25,7 +25,7 @@ def evaluations(translator: regard.Translator) -> dict[Split, EvaluationResult]:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_a_score_says_what_it_is_of(
+def test_an_evaluation_states_its_split_and_size(
     translator: regard.Translator, evaluations: dict[Split, EvaluationResult], split: Split
 ):
     evaluation = evaluations[split]
@@ -38,7 +38,7 @@ def test_a_score_says_what_it_is_of(
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_exact_matches_are_those_of_the_translator(
+def test_exact_match_agrees_with_the_translator(
     translator: regard.Translator, evaluations: dict[Split, EvaluationResult], split: Split
 ):
     pairs = translator.experiment.task.dataset.splits()[split]
@@ -58,10 +58,8 @@ def test_perplexity_is_e_to_the_loss(evaluations: dict[Split, EvaluationResult],
     assert evaluations[split].perplexity == pytest.approx(math.exp(evaluations[split].loss))
 
 
-def test_the_loss_is_that_of_the_right_answers(
-    translator: regard.Translator, evaluations: dict[Split, EvaluationResult]
-):
-    """Where a translation is right, its score is the log-probability of the truth."""
+def test_the_loss_is_that_of_the_references(translator: regard.Translator, evaluations: dict[Split, EvaluationResult]):
+    """Where a translation is right, its score is the log-probability of the reference."""
     pairs = translator.experiment.task.dataset.splits()["test"]
     right = [
         translation
@@ -80,7 +78,7 @@ def test_a_perfect_model_scores_perfectly(trained: Path):
     assert evaluation.truncated == 0
 
 
-def test_json_leaves_out_what_is_not_known(evaluations: dict[Split, EvaluationResult]):
+def test_json_omits_unknown_values(evaluations: dict[Split, EvaluationResult]):
     result = evaluations["test"].to_dict()
     assert "bleu" not in result  # a task of characters
     assert "bleu_signature" not in result
@@ -89,7 +87,7 @@ def test_json_leaves_out_what_is_not_known(evaluations: dict[Split, EvaluationRe
     assert set(result) == expected | {"alignment_accuracy", "seconds", "seed", "version"}
 
 
-def test_a_model_without_attention_is_not_aligned(trained_brief: Callable[..., Path]):
+def test_a_model_without_attention_has_no_alignment_accuracy(trained_brief: Callable[..., Path]):
     evaluation = evaluate(regard.load(trained_brief("model.attention.kind=none")), "test")
     assert evaluation.alignment_accuracy is None
     assert "alignment_accuracy" not in evaluation.to_dict()
@@ -106,13 +104,13 @@ def test_words_have_a_bleu_with_its_signature(tmp_path: Path, watcher: Callable[
     assert "version:" in result["bleu_signature"]
 
 
-def test_runs_that_vote_are_not_examined(translator: regard.Translator):
+def test_ensembles_are_refused(translator: regard.Translator):
     path = translator.runs[0].path
     with pytest.raises(ValueError, match="an evaluation is of one run"):
         Evaluator(regard.load(path, path), "test")
 
 
-def test_a_search_is_measured_by_what_it_finds(translator: regard.Translator):
+def test_a_search_is_scored_by_its_outputs(translator: regard.Translator):
     evaluator = Evaluator(translator, "test")
     search = regard.Search(beam=4, length_penalty=0.6)
     counts: list[int] = []

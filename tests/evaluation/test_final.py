@@ -37,18 +37,18 @@ def trained(path: Path, watcher: Callable[..., Any], name: str, *settings: str) 
 
 @pytest.fixture(scope="module")
 def captions(corpus: Path, tmp_path_factory: pytest.TempPathFactory, watcher: Callable[..., Any]) -> Run:
-    """A run on files, not concluded; not to be changed."""
+    """A run on files without a final evaluation; not to be changed."""
     splits = [f"data.{split}={corpus / split}" for split in ("train", "validation", "test")]
     return trained(tmp_path_factory.mktemp("runs") / "captions", watcher, "bottleneck", *FILES, *splits)
 
 
 @pytest.fixture(scope="module")
-def concluded(captions: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[EvaluationResult]]:
+def evaluated(captions: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, list[EvaluationResult]]:
     """A copy of that run and its scores; not to be changed."""
     run = Run(Path(shutil.copytree(captions.path, tmp_path_factory.mktemp("runs") / "concluded")))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(examples, "_attention_picture", lambda shown: b"a picture")  # which takes its time
-        return run, conclude(run)
+        return run, evaluate_and_write(run)
 
 
 @pytest.fixture
@@ -56,8 +56,8 @@ def copied(captions: Run, tmp_path: Path) -> Run:
     return Run(Path(shutil.copytree(captions.path, tmp_path / "run")))
 
 
-def conclude(run: Run, advance: Callable[[int], None] = lambda count: None) -> list[EvaluationResult]:
-    """All of it."""
+def evaluate_and_write(run: Run, advance: Callable[[int], None] = lambda count: None) -> list[EvaluationResult]:
+    """The whole final evaluation."""
     evaluation = score_test_set(run, advance)
     write_test_examples(run, evaluation)
     return evaluation.results
@@ -68,17 +68,17 @@ def scores_of(run: Run) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_test_set_is_due_until_it_is_scored(captions: Run, concluded: tuple[Run, list[EvaluationResult]]):
+def test_a_test_set_is_pending_until_it_is_scored(captions: Run, evaluated: tuple[Run, list[EvaluationResult]]):
     assert needs_final_evaluation(captions)
-    run, _ = concluded
+    run, _ = evaluated
     assert not needs_final_evaluation(run)
     assert (run.path / SCORES).is_file()
     assert (run.path / EXAMPLES / "index.html").is_file()
 
 
 @pytest.mark.slow
-def test_scores_are_those_of_a_greedy_search_and_of_a_beam(concluded: tuple[Run, list[EvaluationResult]]):
-    run, evaluations = concluded
+def test_scores_are_those_of_a_greedy_search_and_of_a_beam(evaluated: tuple[Run, list[EvaluationResult]]):
+    run, evaluations = evaluated
     greedy, beam = scores_of(run)
     assert (greedy["beam"], beam["beam"]) == (1, 5)
     for row, evaluation in zip((greedy, beam), evaluations, strict=True):
@@ -95,8 +95,8 @@ def test_scores_are_those_of_a_greedy_search_and_of_a_beam(concluded: tuple[Run,
 
 
 @pytest.mark.slow
-def test_the_page_tells_the_score_and_the_experiment(concluded: tuple[Run, list[EvaluationResult]]):
-    run, (_, beam) = concluded
+def test_the_page_has_the_score_and_the_experiment(evaluated: tuple[Run, list[EvaluationResult]]):
+    run, (_, beam) = evaluated
     page = (run.path / EXAMPLES / "index.html").read_text()
     assert "A small thing" in page
     assert "30, translated with a beam of 5" in page
@@ -105,8 +105,8 @@ def test_the_page_tells_the_score_and_the_experiment(concluded: tuple[Run, list[
 
 
 @pytest.mark.slow
-def test_concluding_changes_nothing_of_what_was_trained(captions: Run, concluded: tuple[Run, list[EvaluationResult]]):
-    run, _ = concluded
+def test_the_final_evaluation_does_not_change_the_run(captions: Run, evaluated: tuple[Run, list[EvaluationResult]]):
+    run, _ = evaluated
     before = {path.name: path.read_bytes() for path in captions.path.iterdir()}
     after = {path.name: path.read_bytes() for path in run.path.iterdir() if path.is_file()}
     after.pop(SCORES)
@@ -114,26 +114,26 @@ def test_concluding_changes_nothing_of_what_was_trained(captions: Run, concluded
 
 
 @pytest.mark.slow
-def test_an_examination_that_was_broken_off_is_due_again(copied: Run, monkeypatch: pytest.MonkeyPatch):
-    """Scores are written last: what is there says that all is done."""
+def test_an_interrupted_evaluation_is_pending_again(copied: Run, monkeypatch: pytest.MonkeyPatch):
+    """Scores are written last, so that their presence means that everything is done."""
 
-    def broken_off(*_: object) -> None:
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(examples, "_examples_page", broken_off)
+    monkeypatch.setattr(examples, "_examples_page", interrupted)
     monkeypatch.setattr(examples, "_attention_picture", lambda shown: b"a picture")
     before = set(os.listdir(copied.path))
     with pytest.raises(KeyboardInterrupt):
-        conclude(copied)
+        evaluate_and_write(copied)
     assert needs_final_evaluation(copied)
     assert set(os.listdir(copied.path)) == before
 
 
 @pytest.mark.slow
-def test_progress_is_told_of_both_searches(copied: Run, monkeypatch: pytest.MonkeyPatch):
+def test_progress_is_reported_for_both_searches(copied: Run, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(final, "write_examples", lambda *_: None)
     counts: list[int] = []
-    conclude(copied, counts.append)
+    evaluate_and_write(copied, counts.append)
     assert sum(counts) == 2 * 30
 
 
@@ -141,7 +141,7 @@ def test_progress_is_told_of_both_searches(copied: Run, monkeypatch: pytest.Monk
 def test_pronunciations_are_scored_by_words_and_phonemes(dictionary: Path, tmp_path: Path, watcher: Callable[..., Any]):
     run = trained(tmp_path / "run", watcher, "g2p", f"data.file={dictionary}", "training.patience=1")
     assert needs_final_evaluation(run)
-    conclude(run)
+    evaluate_and_write(run)
     assert not needs_final_evaluation(run)
     for row in scores_of(run):
         assert 0 <= row["word_error"] <= 1
@@ -153,15 +153,15 @@ def test_pronunciations_are_scored_by_words_and_phonemes(dictionary: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_without_a_test_set_nothing_is_due(corpus: Path, tmp_path: Path, watcher: Callable[..., Any]):
+def test_without_a_test_set_nothing_is_pending(corpus: Path, tmp_path: Path, watcher: Callable[..., Any]):
     splits = [f"data.{split}={corpus / split}" for split in ("train", "validation")]
     run = trained(tmp_path / "run", watcher, "bottleneck", *FILES, *splits, "training.epochs=1")
     assert not needs_final_evaluation(run)
     with pytest.raises(UserError, match=r"data\.test: this experiment has no files for the test split"):
-        conclude(run)
+        evaluate_and_write(run)
     assert not run.has_file(SCORES)
 
 
 @pytest.mark.slow
-def test_a_generated_task_is_never_due(trained_brief: Callable[..., Path]):
+def test_a_generated_task_is_never_pending(trained_brief: Callable[..., Path]):
     assert not needs_final_evaluation(Run(trained_brief()))

@@ -1,4 +1,4 @@
-"""Measures against loops that know neither batches nor padding."""
+"""Losses against loops without batches or padding."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ def model(request: pytest.FixtureRequest) -> Seq2Seq:
         model = build_model(section, TOKENS, TOKENS).requires_grad_(False)
     for parameter in model.parameters():  # so that outputs depend on inputs
         parameter.mul_(3)
-    model.decoder.readout.output_layer.bias[Vocabulary.end] += 1  # so that it comes to an end
+    model.decoder.readout.output_layer.bias[Vocabulary.end] += 1  # so that outputs end
     return model
 
 
 @pytest.fixture(scope="module")
 def examples(model: Seq2Seq) -> list[Example]:
-    """Half of the targets are what the model says itself, the other half are drawn."""
-    draw, made = random.Random(5), []
+    """Half of the targets are greedy outputs of the model, the other half are random."""
+    draw, examples_made = random.Random(5), []
     for number in range(12):
         source = tuple(draw.randrange(4, TOKENS) for _ in range(1 + number % 5))
         target = [draw.randrange(3, TOKENS) for _ in range(1 + number % 4)]
         if number % 2:
             model.eval()
-            said = greedy(model, *pad([source]), torch.tensor([Vocabulary.begin]), torch.tensor([6]))[0].tokens
-            target = [token for token in said if token != Vocabulary.end]
-        made.append(Example(source, (Vocabulary.begin, *target, Vocabulary.end)))
-    return made
+            predicted = greedy(model, *pad([source]), torch.tensor([Vocabulary.begin]), torch.tensor([6]))[0].tokens
+            target = [token for token in predicted if token != Vocabulary.end]
+        examples_made.append(Example(source, (Vocabulary.begin, *target, Vocabulary.end)))
+    return examples_made
 
 
-def greedy(model: Seq2Seq, *asked: Tensor) -> list[Hypothesis]:
-    """The likeliest tokens, special ones not excepted."""
-    found = search(Ensemble([model]), SearchBatch(*asked, constraints=Constraints(banned_tokens=())), Beam())
-    return [best for (best,) in found.hypotheses()]
+def greedy(model: Seq2Seq, *inputs: Tensor) -> list[Hypothesis]:
+    """Greedy outputs, with no token banned."""
+    result = search(Ensemble([model]), SearchBatch(*inputs, constraints=Constraints(banned_tokens=())), Beam())
+    return [best for (best,) in result.hypotheses()]
 
 
 def by_hand(model: Seq2Seq, examples: list[Example], *, teacher: bool) -> LossMetrics:
@@ -64,18 +64,18 @@ def by_hand(model: Seq2Seq, examples: list[Example], *, teacher: bool) -> LossMe
     loss, right, tokens, exact = 0.0, 0, 0, 0
     for example in examples:
         state, read, hits = model.start(*pad([example.source])), example.target[0], []
-        for truth in example.target[1:]:
+        for reference in example.target[1:]:
             logits, state = model.decoder.step(torch.tensor([read]), state)
-            said = int(logits.argmax())
-            loss -= float(logits[0].log_softmax(-1)[truth])
-            hits.append(said == truth)
-            read = truth if teacher else said
+            predicted = int(logits.argmax())
+            loss -= float(logits[0].log_softmax(-1)[reference])
+            hits.append(predicted == reference)
+            read = reference if teacher else predicted
         right, tokens, exact = right + sum(hits), tokens + len(hits), exact + all(hits)
     return LossMetrics(loss / tokens, right / tokens, exact / len(examples))
 
 
 @pytest.fixture(scope="module")
-def same() -> Callable[[LossMetrics, LossMetrics], None]:
+def assert_same_metrics() -> Callable[[LossMetrics, LossMetrics], None]:
     def check(one: LossMetrics, other: LossMetrics) -> None:
         assert one.loss == pytest.approx(other.loss, rel=1e-5)
         assert one.token_accuracy == other.token_accuracy
@@ -86,13 +86,17 @@ def same() -> Callable[[LossMetrics, LossMetrics], None]:
 
 @pytest.mark.parametrize("teacher", [True, False], ids=["teacher", "free"])
 @pytest.mark.parametrize("size", [1, 5, 12])
-def test_any_batches_give_what_a_loop_over_sentences_gives(model, examples, same, teacher: bool, size: int) -> None:
+def test_batched_losses_equal_a_loop_over_sentences(
+    model, examples, assert_same_metrics, teacher: bool, size: int
+) -> None:
     batches = [collate(examples[begin : begin + size]) for begin in range(0, len(examples), size)]
     assert size == 1 or any((~batch.valid).any() for batch in batches), "there is padding to be left out"
-    same(compute_losses(model, iter(batches), teacher=teacher), by_hand(model, examples, teacher=teacher))
+    assert_same_metrics(
+        compute_losses(model, iter(batches), teacher=teacher), by_hand(model, examples, teacher=teacher)
+    )
 
 
-def test_an_exact_match_without_a_teacher_is_a_sentence_that_greedy_search_gets_right(model, examples) -> None:
+def test_a_free_running_exact_match_is_a_correct_greedy_output(model, examples) -> None:
     model.eval()
     batch = collate(examples)
     limits = torch.tensor([len(example.target) - 1 for example in examples])
@@ -104,7 +108,7 @@ def test_an_exact_match_without_a_teacher_is_a_sentence_that_greedy_search_gets_
         assert compute_losses(model, [collate([example])], teacher=False).exact_match == float(hit)
 
 
-def test_measuring_switches_dropout_off() -> None:
+def test_computing_losses_switches_dropout_off() -> None:
     section = ModelSection.model_validate({"dropout": 0.9})
     torch.manual_seed(1)
     model = build_model(section, TOKENS, TOKENS).train()

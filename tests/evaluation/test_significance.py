@@ -52,7 +52,7 @@ def new_references(count: int, seed: int = 0) -> list[str]:
 
 
 def worsened(references: Sequence[str], share: float, seed: int) -> list[str]:
-    """With that share of the words replaced by others."""
+    """The references with this share of the words replaced."""
     random = Random(seed)
     return [" ".join(random.choice(WORDS) if random.random() < share else w for w in t.split()) for t in references]
 
@@ -96,7 +96,7 @@ def test_a_part_scores_like_a_corpus_of_its_own(name: str):
 
 
 @pytest.mark.parametrize("name", TEXT_METRICS)
-def test_many_sums_are_scored_at_once(name: str):
+def test_many_sums_are_scored_in_one_call(name: str):
     references = new_references(12)
     counts = sentence_statistics(name, worsened(references, 0.1, seed=1), alone(references))
     sums = counts.rows.reshape(2, 3, 2, -1).sum(2)

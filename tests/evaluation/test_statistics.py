@@ -221,7 +221,7 @@ def test_holm_keeps_the_order_and_decreases_no_p_value(p_values: list[float]):
         assert p == q or (p < q) == (one < other) or one == other
 
 
-@pytest.mark.parametrize("wrong", [-0.1, 1.1, math.nan])
-def test_invalid_p_values_are_refused(wrong: float):
+@pytest.mark.parametrize("invalid", [-0.1, 1.1, math.nan])
+def test_invalid_p_values_are_refused(invalid: float):
     with pytest.raises(ValueError, match="between 0 and 1"):
-        holm_correction([0.5, wrong])
+        holm_correction([0.5, invalid])

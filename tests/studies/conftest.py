@@ -26,9 +26,9 @@ def new_study(tiny_file: Path, brief_settings: tuple[str, ...]) -> Callable[...,
 
 @pytest.fixture(scope="session")
 def new_results(new_study: Callable[..., Study]) -> Callable[..., StudyResults]:
-    """What a study would have found if a share of the sentences were right: `new_results({"none": [0.1, 0.2]}, …)`.
+    """Results of a study if a share of the outputs were correct: `new_results({"none": [0.1, 0.2]}, …)`.
 
-    For each condition, by its label, the share of each seed. It is the first sentences that are right.
+    For each condition, by its label, the share of each seed. The first outputs are the correct ones.
     """
 
     def make(shares: Mapping[str, Sequence[float]], sentences: int = 100, **given: Any) -> StudyResults:
@@ -36,7 +36,7 @@ def new_results(new_study: Callable[..., Study]) -> Callable[..., StudyResults]:
         cells = []
         for condition in study.conditions:
             own = shares.get(study.label(condition), [])
-            results = [_made_up(seed, share, sentences) for seed, share in enumerate(own, start=1)]
+            results = [_fake_result(seed, share, sentences) for seed, share in enumerate(own, start=1)]
             cells.append(ConditionResults(condition, study.label(condition), tuple(results)))
         done = sum(len(cell.results) for cell in cells)
         return StudyResults(study, tuple(cells), len(study.conditions) * study.plan.seeds, done, ())
@@ -44,7 +44,7 @@ def new_results(new_study: Callable[..., Study]) -> Callable[..., StudyResults]:
     return make
 
 
-def _made_up(seed: int, share: float, sentences: int) -> Result:
+def _fake_result(seed: int, share: float, sentences: int) -> Result:
     sources = tuple("abcde"[: 1 + number % 5] + str(number) for number in range(sentences))
     outputs = tuple(source if number < share * sentences else "?" for number, source in enumerate(sources))
     exact = sum(map(str.__eq__, sources, outputs)) / sentences

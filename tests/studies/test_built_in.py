@@ -1,4 +1,4 @@
-"""The built-in studies: what they claim, as far as that can be told without training."""
+"""The built-in studies, as far as they can be checked without training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = [
     "prompt-placement",
     "teacher-forcing",
 ]
-# What only texts of some kind are scored by.
+# Metrics that apply only to some kinds of text.
 OWN = {"bleu": {"bleu", "bleu_lc", "chrf"}, "phonemes": {"phoneme_error", "word_error"}, "exact match": set[str]()}
 
 
@@ -45,17 +45,17 @@ def measures_of(data: DataSection) -> set[str]:
     return (METRICS.keys() - others - {"alignment_accuracy"}) | OWN[task.scored_by] | aligned
 
 
-def test_these_there_are():
+def test_the_names_of_the_built_in_studies():
     assert built_in.study_names() == NAMES
 
 
-def test_an_unknown_one_brings_the_nearest():
+def test_an_unknown_study_is_refused_with_the_nearest_name():
     with pytest.raises(UserError, match="there is no study 'atention'; did you mean 'attention'"):
         built_in.read_study("atention")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_study_asks_a_question_of_a_recipe_more_than_once(name: str):
+def test_a_study_has_a_question_a_recipe_and_several_seeds(name: str):
     study = build(name)
     assert study.plan.question == built_in.study_question(name)
     assert "?" in study.plan.question
@@ -66,7 +66,7 @@ def test_a_study_asks_a_question_of_a_recipe_more_than_once(name: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_two_points_of_the_grid_are_the_same(name: str):
+def test_conditions_are_distinct(name: str):
     conditions = build(name).conditions
     assert len({(condition.run_name(1), condition.evaluation.file(Path())) for condition in conditions}) == len(
         conditions
@@ -74,7 +74,7 @@ def test_no_two_points_of_the_grid_are_the_same(name: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_study_measures_what_its_task_has(name: str):
+def test_a_study_uses_metrics_that_its_task_has(name: str):
     study = build(name)
     assert study.plan.measures
     assert len(set(study.plan.measures)) == len(study.plan.measures)
@@ -83,14 +83,14 @@ def test_a_study_measures_what_its_task_has(name: str):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_expectation_is_about_some_pair(name: str):
+def test_every_expectation_applies_to_some_pair(name: str):
     study = build(name)
     found = [expectation for expectation, _, _ in study.expected_pairs()]
     assert [expectation for expectation in study.plan.expect if expectation not in found] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_study_comes_back_from_its_dump(name: str):
+def test_a_study_survives_dumping_and_parsing(name: str):
     study = build(name)
     again = parsing.build_study(name, parsing.parse_study(study.dump(), "a copy"))
     assert (again.plan, again.conditions) == (study.plan, study.conditions)
@@ -100,13 +100,13 @@ def run_names(name: str) -> set[str]:
     return {condition.run_name(seed) for condition in build(name).conditions for seed in build(name).seeds}
 
 
-def test_the_beam_is_studied_with_runs_of_the_study_of_attention():
+def test_the_beam_study_reuses_runs_of_the_attention_study():
     assert len(run_names("attention")) == 9
     assert len(run_names("beam")) == 3
     assert run_names("beam") < run_names("attention")
 
 
-def test_the_bottleneck_has_the_size_that_the_axis_says():
+def test_the_bottleneck_has_the_size_of_its_axis():
     study = build("bottleneck")
     sizes = [(condition.labels[1], condition.experiment.model.decoder.size) for condition in study.conditions]
     assert {(label, str(size)) for label, size in sizes} == {(label, label) for label in study.axes[1].labels}

@@ -26,7 +26,7 @@ def approximately(known: dict[str, Any]) -> dict[str, Any]:
     return {key: pytest.approx(value, rel=1e-9) if isinstance(value, float) else value for key, value in known.items()}
 
 
-def test_an_old_study_is_done_and_has_the_same_results():
+def test_an_old_study_is_complete_and_has_the_same_results():
     study = old_study()
     jobs = training_jobs(study, OLD / "runs")
     assert [job.state for job in jobs] == ["done"] * 4
@@ -47,7 +47,7 @@ def test_an_old_study_is_done_and_has_the_same_results():
     assert [each["reason"] for each in results["expectations"]] == [each["says"] for each in expected["expectations"]]
 
 
-def test_an_old_study_grows_by_new_runs_alone(tmp_path: Path):
+def test_an_old_study_trains_only_new_runs(tmp_path: Path):
     copytree(OLD / "runs", tmp_path / "runs")
     leaves = parsing.override_leaves(parsing.parse_study_file(OLD / "small/study.yaml"), seeds=3)
     grown = parsing.build_study("small", leaves)
@@ -72,7 +72,7 @@ def test_runs_and_evaluations_of_built_in_studies_are_found_under_their_old_name
     assert sorted(files) == json.loads((OLD / "names.json").read_text())[name]
 
 
-def test_a_run_of_other_settings_is_not_taken_for_an_old_one(tmp_path: Path):
+def test_a_run_of_other_settings_is_not_used_as_an_old_one(tmp_path: Path):
     settings = json.loads((OLD / "settings.json").read_text())
     run, text = next((run, text) for run, text in settings.items() if run.startswith("spaces-"))
     for number, changed in enumerate((text.replace("clip: 1.0", "clip: 2.0"), text.replace("kind: dot", "kind: mean"))):

@@ -1,4 +1,4 @@
-"""Exams: they come back from JSON, and each has a file of its own."""
+"""Evaluations survive JSON, and each has a file of its own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FILES = "data={task: files, train: a, validation: ä, text: {unit: words}}"
 @pytest.mark.parametrize(
     "data", [*map(data_of, recipes.recipe_names()), data_of("copy", FILES)], ids=lambda data: data.task
 )
-def test_an_exam_comes_back_from_json(data: DataSection):
+def test_an_evaluation_survives_json(data: DataSection):
     evaluation = EvaluationSpec(data, DecodeOptions(split="validation", beam=5, length_penalty=0.5))
     again = EvaluationSpec.from_dict(json.loads(json.dumps(evaluation.to_dict())))
     assert again == evaluation
@@ -43,13 +43,13 @@ def test_an_exam_comes_back_from_json(data: DataSection):
 
 
 @given(options=decode_options)
-def test_all_options_come_back_from_json(options: DecodeOptions):
+def test_all_options_survive_json(options: DecodeOptions):
     evaluation = EvaluationSpec(CopySection(), options)
     assert EvaluationSpec.from_dict(json.loads(json.dumps(evaluation.to_dict()))) == evaluation
 
 
 @given(one=decode_options, other=decode_options)
-def test_two_options_have_one_file_only_if_they_are_the_same(one: DecodeOptions, other: DecodeOptions):
+def test_options_share_a_file_only_if_they_are_equal(one: DecodeOptions, other: DecodeOptions):
     assert (EvaluationSpec(CopySection(), one).file(Path()) == EvaluationSpec(CopySection(), other).file(Path())) == (
         one == other
     )
@@ -74,17 +74,19 @@ def test_the_file_depends_on_every_setting_of_the_data():
     assert len(files) == len(OTHERS) + 2
 
 
-def test_the_file_lies_with_the_run():
+def test_the_file_is_in_the_run_directory():
     path = EvaluationSpec(CopySection(), DecodeOptions()).file(Path("studies/runs/copy-1"))
     assert (path.parent, path.suffix) == (Path("studies/runs/copy-1/evaluations"), ".json")
 
 
-def test_a_digest_does_not_depend_on_the_order_of_keys_and_takes_any_text():
+def test_a_digest_ignores_the_order_of_keys_and_accepts_any_text():
     assert fingerprint({"a": 1, "b": "ä"}) == fingerprint({"b": "ä", "a": 1}) != fingerprint({"a": "ä", "b": 1})
     assert len(fingerprint({"half a character": "\ud800"})) == 10
 
 
-@pytest.mark.parametrize("wrong", [{"beam": 0}, {"beam": 1.5}, {"length_penalty": -1.0}, {"split": "all"}, {"bem": 2}])
-def test_invalid_options_are_refused(wrong: dict[str, Any]):
+@pytest.mark.parametrize(
+    "invalid", [{"beam": 0}, {"beam": 1.5}, {"length_penalty": -1.0}, {"split": "all"}, {"bem": 2}]
+)
+def test_invalid_options_are_refused(invalid: dict[str, Any]):
     with pytest.raises(ValidationError):
-        DecodeOptions(**wrong)
+        DecodeOptions(**invalid)

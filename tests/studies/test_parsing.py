@@ -29,11 +29,11 @@ def _in_tmp_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def build(text: str = "", **options: Any) -> Study:
-    """From a file s.yaml, and what the command line says besides."""
+    """A study from a file s.yaml and command-line options."""
     return parsing.build_study("s", [*parsing.parse_study(text, "s.yaml"), *parsing.from_options(**options)])
 
 
-def said(text: str = "", **options: Any) -> str:
+def error_message(text: str = "", **options: Any) -> str:
     with pytest.raises(UserError) as error:
         build(text, **options)
     return str(error.value)
@@ -51,15 +51,15 @@ def epochs(study: Study) -> list[int]:
     return [condition.experiment.training.epochs for condition in study.conditions]
 
 
-def facts(study: Study) -> object:
-    """All of a study but where it was written."""
+def content_of(study: Study) -> object:
+    """All of a study except where it is defined."""
     return study.name, study.plan, study.conditions, [(axis.name, axis.labels, axis.trains) for axis in study.axes]
 
 
 # --- The grid --------------------------------------------------------------------------------------------
 
 
-def test_a_file_and_the_same_on_the_command_line_are_the_same_study():
+def test_a_file_and_equal_command_line_options_give_the_same_study():
     written = build("""
 experiment: copy
 set: {training: {epochs: 2}, model.attention.kind: additive}
@@ -80,15 +80,15 @@ method: bootstrap
         measures=["token_accuracy", "exact_match"],
         method="bootstrap",
     )
-    assert facts(typed) == facts(written)
+    assert content_of(typed) == content_of(written)
     assert len(typed.conditions) == 16
 
 
-def test_what_the_command_line_does_not_say_is_left_to_the_file():
-    assert facts(build(KINDS, seeds=None, vary=None, set=[], method=None)) == facts(build(KINDS))
+def test_options_missing_on_the_command_line_come_from_the_file():
+    assert content_of(build(KINDS, seeds=None, vary=None, set=[], method=None)) == content_of(build(KINDS))
 
 
-def test_the_last_axis_changes_fastest_and_exams_faster_than_runs():
+def test_the_last_axis_varies_fastest_and_test_axes_faster_than_training_axes():
     study = build("test: {beam: [1, 2]}\n" + COPY + "vary: {training.epochs: [1, 2], training.clip: [0.5, 1.0]}\n")
     assert [axis.name for axis in study.axes] == ["training.epochs", "training.clip", "beam"]
     assert labels(study)[:5] == [
@@ -102,7 +102,7 @@ def test_the_last_axis_changes_fastest_and_exams_faster_than_runs():
     assert [(str(each.epochs), str(each.clip)) for each in training] == [each[:2] for each in labels(study)]
 
 
-def test_an_option_may_be_a_group_of_settings_with_dots_or_without_or_with_nothing():
+def test_an_option_may_be_a_nested_or_dotted_or_empty_group_of_settings():
     study = build(
         COPY
         + """
@@ -121,7 +121,7 @@ test:
     assert [condition.evaluation.options.beam for condition in study.conditions] == [1, 5] * 3
 
 
-def test_a_later_axis_wins_over_an_earlier_one_and_an_axis_over_what_is_common():
+def test_later_axes_override_earlier_ones_and_axes_override_common_settings():
     rates = "{low: {training.rate.peak: 0.1}, high: {training.rate.peak: 0.2}}"
     axes = f"{{rate: {rates}, speed: {{slow: {{}}, fast: {{training.epochs: 3}}}}}}"
     study = build(f"{COPY}set: {{training.epochs: 9, training.rate.peak: 0.3}}\nvary: {axes}\n")
@@ -130,10 +130,10 @@ def test_a_later_axis_wins_over_an_earlier_one_and_an_axis_over_what_is_common()
     twice = (
         "{training.epochs: [1, 2], speed: {slow: {model.dropout: 0.1}, fast: {training.epochs: 3, model.dropout: 0.2}}}"
     )
-    assert "1 · fast and 2 · fast have the same settings" in said(f"{COPY}vary: {twice}\n")
+    assert "1 · fast and 2 · fast have the same settings" in error_message(f"{COPY}vary: {twice}\n")
 
 
-def test_without_axes_there_is_one_point():
+def test_a_study_without_axes_has_one_condition():
     assert labels(build(COPY)) == labels(build(COPY + "vary:\ntest: {}\nset:\n")) == [()]
 
 
@@ -154,12 +154,12 @@ def test_without_axes_there_is_one_point():
         ("{2020-01-01: 1}", "{datetime.date(2020, 1, 1): 1}"),
     ],
 )
-def test_an_option_is_called_as_its_value_is_written(written: str, label: str):
+def test_an_option_is_labeled_as_its_value_is_written(written: str, label: str):
     (leaf,) = parsing.from_options(vary=[f"x={written}"])
     assert [option_label(value) for value in leaf.value] == [label]
 
 
-def test_options_are_found_by_their_labels_whatever_their_type():
+def test_options_of_any_type_are_found_by_their_labels():
     study = build(
         "experiment: copy\n"
         "set: {model.attention.kind: additive}\n"
@@ -178,22 +178,22 @@ def test_options_are_found_by_their_labels_whatever_their_type():
     "axis",
     ["beam=1,5", "length_penalty=null,0,0.5", "split=test,validation", "data.max_length=20,40", "data.test=10,20"],
 )
-def test_an_axis_of_test_gives_other_exams_of_the_same_runs(axis: str):
+def test_a_test_axis_gives_other_evaluations_of_the_same_runs(axis: str):
     study = build(experiment="copy", test=[axis])
     assert len(set(run_names(study))) == 1
     assert len({condition.evaluation.file(Path()) for condition in study.conditions}) == len(study.conditions) > 1
     assert {condition.experiment for condition in study.conditions} == {build(COPY).conditions[0].experiment}
 
 
-def test_an_exam_is_greedy_and_on_the_test_set_of_the_same_data_unless_something_else_is_said():
+def test_an_evaluation_defaults_to_greedy_search_on_the_test_set_of_the_same_data():
     (condition,) = build(KINDS, vary=["model.attention.kind=none"], set=["data.max_length=7"]).conditions
     assert condition.evaluation.data == condition.experiment.data
     assert condition.evaluation.options.model_dump() == {"split": "test", "beam": 1, "length_penalty": None}
 
 
-def test_an_exam_may_be_longer_than_what_is_trained():
-    twice = "{data: {min_length: 18, max_length: 18}, beam: 3}"
-    study = build(f"{COPY}set: {{data.max_length: 9}}\ntest: {{length: {{trained: {{}}, twice: {twice}}}}}\n")
+def test_an_evaluation_may_use_longer_texts_than_training():
+    doubled = "{data: {min_length: 18, max_length: 18}, beam: 3}"
+    study = build(f"{COPY}set: {{data.max_length: 9}}\ntest: {{length: {{trained: {{}}, twice: {doubled}}}}}\n")
     one, two = (condition.evaluation for condition in study.conditions)
     assert [condition.experiment.data.model_dump()["max_length"] for condition in study.conditions] == [9, 9]
     assert (one.data.model_dump()["max_length"], one.options.beam) == (9, 1)
@@ -203,7 +203,7 @@ def test_an_exam_may_be_longer_than_what_is_trained():
 # --- What is said later ----------------------------------------------------------------------------------
 
 
-def test_the_command_line_wins_over_the_file():
+def test_the_command_line_overrides_the_file():
     text = COPY + "seeds: 2\nset: {training.epochs: 3}\nmeasures: [exact_match]\nvary: {training.clip: [0.5, 1.0]}\n"
     study = build(text, seeds=5, set=["training.epochs=4"], vary=["training.clip=2.0"], measures=["loss", "perplexity"])
     assert study.plan.seeds == 5
@@ -222,28 +222,28 @@ def test_the_command_line_wins_over_the_file():
     ],
 )
 @pytest.mark.parametrize("typed", ["training.epochs=4", "training={epochs: 4}", " training.epochs = 4"])
-def test_a_setting_is_replaced_however_it_is_written(written: str, typed: str):
+def test_a_setting_is_replaced_in_any_notation(written: str, typed: str):
     assert epochs(build(f"{COPY}set: {written}\n")) == [3]
     study = build(f"{COPY}set: {written}\n", set=[typed])
     assert epochs(study) == [4]
-    assert facts(build(study.dump())) == facts(study)
+    assert content_of(build(study.dump())) == content_of(study)
 
 
-def test_what_was_wrong_does_not_matter_once_it_is_replaced():
+def test_an_invalid_value_is_ignored_once_it_is_replaced():
     text = COPY + "set: {training: {epochs: 0}, model: 3}\nvary: {training.clip: []}\nbaseline: 3\n"
     study = build(
         text, set=["training.epochs=4", "model.dropout=0.5"], vary=["training.clip=1.0"], baseline=["training.clip=1.0"]
     )
     assert epochs(study) == [4]
-    assert facts(build(study.dump())) == facts(study)
+    assert content_of(build(study.dump())) == content_of(study)
 
 
-def test_settings_besides_those_that_are_replaced_stay():
+def test_settings_that_are_not_replaced_are_kept():
     study = build(COPY + "set: {training: {epochs: 3, clip: 0.5}}\n", set=["training={epochs: 4}", "training={}"])
     assert (study.conditions[0].experiment.training.epochs, study.conditions[0].experiment.training.clip) == (4, 0.5)
 
 
-def test_an_axis_that_is_given_anew_loses_its_groups_and_keeps_its_place():
+def test_a_replaced_axis_loses_its_groups_and_keeps_its_position():
     text = COPY + "vary: {model.dropout: {low: {model.dropout: 0.1}, high: {}}, training.epochs: [1, 2]}\n"
     study = build(text, vary=["training.epochs=3", "model.dropout=0.2,0.3"])
     assert [(axis.name, axis.labels) for axis in study.axes] == [
@@ -254,15 +254,15 @@ def test_an_axis_that_is_given_anew_loses_its_groups_and_keeps_its_place():
 
 
 @pytest.mark.parametrize("nothing", ["vary:", "vary: {}", "set:", "set: {}", "baseline: {}"])
-def test_an_empty_section_of_the_file_can_be_filled_from_the_command_line(nothing: str):
+def test_the_command_line_can_fill_an_empty_section_of_the_file(nothing: str):
     study = build(
         f"{COPY}{nothing}\n", vary=["training.epochs=1,2"], set=["model.dropout=0.5"], baseline=["training.epochs=2"]
     )
     assert (labels(study), study.baseline) == ([("1",), ("2",)], {"training.epochs": "2"})
-    assert facts(build(study.dump())) == facts(study)
+    assert content_of(build(study.dump())) == content_of(study)
 
 
-def test_building_leaves_the_leaves_as_they_are():
+def test_building_does_not_modify_the_leaves():
     text = KINDS + "baseline: {}\nexpect: [{order: [none, dot], where: {}}]\n"
     leaves = parsing.parse_study(text, "s.yaml")
     parsing.build_study("s", [*leaves, *parsing.from_options(baseline=["model.attention.kind=dot"])])
@@ -315,15 +315,15 @@ def grids(draw: st.DrawFn) -> list[YamlLeaf]:
 @example(
     leaves=[YamlLeaf(("vary", "training.epochs"), both := [1, 2], ""), YamlLeaf(("expect",), [{"order": both}], "")]
 )
-def test_a_study_comes_back_from_its_dump(leaves: list[YamlLeaf]):
+def test_a_study_survives_dumping_and_parsing(leaves: list[YamlLeaf]):
     Path("small.yaml").write_text(SMALL)
     study = parsing.build_study("s", [YamlLeaf(("experiment",), str(Path("small.yaml").absolute()), ""), *leaves])
-    assert facts(build(study.dump())) == facts(study)
+    assert content_of(build(study.dump())) == content_of(study)
 
 
 @pytest.fixture
 def from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Study], Study]:
-    """A study as it is read again in another folder, from a file in a third one."""
+    """The study dumped to a file in one folder and parsed from another."""
 
     def again(study: Study) -> Study:
         for folder in ("elsewhere", "third"):
@@ -336,7 +336,7 @@ def from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
 
 
 @pytest.mark.parametrize("name", ["mine.yaml", "../deep/mine.yaml", "./sub/../mine.yaml"])
-def test_an_experiment_file_is_meant_from_where_the_study_lies(name: str, from_elsewhere: Callable[[Study], Study]):
+def test_an_experiment_file_is_relative_to_the_study_file(name: str, from_elsewhere: Callable[[Study], Study]):
     Path("deep/sub").mkdir(parents=True)
     Path("deep/mine.yaml").write_text(SMALL + "training: {epochs: 77}\n")
     Path("deep/study.yaml").write_text(f"experiment: {name}\nvary: {{model.dropout: [0, 0.5]}}\n")
@@ -345,12 +345,12 @@ def test_an_experiment_file_is_meant_from_where_the_study_lies(name: str, from_e
     assert from_elsewhere(study).conditions == study.conditions
 
 
-def test_what_is_no_path_is_written_as_it_was():
+def test_values_that_are_not_paths_are_dumped_unchanged():
     written = {"experiment": "copy", "vary": {"data.train": [500, 1000]}, "test": {"data.test": [50]}}
     assert yaml.safe_load(build(yaml.safe_dump(written)).dump()) == written
 
 
-def test_a_recipe_stays_a_recipe_though_a_file_has_its_name(from_elsewhere: Callable[[Study], Study]):
+def test_a_recipe_stays_a_recipe_even_if_a_file_has_its_name(from_elsewhere: Callable[[Study], Study]):
     Path("copy").write_text(SMALL + "training: {epochs: 77}\n")
     study = build(KINDS)
     assert "experiment: copy\n" in study.dump()
@@ -378,9 +378,9 @@ baseline: {data.train: a.tsv}
     assert [each["test"] for each in data[:2]] == [f"{tmp_path}/deep/t.tsv", None]
     assert data[0]["validation"] == f"{tmp_path}/typed.tsv"
     assert labels(study)[::2] == [("a.tsv", "own"), ("../b.tsv", "own")]
-    assert facts(from_elsewhere(study))[1:] == (
+    assert content_of(from_elsewhere(study))[1:] == (
         study.plan.model_copy(update={"experiment": f"{tmp_path}/mine.yaml"}),
-        *facts(study)[2:],
+        *content_of(study)[2:],
     )
 
 
@@ -480,16 +480,16 @@ baseline: {data.train: a.tsv}
         ("test: {a: &a [1], b: *a}\n", 3, "aliases (*a) are not supported; write it out"),
     ],
 )
-def test_a_mistake_is_told_with_its_line_and_remedy(content: str, line: int, expected: str):
-    told = said(KINDS + content)
-    assert told.startswith(f"s.yaml, line {line}: ")
-    assert expected in told
-    assert "\n" not in told
+def test_a_mistake_is_reported_with_its_line_and_remedy(content: str, line: int, expected: str):
+    output = error_message(KINDS + content)
+    assert output.startswith(f"s.yaml, line {line}: ")
+    assert expected in output
+    assert "\n" not in output
 
 
-def test_an_unknown_experiment_is_told_with_its_line():
-    told = said("question: why\nexperiment: copi\nvary: {training.epochs: [1, 2]}\n")
-    assert told.startswith("s.yaml, line 2: experiment: 'copi' is neither a recipe nor a file; did you mean 'copy'?")
+def test_an_unknown_experiment_is_reported_with_its_line():
+    output = error_message("question: why\nexperiment: copi\nvary: {training.epochs: [1, 2]}\n")
+    assert output.startswith("s.yaml, line 2: experiment: 'copi' is neither a recipe nor a file; did you mean 'copy'?")
 
 
 @pytest.mark.parametrize(
@@ -516,11 +516,11 @@ def test_an_unknown_experiment_is_told_with_its_line():
         ),
     ],
 )
-def test_a_value_that_the_experiment_refuses_is_told_with_its_line(axis: str, expected: str):
-    told = said(f"{COPY}set:\n  training.clip: 2\nvary:\n  {axis}\n")
-    # An impossible combination is told where one of its parts was set.
-    assert told.startswith("recipe case, line 6: " if "size" in axis else "s.yaml, line 5: ")
-    assert expected in told
+def test_a_value_that_the_experiment_refuses_is_reported_with_its_line(axis: str, expected: str):
+    output = error_message(f"{COPY}set:\n  training.clip: 2\nvary:\n  {axis}\n")
+    # An impossible combination is reported where one of its parts was set.
+    assert output.startswith("recipe case, line 6: " if "size" in axis else "s.yaml, line 5: ")
+    assert expected in output
 
 
 @pytest.mark.parametrize(
@@ -544,44 +544,48 @@ def test_a_value_that_the_experiment_refuses_is_told_with_its_line(axis: str, ex
         ("baseline", "beam=1", "baseline: 'beam' is not an axis; vary and test have no axes"),
     ],
 )
-def test_a_mistake_on_the_command_line_is_told_as_it_was_typed(option: str, typed: str, expected: str):
-    assert f"--{option} {typed}: {expected}" in said(experiment="copy", **{option: [typed]})
+def test_a_mistake_on_the_command_line_is_reported_as_typed(option: str, typed: str, expected: str):
+    assert f"--{option} {typed}: {expected}" in error_message(experiment="copy", **{option: [typed]})
 
 
 @pytest.mark.parametrize(
     "typed", ["training.epochs=[1", "training.epochs=1,,2", "training.epochs=*x", "training.epochs=1], [2"]
 )
-def test_what_is_not_yaml_on_the_command_line_is_told_as_it_was_typed(typed: str):
-    assert said(experiment="copy", vary=[typed]).startswith(f"--vary {typed}, line 1: this ")
+def test_invalid_yaml_on_the_command_line_is_reported_as_typed(typed: str):
+    assert error_message(experiment="copy", vary=[typed]).startswith(f"--vary {typed}, line 1: this ")
 
 
-def test_seeds_and_measures_of_the_command_line_are_told_as_such():
-    assert said(experiment="copy", seeds=0).startswith("the command line: seeds: 0 is invalid")
-    assert said(experiment="copy", measures=["blu"]).startswith("the command line: measures: ['blu'] is invalid")
+def test_invalid_seeds_and_metrics_are_reported_with_their_flags():
+    assert error_message(experiment="copy", seeds=0).startswith("the command line: seeds: 0 is invalid")
+    assert error_message(experiment="copy", measures=["blu"]).startswith(
+        "the command line: measures: ['blu'] is invalid"
+    )
 
 
 @pytest.mark.parametrize("content", ["", "seeds: 2\n", "{}\n"])
 def test_a_study_needs_an_experiment(content: str):
-    assert said(content) == "s: experiment: missing; this key is required"
+    assert error_message(content) == "s: experiment: missing; this key is required"
 
 
-def test_an_unknown_experiment_brings_the_nearest():
-    assert "'cop' is neither a recipe nor a file; did you mean 'copy'?" in said("experiment: cop\n")
+def test_an_unknown_experiment_is_reported_with_the_nearest_name():
+    assert "'cop' is neither a recipe nor a file; did you mean 'copy'?" in error_message("experiment: cop\n")
 
 
 @pytest.mark.parametrize("content", ["- a\n", "attention\n", "null\n", "3\n"])
-def test_what_has_no_keys_is_no_study(content: str):
-    assert said(content) == f"s.yaml, line 1: {parsing.SECTIONS}"
+def test_a_file_without_keys_is_refused(content: str):
+    assert error_message(content) == f"s.yaml, line 1: {parsing.SECTIONS}"
 
 
-def test_settings_that_are_impossible_together_are_found_anywhere_in_the_grid():
-    told = said(experiment="copy", vary=["model.decoder.size=128,256", "model.attention.kind=additive,dot"])
-    assert told.startswith("--vary model.attention.kind=additive,dot: model.attention.kind: 'dot' needs equal sizes, ")
-    assert "the decoder's state has 256 and an encoder's state 128" in told
+def test_impossible_combinations_are_found_anywhere_in_the_grid():
+    output = error_message(experiment="copy", vary=["model.decoder.size=128,256", "model.attention.kind=additive,dot"])
+    assert output.startswith(
+        "--vary model.attention.kind=additive,dot: model.attention.kind: 'dot' needs equal sizes, "
+    )
+    assert "the decoder's state has 256 and an encoder's state 128" in output
 
 
 @pytest.mark.parametrize("axes", [4, 400])
-def test_too_large_a_grid_is_refused_before_it_is_gone_through(axes: int):
+def test_too_large_a_grid_is_refused_without_enumerating_it(axes: int):
     leaves = [YamlLeaf(("vary", f"training.x{index}"), list(range(10)), f"line {index}") for index in range(axes)]
     began = time.monotonic()
     with pytest.raises(
@@ -591,7 +595,7 @@ def test_too_large_a_grid_is_refused_before_it_is_gone_through(axes: int):
     assert time.monotonic() - began < 5
 
 
-def test_a_file_that_is_not_there_or_cannot_be_read_is_named():
+def test_a_missing_or_unreadable_file_is_reported_by_name():
     Path("latin.yaml").write_bytes(COPY.encode() + b"question: caf\xe9\n")
     Path("folder").mkdir()
     for name, expected in {
@@ -604,7 +608,7 @@ def test_a_file_that_is_not_there_or_cannot_be_read_is_named():
         assert str(error.value) == expected
 
 
-def test_a_file_is_told_by_the_name_that_was_given():
+def test_a_file_is_reported_by_the_name_that_was_given():
     Path("deep").mkdir()
     Path("deep/study.yaml").write_text("experiment: copy\nseeds: x\n")
     with pytest.raises(UserError, match=r"^deep/study\.yaml, line 2: seeds: 'x' is invalid"):
@@ -646,13 +650,13 @@ yaml_like = st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=30).
 @example(text="vary: {training: [{2020-01-01: 1}]}", typed="", option="set")
 @example(text="vary:", typed="training.epochs=1", option="vary")
 @example(text="expect: [{order: [[1], {a: 2}], where: {1: 2}}]", typed="", option="set")
-def test_nothing_but_a_user_error_comes_of_any_text(text: str, typed: str, option: str):
+def test_any_text_is_parsed_or_raises_a_user_error(text: str, typed: str, option: str):
     with suppress(UserError):
         study = build(COPY + text, **{option: [typed]})
-        assert facts(build(study.dump())) == facts(study)
+        assert content_of(build(study.dump())) == content_of(study)
 
 
-def test_another_baseline_takes_the_place_of_the_old_one_as_a_whole():
+def test_another_baseline_replaces_the_old_one_as_a_whole():
     text = COPY + "vary: {model.dropout: [0.1, 0.2], training.epochs: [1, 2]}\nbaseline: {model.dropout: 0.2}\n"
     leaves = parsing.override_leaves(parsing.parse_study(text, "s.yaml"), baseline=["training.epochs=2"], seeds=None)
     assert parsing.build_study("s", leaves).baseline == {"training.epochs": "2"}

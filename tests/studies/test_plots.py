@@ -15,8 +15,8 @@ SHARES = {"none": [0.1, 0.2], "dot": [0.9, 0.8]}
 VARY = ["model.attention.kind=none,dot"]
 
 
-class Drawn:
-    """What was given to be drawn."""
+class RecordedPlots:
+    """Records the arguments of the drawing functions."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bands: list[tuple[list[comparison.Band], tuple[object, ...], dict[str, object]]] = []
@@ -36,45 +36,45 @@ class Drawn:
 
 
 @pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
-    return Drawn(monkeypatch)
+def recorded_plots(monkeypatch: pytest.MonkeyPatch) -> RecordedPlots:
+    return RecordedPlots(monkeypatch)
 
 
-def test_every_run_is_a_dot(new_results: NewResults, drawn: Drawn):
+def test_every_run_is_a_dot(new_results: NewResults, recorded_plots: RecordedPlots):
     results = new_results(SHARES, vary=VARY, seeds=2, measures=["exact_match", "validation_loss", "alignment_accuracy"])
-    assert len(list(plots.scores(results))) == 2  # nothing is known of alignments
-    none, dot = drawn.dots[0]
+    assert len(list(plots.scores(results))) == 2  # there is no alignment accuracy
+    none, dot = recorded_plots.dots[0]
     assert (none.label, none.values, none.group) == ("none", (0.1, 0.2), "")
     summary = results.cells[1].summary("exact_match")
     assert summary
     assert dot.interval == (summary.low, summary.high)
 
 
-def test_exams_of_one_run_are_groups_of_a_row(new_results: NewResults, drawn: Drawn):
+def test_evaluations_of_one_run_are_groups_of_a_row(new_results: NewResults, recorded_plots: RecordedPlots):
     results = new_results(
         {"dot · beam 1": [0.9], "dot · beam 4": [0.8]}, vary=["model.attention.kind=dot"], test=["beam=1,4"], seeds=1
     )
     list(plots.scores(results))
-    assert [(dots.label, dots.group) for dots in drawn.dots[0]] == [("dot", "beam 1"), ("dot", "beam 4")]
+    assert [(dots.label, dots.group) for dots in recorded_plots.dots[0]] == [("dot", "beam 1"), ("dot", "beam 4")]
 
 
-def test_exams_of_the_only_model_have_a_row_each(new_results: NewResults, drawn: Drawn):
+def test_evaluations_of_a_single_run_have_a_row_each(new_results: NewResults, recorded_plots: RecordedPlots):
     list(plots.scores(new_results({"beam 1": [0.9], "beam 4": [0.8]}, test=["beam=1,4"], seeds=1)))
-    assert [(dots.label, dots.group) for dots in drawn.dots[0]] == [("beam 1", ""), ("beam 4", "")]
+    assert [(dots.label, dots.group) for dots in recorded_plots.dots[0]] == [("beam 1", ""), ("beam 4", "")]
 
 
-def test_an_axis_of_numbers_is_drawn_as_one(new_results: NewResults, drawn: Drawn):
+def test_a_numeric_axis_is_drawn_as_a_scale(new_results: NewResults, recorded_plots: RecordedPlots):
     shares = {f"{kind} · beam {beam}": [beam / 100, beam / 50] for kind in ("none", "dot") for beam in (10, 1, 2)}
     results = new_results(shares, vary=VARY, test=["beam=10,1,2"], seeds=2)
     (picture,) = plots.trends(results)
     assert picture.alt == "exact match against beam"
-    bands, _, named = drawn.bands[0]
+    bands, _, named = recorded_plots.bands[0]
     assert [(band.label, band.x) for band in bands] == [("none", (1, 2, 10)), ("dot", (1, 2, 10))]
     assert bands[0].runs == ((0.01, 0.02, 0.1), (0.02, 0.04, 0.2))
     assert named["log_x"]
 
 
-def test_names_and_two_numbers_are_no_scale(new_results: NewResults):
+def test_names_or_only_two_numbers_are_not_drawn_as_a_scale(new_results: NewResults):
     assert list(plots.trends(new_results(SHARES, vary=VARY, seeds=2))) == []
     results = new_results(
         {"dot · beam 1": [0.9], "dot · beam 4": [0.8]}, vary=["model.attention.kind=dot"], test=["beam=1,4"]
@@ -82,13 +82,13 @@ def test_names_and_two_numbers_are_no_scale(new_results: NewResults):
     assert list(plots.trends(results)) == []
 
 
-def test_learning_curves_have_a_value_for_each_run_and_step(new_results: NewResults, drawn: Drawn):
+def test_learning_curves_have_a_value_for_each_run_and_step(new_results: NewResults, recorded_plots: RecordedPlots):
     results = new_results(SHARES, vary=VARY, seeds=2)
     assert [picture.alt for picture in plots.curves(results)] == [
         "learning curves: loss",
         "learning curves: exact match",
     ]
-    losses, exact = (bands for bands, _, _ in drawn.bands)
+    losses, exact = (bands for bands, _, _ in recorded_plots.bands)
     assert [(band.label, band.panel) for band in losses] == [
         ("none", "teacher-forced"),
         ("dot", "teacher-forced"),
@@ -100,28 +100,28 @@ def test_learning_curves_have_a_value_for_each_run_and_step(new_results: NewResu
     assert exact[1].runs == ((0.9,) * 3, (0.8,) * 3)
 
 
-def test_a_run_that_ended_early_leaves_the_later_steps_to_the_others(new_results: NewResults, drawn: Drawn):
+def test_later_steps_omit_a_run_that_ended_early(new_results: NewResults, recorded_plots: RecordedPlots):
     results = new_results({"dot": [0.5, 0.6]}, vary=["model.attention.kind=dot"], seeds=2)
     (cell,) = results.cells
     short = replace(cell.results[1], validations=cell.results[1].validations[:2])
     early = StudyResults(results.study, (replace(cell, results=(cell.results[0], short)),), 2, 2, ())
     list(plots.curves(early))
-    assert drawn.bands[0][0][0].runs[1][2] is None
+    assert recorded_plots.bands[0][0][0].runs[1][2] is None
 
 
-def test_tested_twice_is_trained_once(new_results: NewResults, drawn: Drawn):
+def test_a_run_with_two_evaluations_has_one_learning_curve(new_results: NewResults, recorded_plots: RecordedPlots):
     results = new_results(
         {"dot · beam 1": [0.9], "dot · beam 4": [0.8]}, vary=["model.attention.kind=dot"], test=["beam=1,4"]
     )
     list(plots.curves(results))
-    assert [band.label for band in drawn.bands[1][0]] == ["dot"]
+    assert [band.label for band in recorded_plots.bands[1][0]] == ["dot"]
 
 
-def test_sentences_of_like_length_are_scored_together(new_results: NewResults, drawn: Drawn):
+def test_sentences_of_similar_length_are_scored_together(new_results: NewResults, recorded_plots: RecordedPlots):
     results = new_results({"none": [0.3, 0.3], "dot": [1.0, 0.0]}, vary=VARY, seeds=2, sentences=200)
     (picture,) = plots.lengths(results)
     assert picture.alt == "exact match against source length"
-    (none, dot), _, _ = drawn.bands[0]
+    (none, dot), _, _ = recorded_plots.bands[0]
     lengths = results.cells[0].results[0].lengths
     assert none.x == tuple(sorted(none.x))
     assert min(lengths) <= none.x[0] < none.x[-1] <= max(lengths)
@@ -139,7 +139,9 @@ def test_bins_hold_whole_lengths_and_all_sentences(new_results: NewResults):
     assert all(max(own) < min(after) for own, after in pairwise(lengths))
 
 
-def test_an_exam_of_longer_texts_goes_on_where_the_other_ends(new_results: NewResults, drawn: Drawn):
+def test_an_evaluation_of_longer_texts_continues_the_line_of_the_shorter_ones(
+    new_results: NewResults, recorded_plots: RecordedPlots
+):
     results = new_results(
         {"dot · max_length 5": [0.9], "dot · max_length 9": [0.8]},
         vary=["model.attention.kind=dot"],
@@ -147,7 +149,7 @@ def test_an_exam_of_longer_texts_goes_on_where_the_other_ends(new_results: NewRe
         seeds=1,
     )
     list(plots.lengths(results))
-    lines = [(band.panel, band.label) for band in drawn.bands[0][0]]
+    lines = [(band.panel, band.label) for band in recorded_plots.bands[0][0]]
     assert lines == [("dot", "max_length 5"), ("dot", "max_length 9")]  # of the same lengths: two lines
     short, long = results.cells
     lengths, sources = long.results[0].lengths, long.results[0].sources
@@ -156,27 +158,27 @@ def test_an_exam_of_longer_texts_goes_on_where_the_other_ends(new_results: NewRe
     )
     apart = StudyResults(results.study, (short, replace(long, results=(longer,))), 1, 1, ())
     list(plots.lengths(apart))
-    (band,) = drawn.bands[1][0]
+    (band,) = recorded_plots.bands[1][0]
     assert (band.panel, band.label) == ("", "dot")
     assert band.x[0] < 8 < 12 < band.x[-1]
 
 
-def test_of_two_axes_the_first_has_panels(new_results: NewResults, drawn: Drawn):
+def test_with_two_axes_the_first_has_panels(new_results: NewResults, recorded_plots: RecordedPlots):
     shares = {f"{kind} · max_length {length}": [0.5] for kind in ("none", "dot") for length in (3, 5)}
     results = new_results(shares, vary=[*VARY, "data.max_length=3,5"], seeds=1)
     list(plots.lengths(results))
-    indices = [(band.panel, band.label) for band in drawn.bands[0][0]]
+    indices = [(band.panel, band.label) for band in recorded_plots.bands[0][0]]
     assert indices == [(kind, f"max_length {length}") for kind in ("none", "dot") for length in (3, 5)]
 
 
-def test_what_does_not_go_by_sentences_has_no_lengths(new_results: NewResults):
+def test_metrics_without_sentence_scores_have_no_plot_by_length(new_results: NewResults):
     assert list(plots.lengths(new_results(SHARES, vary=VARY, seeds=2, measures=["validation_loss"]))) == []
 
 
-def test_the_same_sentence_has_one_length_whoever_reads_it(new_results: NewResults, drawn: Drawn):
+def test_a_sentence_has_one_length_for_all_models(new_results: NewResults, recorded_plots: RecordedPlots):
     results = new_results(SHARES, vary=VARY, seeds=2)
     none, dot = results.cells
     longer = tuple(replace(result, lengths=tuple(n + 1 for n in result.lengths)) for result in dot.results)
     list(plots.lengths(StudyResults(results.study, (none, replace(dot, results=longer)), 4, 4, ())))
-    bands, _, _ = drawn.bands[0]
+    bands, _, _ = recorded_plots.bands[0]
     assert bands[0].x == bands[1].x

@@ -23,7 +23,7 @@ VARY = ["model.attention.kind=none,dot"]
 
 
 @pytest.fixture(scope="module")
-def conducted(new_study: Callable[..., Study], tmp_path_factory: pytest.TempPathFactory) -> StudyResults:
+def completed_results(new_study: Callable[..., Study], tmp_path_factory: pytest.TempPathFactory) -> StudyResults:
     """The results of two real runs."""
     folder = tmp_path_factory.mktemp("runs")
     study = new_study("conducted", vary=VARY, seeds=1, expect=[{"order": ["none", "dot"], "reason": "It looks."}])
@@ -32,8 +32,8 @@ def conducted(new_study: Callable[..., Study], tmp_path_factory: pytest.TempPath
     return collect_results(study, training_jobs(study, folder))
 
 
-def test_all_files_of_a_report(conducted: StudyResults, tmp_path: Path):
-    report.write_report(conducted, tmp_path)
+def test_a_report_has_all_its_files(completed_results: StudyResults, tmp_path: Path):
+    report.write_report(completed_results, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {
         *("index.html", "report.md", "runs.csv", "summary.csv", "results.json", "pictures")
     }
@@ -55,39 +55,45 @@ def test_all_files_of_a_report(conducted: StudyResults, tmp_path: Path):
     assert json.loads((tmp_path / "results.json").read_text())["runs"] == {"wanted": 2, "finished": 2}
 
 
-def test_pictures_of_an_earlier_report_go_and_others_stay(conducted: StudyResults, tmp_path: Path):
+def test_pictures_of_an_earlier_report_are_removed_and_other_files_kept(
+    completed_results: StudyResults, tmp_path: Path
+):
     (tmp_path / "pictures").mkdir()
     for name in ("99-older.png", "mine.png"):
         (tmp_path / "pictures" / name).write_bytes(b"")
-    report.write_report(conducted, tmp_path)
+    report.write_report(completed_results, tmp_path)
     names = [path.name for path in (tmp_path / "pictures").iterdir()]
     assert "99-older.png" not in names
     assert "mine.png" in names
 
 
-def test_a_model_that_is_damaged_does_not_spoil_the_report(conducted: StudyResults, tmp_path: Path):
+def test_a_damaged_model_does_not_break_the_report(completed_results: StudyResults, tmp_path: Path):
     copied = tmp_path / "run"
-    copytree(conducted.cells[1].results[0].run, copied)
+    copytree(completed_results.cells[1].results[0].run, copied)
     (copied / "model.safetensors").write_bytes(b"cut off")
-    dot = replace(conducted.cells[1], results=(replace(conducted.cells[1].results[0], run=copied),))
-    results = StudyResults(conducted.study, (conducted.cells[0], dot), 2, 2, ())
+    dot = replace(completed_results.cells[1], results=(replace(completed_results.cells[1].results[0], run=copied),))
+    results = StudyResults(completed_results.study, (completed_results.cells[0], dot), 2, 2, ())
     for sentence in report.compared_sentences(results):
         assert sentence.outputs[1].picture is None
         assert "this file is damaged" in sentence.outputs[1].note
 
 
-def test_a_map_belongs_to_what_was_said(conducted: StudyResults):
-    result = conducted.cells[1].results[0]
+def test_a_map_belongs_to_its_output(completed_results: StudyResults):
+    result = completed_results.cells[1].results[0]
     other = replace(result, outputs=tuple(f"{output}!" for output in result.outputs))
     results = StudyResults(
-        conducted.study, (conducted.cells[0], replace(conducted.cells[1], results=(other,))), 2, 2, ()
+        completed_results.study,
+        (completed_results.cells[0], replace(completed_results.cells[1], results=(other,))),
+        2,
+        2,
+        (),
     )
     for sentence in report.compared_sentences(results):
         assert sentence.outputs[1].picture is None
         assert sentence.outputs[1].note == "no map: this model now has another output"
 
 
-def test_models_of_one_seed_stand_side_by_side(new_results: NewResults):
+def test_models_of_one_seed_are_shown_side_by_side(new_results: NewResults):
     results = new_results({"none": [0.1, 0.2, 0.3], "dot": [0.5, 0.6]}, vary=VARY)
     none, dot = results.cells
     late = replace(dot, results=tuple(replace(result, seed=result.seed + 1) for result in dot.results))
@@ -95,24 +101,24 @@ def test_models_of_one_seed_stand_side_by_side(new_results: NewResults):
     assert [(label, result.seed) for label, result in shown] == [("none", 2), ("dot", 2)]
 
 
-def test_names_of_pictures_are_short_and_all_different(tmp_path: Path):
+def test_names_of_pictures_are_short_and_distinct(tmp_path: Path):
     pictures = [Picture(Figure(), alt) for alt in ("n" * 300, "n" * 400, "長さ", "深さ", "../../x")]
     report.write_pictures(pictures, tmp_path)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == [f"01-{'n' * 60}.png", f"02-{'n' * 60}.png", "03-.png", "04-.png", "05-x.png"]
 
 
-def test_the_same_findings_give_the_same_report(conducted: StudyResults, tmp_path: Path):
+def test_the_same_results_give_the_same_report(completed_results: StudyResults, tmp_path: Path):
     contents = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-        report.write_report(conducted, tmp_path / name)
+        report.write_report(completed_results, tmp_path / name)
         contents.append({path.name: path.read_bytes() for path in (tmp_path / name).rglob("*.*")})
     assert contents[0] == contents[1]
 
 
-def test_the_same_sentences_stand_side_by_side_with_their_maps(conducted: StudyResults):
-    shown = list(report.compared_sentences(conducted))
+def test_the_same_sentences_are_shown_side_by_side_with_their_maps(completed_results: StudyResults):
+    shown = list(report.compared_sentences(completed_results))
     assert len(shown) == 3
     lengths = [len(sentence.source) for sentence in shown]
     assert lengths == sorted(lengths)
@@ -122,12 +128,12 @@ def test_the_same_sentences_stand_side_by_side_with_their_maps(conducted: StudyR
         assert none.picture is None
         assert dot.picture
         assert b"<svg" in dot.picture
-        index = conducted.cells[0].results[0].sources.index(sentence.source)
-        assert [none.output, dot.output] == [cell.results[0].outputs[index] for cell in conducted.cells]
+        index = completed_results.cells[0].results[0].sources.index(sentence.source)
+        assert [none.output, dot.output] == [cell.results[0].outputs[index] for cell in completed_results.cells]
         assert none.correct == (none.output == sentence.reference)
 
 
-def test_a_sentence_is_chosen_because_the_models_differ(new_results: NewResults):
+def test_sentences_are_selected_where_models_differ(new_results: NewResults):
     results = new_results({"none": [0.0], "dot": [0.0]}, vary=VARY, seeds=1, sentences=30)
     none, dot = results.cells
     outputs = tuple(source if number == 17 else "?" for number, source in enumerate(dot.results[0].sources))
@@ -137,13 +143,13 @@ def test_a_sentence_is_chosen_because_the_models_differ(new_results: NewResults)
     assert len(indices) == 3
 
 
-def test_without_its_weights_a_run_still_has_its_words(new_results: NewResults):
+def test_a_run_without_weights_still_has_its_outputs(new_results: NewResults):
     shown = list(report.compared_sentences(new_results(SHARES, vary=VARY, seeds=2)))
     assert shown
     assert all(attempt.picture is None for sentence in shown for attempt in sentence.outputs)
 
 
-def test_a_report_of_a_part_says_so(new_results: NewResults):
+def test_a_partial_report_is_marked(new_results: NewResults):
     whole = new_results(SHARES, vary=VARY, seeds=2)
     assert report.study_facts(whole)["runs"] == "4 of 4 finished"
     part = new_results({"dot": [0.9]}, vary=VARY, seeds=2)
@@ -152,7 +158,7 @@ def test_a_report_of_a_part_says_so(new_results: NewResults):
     assert b"1 of 4 finished" in report.render_report(report.build_page(part))
 
 
-def test_nothing_from_outside_is_taken_for_html(new_results: NewResults):
+def test_external_texts_are_escaped(new_results: NewResults):
     results = new_results(SHARES, vary=VARY, seeds=2, question="<script>alert(1)</script>")
     result = results.cells[1].results[0]
     hostile = replace(result, outputs=("<img src=x onerror=alert(1)>", "\ud800") * (len(result.outputs) // 2))

@@ -23,7 +23,7 @@ THREE = {"none": [0.1, 0.12, 0.09], "mean": [0.11, 0.13, 0.08], "dot": [0.9, 0.9
 VARY = ["model.attention.kind=none,mean,dot"]
 
 
-def test_a_summary_is_over_seeds(new_results: NewResults):
+def test_a_summary_aggregates_seeds(new_results: NewResults):
     results = new_results(THREE, vary=VARY)
     for cell in results.cells:
         summary = cell.summary("exact_match")
@@ -33,13 +33,13 @@ def test_a_summary_is_over_seeds(new_results: NewResults):
     assert results.cells[0].summary("bleu") is None
 
 
-def test_the_best_validation_counts_and_all_the_time_does(new_results: NewResults):
+def test_a_run_has_its_best_validation_and_its_total_time(new_results: NewResults):
     (cell,) = new_results({"dot": [0.5]}, vary=["model.attention.kind=dot"], seeds=1).cells
     assert cell.values("validation_loss") == [3 - 0.5 - 1.2]
     assert cell.values("training_seconds") == [24.0]
 
 
-def test_each_is_compared_with_the_baseline_by_both_tests_corrected(new_results: NewResults):
+def test_each_condition_is_compared_with_the_baseline_by_both_corrected_tests(new_results: NewResults):
     results = new_results(THREE, vary=VARY)
     none, mean, dot = results.cells
     first, second = results.comparisons
@@ -60,7 +60,7 @@ def test_another_baseline_and_another_method(new_results: NewResults):
     assert all(c.over_seeds.mean < 0 and c.significant for c in results.comparisons)
 
 
-def test_with_two_axes_all_else_is_equal_to_the_baseline(new_results: NewResults):
+def test_with_two_axes_conditions_differ_from_their_baseline_in_one_axis(new_results: NewResults):
     results = new_results(
         {
             "none · max_length 3": [0.1],
@@ -81,10 +81,10 @@ def test_one_seed_leaves_only_the_test_over_sentences(new_results: NewResults):
     ).comparisons
     assert comparison.p_seeds is None
     assert comparison.p_sentences is not None
-    assert comparison.significant is None  # another training might say otherwise
+    assert comparison.significant is None  # another training might give a different result
 
 
-def test_only_seeds_that_both_have_are_paired(new_results: NewResults):
+def test_only_common_seeds_are_paired(new_results: NewResults):
     (comparison,) = new_results(
         {"none": [0.1, 0.2, 0.3], "dot": [0.9]}, vary=["model.attention.kind=none,dot"]
     ).comparisons
@@ -92,7 +92,7 @@ def test_only_seeds_that_both_have_are_paired(new_results: NewResults):
     assert comparison.over_sentences.difference == pytest.approx(0.8)
 
 
-def test_other_sentences_cannot_be_paired(new_results: NewResults):
+def test_different_sentences_are_not_paired(new_results: NewResults):
     results = new_results({"none": [0.1, 0.2], "dot": [0.9, 0.8]}, vary=["model.attention.kind=none,dot"], seeds=2)
     others = new_results({"dot": [0.9, 0.8]}, sentences=90, vary=["model.attention.kind=none,dot"], seeds=2)
     mixed = StudyResults(results.study, (results.cells[0], others.cells[1]), 4, 4, ())
@@ -102,12 +102,12 @@ def test_other_sentences_cannot_be_paired(new_results: NewResults):
     assert comparison.p_seeds is not None
 
 
-def test_a_measure_that_does_not_go_by_sentences_has_only_seeds(new_results: NewResults):
+def test_a_metric_without_sentence_scores_is_tested_only_over_seeds(new_results: NewResults):
     results = new_results(THREE, vary=VARY, measures=["validation_loss"])
     assert [c.over_sentences for c in results.comparisons] == [None, None]
 
 
-def test_two_tests_that_point_in_opposite_directions_are_not_sure(new_results: NewResults):
+def test_two_tests_with_opposite_directions_are_not_significant(new_results: NewResults):
     """Of the two, only the first seed is in both."""
     shares = {"none": [0.5, *[0.05] * 8], "dot": [0.25, *[0.6] * 8]}
     results = new_results(shares, vary=["model.attention.kind=none,dot"], seeds=9)
@@ -122,7 +122,7 @@ def test_two_tests_that_point_in_opposite_directions_are_not_sure(new_results: N
     assert comparison.significant is False
 
 
-def test_the_same_runs_tested_in_two_ways_are_pairs(new_results: NewResults):
+def test_the_same_runs_evaluated_in_two_ways_are_paired(new_results: NewResults):
     shares = {"dot · beam 1": [0.3, 0.5, 0.7], "dot · beam 4": [0.35, 0.56, 0.75]}
     results = new_results(shares, vary=["model.attention.kind=dot"], test=["beam=1,4"])
     (comparison,) = results.comparisons
@@ -130,7 +130,7 @@ def test_the_same_runs_tested_in_two_ways_are_pairs(new_results: NewResults):
     assert comparison.significant
 
 
-def test_runs_about_different_texts_are_not_pooled(
+def test_runs_on_different_texts_are_not_pooled(
     new_results: NewResults, new_study: Callable[..., Study], tmp_path: Path
 ):
     study = new_study(seeds=2)
@@ -153,14 +153,14 @@ def test_a_damaged_run_has_failed_and_the_others_count(new_study: Callable[..., 
     assert [(job.seed, "it has no run.json" in job.error) for job in results.failures] == [(1, True)]
 
 
-def test_what_has_no_run_yet_is_compared_with_nothing(new_results: NewResults):
+def test_a_condition_without_runs_is_not_compared(new_results: NewResults):
     results = new_results({"none": [0.1, 0.2], "dot": [0.9, 0.8]}, vary=VARY, seeds=2)
     assert [c.cell.label for c in results.comparisons] == ["dot"]
     assert new_results({}, vary=VARY).comparisons == []
 
 
 @pytest.mark.parametrize(
-    ("order", "words"),
+    ("order", "descriptions"),
     [
         (["none", "dot"], ["as expected"]),
         (["dot", "none"], ["opposite"]),
@@ -169,17 +169,17 @@ def test_what_has_no_run_yet_is_compared_with_nothing(new_results: NewResults):
         (["none", "mean", "dot"], ["as expected, not significant", "as expected"]),
     ],
 )
-def test_the_verdict_on_an_expectation(new_results: NewResults, order: list[str], words: list[str]):
+def test_the_outcome_of_an_expectation(new_results: NewResults, order: list[str], descriptions: list[str]):
     results = new_results(THREE, vary=VARY, expect=[{"order": order}])
-    assert [outcome.description for outcome in results.expectation_outcomes] == words
+    assert [outcome.description for outcome in results.expectation_outcomes] == descriptions
 
 
-def test_of_errors_less_is_better(new_results: NewResults):
+def test_lower_is_better_for_losses(new_results: NewResults):
     results = new_results(THREE, vary=VARY, expect=[{"order": ["none", "dot"]}], measures=["validation_loss"])
     assert [outcome.description for outcome in results.expectation_outcomes] == ["as expected"]
 
 
-def test_what_runs_have_left_is_gathered(new_study: Callable[..., Study], tmp_path: Path):
+def test_results_are_collected_from_run_directories(new_study: Callable[..., Study], tmp_path: Path):
     study = new_study(vary=["model.attention.kind=none,dot"], seeds=2, test=["beam=1,2"])
     jobs = training_jobs(study, tmp_path)
     for job in jobs[:3]:
@@ -207,7 +207,7 @@ SOUND = {"evaluation": {"exact_match": 1.0}, "sources": ["a"], "lengths": [1], "
         json.dumps(SOUND | {"lengths": ["1"]}),
     ],
 )
-def test_a_damaged_result_is_told_with_its_place(
+def test_a_damaged_result_is_reported_with_its_path(
     trained: Path, new_study: Callable[..., Study], tmp_path: Path, content: str
 ):
     from shutil import copytree

@@ -1,4 +1,4 @@
-"""Processes that stand in for training, so that starting, failing and stopping can be seen in a second."""
+"""Starting, failing and stopping jobs, with fake workers that take a second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from regard.studies.definition import Study
 from regard.studies.runner import TrainingJob, run_jobs, seconds_left, training_jobs
 from regard.studies.worker import STOPPED
 
-# A worker that does nothing but what its seed says.
+# A fake worker; tests append its behavior.
 WORKER = """
 import json, signal, sys, time
 from pathlib import Path
@@ -31,21 +31,21 @@ def write_results():
 Start = Callable[[str], None]
 
 
-class Watching:
-    """Remembers what it was told, and wants to stop once `stop` holds of the jobs."""
+class RecordingCallback:
+    """Records its calls, and stops once `stop(jobs)` is true."""
 
     def __init__(self, stop: Callable[[Sequence[TrainingJob]], bool] = lambda jobs: False) -> None:
         self.stop, self.stopping = stop, False
         self.changes: list[tuple[str, int, str]] = []
         self.most_at_once = 0
-        self.heard: set[tuple[int, int | None]] = set()
+        self.progress_reports: set[tuple[int, int | None]] = set()
 
     def job_changed(self, job: TrainingJob) -> None:
         self.changes.append((job.label, job.seed, job.state))
 
     def polled(self, jobs: Sequence[TrainingJob]) -> None:
         self.most_at_once = max(self.most_at_once, sum(job.state == "running" for job in jobs))
-        self.heard |= {(job.done, job.total) for job in jobs}
+        self.progress_reports |= {(job.done, job.total) for job in jobs}
         self.stopping = self.stopping or self.stop(jobs)
 
     def should_stop(self) -> bool:
@@ -54,8 +54,8 @@ class Watching:
 
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Start:
-    def use(behaviour: str) -> None:
-        monkeypatch.setattr(runner, "COMMAND", [sys.executable, "-P", "-c", WORKER + behaviour])
+    def use(behavior: str) -> None:
+        monkeypatch.setattr(runner, "COMMAND", [sys.executable, "-P", "-c", WORKER + behavior])
 
     return use
 
@@ -64,7 +64,7 @@ def states(jobs: Sequence[TrainingJob]) -> list[str]:
     return [job.state for job in jobs]
 
 
-def test_a_run_is_one_job_however_often_it_is_tested(new_study: Callable[..., Study], tmp_path: Path):
+def test_a_run_with_several_evaluations_is_one_job(new_study: Callable[..., Study], tmp_path: Path):
     study = new_study(vary=["model.attention.kind=none,dot"], test=["beam=1,2,3"], seeds=2)
     jobs = training_jobs(study, tmp_path)
     assert [(job.label, job.seed) for job in jobs] == [("none", 1), ("dot", 1), ("none", 2), ("dot", 2)]
@@ -79,35 +79,37 @@ def test_equal_settings_under_other_names_are_one_run(new_study: Callable[..., S
     assert there[0].path == here[0].path != here[1].path
 
 
-def test_all_run_and_never_more_than_allowed_at_once(new_study: Callable[..., Study], worker: Start, tmp_path: Path):
+def test_all_jobs_run_and_never_more_than_allowed_at_once(
+    new_study: Callable[..., Study], worker: Start, tmp_path: Path
+):
     worker("time.sleep(0.6); write_results()")
     jobs = training_jobs(new_study(seeds=5), tmp_path)
-    watching = Watching()
-    run_jobs(jobs, 2, watching)
+    callback = RecordingCallback()
+    run_jobs(jobs, 2, callback)
     assert states(jobs) == ["done"] * 5
-    assert watching.most_at_once == 2
-    assert [change[1:] for change in watching.changes if change[2] == "running"] == [
+    assert callback.most_at_once == 2
+    assert [change[1:] for change in callback.changes if change[2] == "running"] == [
         (n, "running") for n in range(1, 6)
     ]
-    assert (3, 12) in watching.heard
-    assert not list(tmp_path.glob("*.log"))  # nothing to complain of
+    assert (3, 12) in callback.progress_reports
+    assert not list(tmp_path.glob("*.log"))  # no errors
 
 
-def test_what_is_done_is_not_done_again(new_study: Callable[..., Study], worker: Start, tmp_path: Path):
+def test_completed_jobs_are_not_repeated(new_study: Callable[..., Study], worker: Start, tmp_path: Path):
     worker("write_results()")
-    run_jobs(training_jobs(new_study(seeds=2), tmp_path), 2, Watching())
+    run_jobs(training_jobs(new_study(seeds=2), tmp_path), 2, RecordingCallback())
     worker("sys.exit('this should not have been started')")
-    watching = Watching()
+    callback = RecordingCallback()
     grown = training_jobs(new_study(seeds=3), tmp_path)
     assert states(grown) == ["done", "done", "waiting"]
-    run_jobs(grown, 2, watching)
-    assert [seed for _, seed, _ in watching.changes] == [3, 3]
-    more_exams = training_jobs(new_study(seeds=2, test=["beam=1,2"]), tmp_path)
-    assert states(more_exams) == ["waiting", "waiting"]
+    run_jobs(grown, 2, callback)
+    assert [seed for _, seed, _ in callback.changes] == [3, 3]
+    more_evaluations = training_jobs(new_study(seeds=2, test=["beam=1,2"]), tmp_path)
+    assert states(more_evaluations) == ["waiting", "waiting"]
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "error"),
+    ("behavior", "error"),
     [
         ("sys.exit('the disk is full')", "the disk is full"),
         ("{}['key']", "KeyError: 'key'"),
@@ -116,12 +118,12 @@ def test_what_is_done_is_not_done_again(new_study: Callable[..., Study], worker:
         ("sys.exit(0)", "ended without a result"),
     ],
 )
-def test_a_failure_is_told_and_does_not_stop_the_rest(
-    new_study: Callable[..., Study], worker: Start, tmp_path: Path, behaviour: str, error: str
+def test_a_failure_is_reported_and_does_not_stop_the_rest(
+    new_study: Callable[..., Study], worker: Start, tmp_path: Path, behavior: str, error: str
 ):
-    worker(f"if seed == 1:\n    {behaviour}\nwrite_results()")
+    worker(f"if seed == 1:\n    {behavior}\nwrite_results()")
     jobs = training_jobs(new_study(seeds=3), tmp_path)
-    run_jobs(jobs, 1, Watching())
+    run_jobs(jobs, 1, RecordingCallback())
     assert states(jobs) == ["failed", "done", "done"]
     with pytest.raises(AssertionError, match=f"^{error}$"):
         raise AssertionError(jobs[0].error)
@@ -131,37 +133,37 @@ def test_a_failure_is_told_and_does_not_stop_the_rest(
     assert again.state == "failed"
     worker("write_results()")
     repaired = training_jobs(new_study(seeds=3), tmp_path)
-    run_jobs(repaired, 1, Watching())
+    run_jobs(repaired, 1, RecordingCallback())
     assert states(repaired) == ["done"] * 3
     assert not jobs[0].log.exists()
 
 
-def test_to_stop_is_to_ask_those_that_run_and_to_start_no_other(
+def test_stopping_interrupts_running_jobs_and_starts_no_other(
     new_study: Callable[..., Study], worker: Start, tmp_path: Path
 ):
-    told = '{"phase": "listening", "done": 0, "total": null}'
+    reported = '{"phase": "listening", "done": 0, "total": null}'
     worker(f"""
-print('{told}', flush=True)
+print('{reported}', flush=True)
 if sys.stdin.readline() == 'stop\\n':
     sys.exit(STOPPED)""")
     jobs = training_jobs(new_study(seeds=4), tmp_path)
-    run_jobs(jobs, 2, Watching(lambda jobs: sum(job.phase == "listening" for job in jobs) == 2))
+    run_jobs(jobs, 2, RecordingCallback(lambda jobs: sum(job.phase == "listening" for job in jobs) == 2))
     assert states(jobs) == ["stopped", "stopped", "waiting", "waiting"]
     assert [job.error for job in jobs] == [""] * 4
 
 
-def test_one_that_cannot_listen_yet_is_stopped_as_well(new_study: Callable[..., Study], worker: Start, tmp_path: Path):
+def test_a_worker_without_signal_handlers_is_stopped_as_well(
+    new_study: Callable[..., Study], worker: Start, tmp_path: Path
+):
     worker("time.sleep(1)\nif sys.stdin.readline() == 'stop\\n':\n    sys.exit(STOPPED)")
     jobs = training_jobs(new_study(seeds=1), tmp_path)
     began = time.monotonic()
-    run_jobs(jobs, 1, Watching(lambda jobs: True))
+    run_jobs(jobs, 1, RecordingCallback(lambda jobs: True))
     assert states(jobs) == ["stopped"]
     assert time.monotonic() - began < 30
 
 
-def test_when_something_goes_wrong_here_the_processes_are_asked_to_stop(
-    new_study: Callable[..., Study], worker: Start, tmp_path: Path
-):
+def test_an_error_in_the_runner_stops_the_processes(new_study: Callable[..., Study], worker: Start, tmp_path: Path):
     worker("if sys.stdin.readline() == 'stop\\n':\n    sys.exit(STOPPED)")
     jobs = training_jobs(new_study(seeds=1), tmp_path)
 
@@ -169,7 +171,7 @@ def test_when_something_goes_wrong_here_the_processes_are_asked_to_stop(
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        run_jobs(jobs, 1, Watching(fail))
+        run_jobs(jobs, 1, RecordingCallback(fail))
     assert jobs[0].process
     assert jobs[0].process.wait(30) == STOPPED
     assert jobs[0].stderr
@@ -178,19 +180,19 @@ def test_when_something_goes_wrong_here_the_processes_are_asked_to_stop(
     jobs[0].process.stdin.close()
 
 
-def test_a_file_that_is_called_like_a_module_is_not_one(
+def test_a_file_named_like_a_module_is_not_imported(
     new_study: Callable[..., Study], worker: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     (tmp_path / "json.py").write_text("raise SystemExit('a stranger was let in')")
     monkeypatch.chdir(tmp_path)
     worker("write_results()")
     jobs = training_jobs(new_study(seeds=1), tmp_path / "runs")
-    run_jobs(jobs, 1, Watching())
+    run_jobs(jobs, 1, RecordingCallback())
     assert states(jobs) == ["done"]
     assert "-P" in runner.COMMAND
 
 
-def test_the_time_left_is_guessed_from_what_is_known(new_study: Callable[..., Study], tmp_path: Path):
+def test_the_remaining_time_is_estimated_from_progress(new_study: Callable[..., Study], tmp_path: Path):
     jobs = training_jobs(new_study(seeds=6), tmp_path)
     assert seconds_left(jobs, 2) is None
     now = time.monotonic()
@@ -206,9 +208,9 @@ def test_the_time_left_is_guessed_from_what_is_known(new_study: Callable[..., St
     assert seconds_left(jobs[:2], 2) == pytest.approx(100)
 
 
-def test_what_was_done_before_tells_nothing_of_the_rate(new_study: Callable[..., Study], tmp_path: Path):
+def test_earlier_progress_does_not_count_for_the_rate(new_study: Callable[..., Study], tmp_path: Path):
     (job,) = training_jobs(new_study(seeds=1), tmp_path)
-    job.update('{"phase": "training", "done": 80, "total": 100}')  # it goes on after step 80
+    job.update('{"phase": "training", "done": 80, "total": 100}')  # it resumes after step 80
     assert (job.rate, job.seconds_left) == (0, None)
     job.phase_began -= 10
     job.update('{"phase": "training", "done": 90, "total": 100}')

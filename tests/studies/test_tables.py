@@ -28,18 +28,18 @@ def test_the_main_table(new_results: NewResults):
     assert table.rows[1] == ("dot", "2", "85.0", "50", "7.07", "21.5 to 100.0", "+70.0", "<0.001", "0.010", "yes")
 
 
-def test_what_is_not_known_is_a_dash(new_results: NewResults):
+def test_unknown_values_are_dashes(new_results: NewResults):
     table = tables.main_table(new_results({"dot": [0.9]}, vary=VARY, seeds=1))
     assert table.rows[0] == ("none", "0", "–", "–", "–", "–", "baseline", "", "", "")
     assert table.rows[1] == ("dot", "1", "90.0", "–", "–", "–", "–", "–", "–", "–")
 
 
-def test_without_anything_to_compare_there_are_no_differences(new_results: NewResults):
+def test_without_a_baseline_there_are_no_differences(new_results: NewResults):
     table = tables.main_table(new_results({"dot": [0.9, 0.8]}, vary=["model.attention.kind=dot"], seeds=2))
     assert table.head[-1] == "95 % interval"
 
 
-def test_the_other_measures(new_results: NewResults):
+def test_the_table_of_other_metrics(new_results: NewResults):
     results = new_results(SHARES, vary=VARY, seeds=2, measures=["exact_match", "validation_loss", "alignment_accuracy"])
     table = tables.other_metrics_table(results)
     assert table
@@ -48,7 +48,7 @@ def test_the_other_measures(new_results: NewResults):
     assert tables.other_metrics_table(new_results(SHARES, vary=VARY)) is None
 
 
-def test_expected_and_found(new_results: NewResults):
+def test_the_table_of_expectations(new_results: NewResults):
     results = new_results(SHARES, vary=VARY, seeds=2, expect=[{"order": ["none", "dot"]}])
     table = tables.expectation_table(results)
     assert table
@@ -56,7 +56,7 @@ def test_expected_and_found(new_results: NewResults):
     assert tables.expectation_table(new_results(SHARES, vary=VARY)) is None
 
 
-def test_every_run_stands_in_its_table(new_results: NewResults):
+def test_the_table_of_runs_has_every_run(new_results: NewResults):
     table = tables.run_table(new_results(SHARES, vary=VARY, seeds=2))
     assert table.head == ("attention.kind", "seed", "exact match", "run")
     assert [row[:3] for row in table.rows] == [
@@ -70,11 +70,11 @@ def test_every_run_stands_in_its_table(new_results: NewResults):
 @pytest.mark.parametrize(
     ("p", "text"), [(None, "–"), (1.0, "1.000"), (0.0499, "0.050"), (0.001, "0.001"), (0, "<0.001")]
 )
-def test_chances(p: float | None, text: str):
+def test_p_values_are_formatted(p: float | None, text: str):
     assert tables.format_p_value(p) == text
 
 
-def test_markdown_keeps_its_columns_whatever_the_cells_hold():
+def test_markdown_keeps_its_columns_for_any_cells():
     lines = tables.to_markdown(Table(("a|b", "c"), (("x\ny", "|"),))).splitlines()
     assert lines == ["| a\\|b | c |", "| --- | --- |", "| x y | \\| |"]
 
@@ -95,7 +95,7 @@ def test_csv_has_every_run_and_every_measure(new_results: NewResults):
     assert float(dot["variance"]) == pytest.approx(0.005)
 
 
-def test_json_has_it_all(new_results: NewResults):
+def test_json_has_all_results(new_results: NewResults):
     results = new_results(SHARES, vary=VARY, seeds=3, expect=[{"order": ["none", "dot"], "reason": "it looks"}])
     known = json.loads(tables.dump_json(results))
     assert known["axes"] == {"model.attention.kind": ["none", "dot"]}
@@ -111,7 +111,7 @@ def test_json_has_it_all(new_results: NewResults):
     assert known["expectations"][0]["outcome"] == "as expected"
 
 
-def test_json_tells_of_failures(new_results: NewResults, new_study: Callable[..., object]):
+def test_json_has_failures(new_results: NewResults, new_study: Callable[..., object]):
     results = new_results(SHARES, vary=VARY, seeds=2)
     from pathlib import Path
 

@@ -33,7 +33,7 @@ def reporter() -> Reporter:
 
 @pytest.fixture
 def request_of(new_study: Callable[..., Study], tmp_path: Path) -> Callable[..., WorkerRequest]:
-    """What is asked of the only run of a study."""
+    """The request of the only run of a study."""
 
     def make(**given: Any) -> WorkerRequest:
         (job,) = training_jobs(new_study(seeds=1, **given), tmp_path)
@@ -46,41 +46,41 @@ def result_of(request: WorkerRequest, number: int = 0) -> dict[str, Any]:
     return json.loads(request.evaluations[number].file(request.path).read_text(encoding="utf-8"))
 
 
-def test_a_request_survives_its_journey(request_of: Callable[..., WorkerRequest]):
+def test_a_request_survives_serialization(request_of: Callable[..., WorkerRequest]):
     request = request_of(test=["beam=1,4", "data.max_length=3,5"], set=["description='ä: \"'"])
     assert WorkerRequest.parse(request.dump()) == request
     assert len(request.evaluations) == 4
 
 
-def test_a_run_is_trained_and_sits_its_exams(request_of: Callable[..., WorkerRequest], reporter: Reporter):
+def test_a_run_is_trained_and_evaluated(request_of: Callable[..., WorkerRequest], reporter: Reporter):
     request = request_of(test=["beam=1,3"])
     assert request.pending() == request.evaluations
     run_request(request, reporter)
     assert request.pending() == []
     run = Run(request.path)
     assert run.experiment == request.experiment
-    examination = Evaluator(Translator(run), "test")
+    evaluation_row = Evaluator(Translator(run), "test")
     for number, beam in enumerate((1, 3)):
-        evaluation, translations = examination.translate(SearchOptions(beam=beam))
+        evaluation, translations = evaluation_row.translate(SearchOptions(beam=beam))
         found = result_of(request, number)
         expected = {key: value for key, value in evaluation.to_dict().items() if key not in CLOCKS}
         assert {key: value for key, value in found["evaluation"].items() if key not in CLOCKS} == expected
         assert found["outputs"] == [translation.text for translation in translations]
-        assert found["sources"] == [pair.source for pair in examination.pairs]
-        assert found["targets"] == [[pair.target] for pair in examination.pairs]
+        assert found["sources"] == [pair.source for pair in evaluation_row.pairs]
+        assert found["targets"] == [[pair.target] for pair in evaluation_row.pairs]
         assert found["lengths"] == [len(source) for source in found["sources"]]
 
 
-def test_what_is_told_on_the_way(
+def test_progress_messages(
     request_of: Callable[..., WorkerRequest], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(worker, "REPORT_INTERVAL", 0.0)
     run_request(request_of(test=["beam=1,2"]), reporter)
     assert isinstance(reporter.channel, io.BytesIO)
-    told = [json.loads(line) for line in reporter.channel.getvalue().splitlines()]
-    training = [row for row in told if row["phase"] == "training"]
+    messages = [json.loads(line) for line in reporter.channel.getvalue().splitlines()]
+    training = [row for row in messages if row["phase"] == "training"]
     assert (training[0]["done"], training[-1]["done"], training[-1]["total"]) == (0, 12, 12)
-    assert [row for row in told if row["phase"] == "evaluating"] == [
+    assert [row for row in messages if row["phase"] == "evaluating"] == [
         {"phase": "evaluating", "done": 0, "total": 100},
         {"phase": "evaluating", "done": 50, "total": 100},
         {"phase": "evaluating", "done": 50, "total": 100},
@@ -88,7 +88,7 @@ def test_what_is_told_on_the_way(
     ]
 
 
-def test_an_exam_may_be_about_other_texts(request_of: Callable[..., WorkerRequest], reporter: Reporter):
+def test_an_evaluation_may_use_other_texts(request_of: Callable[..., WorkerRequest], reporter: Reporter):
     request = request_of(test=["data.max_length=5,9"])
     run_request(request, reporter)
     ordinary, longer = result_of(request), result_of(request, 1)
@@ -96,7 +96,7 @@ def test_an_exam_may_be_about_other_texts(request_of: Callable[..., WorkerReques
     assert max(longer["lengths"]) == 9
 
 
-def test_a_new_exam_does_not_train_anew(request_of: Callable[..., WorkerRequest], reporter: Reporter):
+def test_a_new_evaluation_does_not_train_again(request_of: Callable[..., WorkerRequest], reporter: Reporter):
     request = request_of()
     run_request(request, reporter)
     before = [(request.path / name).stat().st_mtime_ns for name in (MODEL, STATE)]
@@ -110,7 +110,7 @@ def test_a_new_exam_does_not_train_anew(request_of: Callable[..., WorkerRequest]
     assert first.stat().st_mtime_ns == first_before
 
 
-def test_who_is_asked_to_stop_saves_and_goes_on_later(request_of: Callable[..., WorkerRequest], reporter: Reporter):
+def test_an_interrupted_run_is_saved_and_resumed_later(request_of: Callable[..., WorkerRequest], reporter: Reporter):
     request = request_of()
     original, steps = reporter.on_step_end, 0
 
@@ -131,7 +131,7 @@ def test_who_is_asked_to_stop_saves_and_goes_on_later(request_of: Callable[..., 
     assert steps == 12
 
 
-def test_an_exam_can_be_broken_off(request_of: Callable[..., WorkerRequest], reporter: Reporter):
+def test_an_evaluation_can_be_interrupted(request_of: Callable[..., WorkerRequest], reporter: Reporter):
     request = request_of(set=["decoding.batch_size=10"])
     send = reporter.send
 
@@ -147,48 +147,48 @@ def test_an_exam_can_be_broken_off(request_of: Callable[..., WorkerRequest], rep
 
 
 class BrokenPipe(io.RawIOBase):
-    """What is left of a channel when its reader is gone."""
+    """A channel whose reader is gone."""
 
     def write(self, content: object) -> int:
         raise BrokenPipeError
 
 
-def test_a_worker_to_whom_nobody_listens_saves_what_it_has_and_stops(
+def test_a_worker_with_a_closed_channel_saves_and_stops(
     request_of: Callable[..., WorkerRequest], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(worker, "REPORT_INTERVAL", 0.0)  # as if steps were long
     request = request_of()
-    deaf = Reporter(io.BytesIO())
-    began = deaf.on_train_begin
+    broken_reporter = Reporter(io.BytesIO())
+    began = broken_reporter.on_train_begin
 
-    def lose_the_reader(*given: Any) -> None:
+    def close_channel(*given: Any) -> None:
         began(*given)
-        deaf.channel = BrokenPipe()  # type: ignore[assignment]
+        broken_reporter.channel = BrokenPipe()  # type: ignore[assignment]
 
-    deaf.on_train_begin = lose_the_reader  # type: ignore[method-assign]
+    broken_reporter.on_train_begin = close_channel  # type: ignore[method-assign]
     with pytest.raises(TrainingStopped):
-        run_request(request, deaf)
+        run_request(request, broken_reporter)
     _, progress = read_state(Run(request.path))
     assert progress.step == 1
 
 
-def test_two_studies_that_want_the_same_run_take_turns(
+def test_two_studies_with_the_same_run_wait_for_each_other(
     request_of: Callable[..., WorkerRequest], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(worker, "REPORT_INTERVAL", 0.01)
     request = request_of()
-    told: list[str] = []
+    messages: list[str] = []
     with files.lock_file(request.path.with_name(f".{request.path.name}.lock")) as alone:
         assert alone
 
         def wait(phase: str, *_: object, **__: object) -> None:
-            told.append(phase)
-            reporter.stopping = len(told) == 3
+            messages.append(phase)
+            reporter.stopping = len(messages) == 3
 
         monkeypatch.setattr(reporter, "send", wait)
         with pytest.raises(TrainingStopped):
             run_request(request, reporter)
-    assert told == ["waiting"] * 3
+    assert messages == ["waiting"] * 3
     reporter.stopping = False
     run_request(request, reporter)
     assert request.pending() == []
@@ -199,7 +199,7 @@ Process = Callable[[WorkerRequest], tuple[int, str, str]]
 
 @pytest.fixture
 def process() -> Process:
-    """The worker as a process of its own: its exit code, and what it wrote."""
+    """The worker as a process of its own: its exit code, and its output."""
 
     def run(request: WorkerRequest) -> tuple[int, str, str]:
         done = subprocess.run(COMMAND, input=request.dump(), capture_output=True, text=True)
@@ -209,19 +209,21 @@ def process() -> Process:
 
 
 @pytest.mark.slow
-def test_as_a_process_it_ends_with_what_was_wrong(request_of: Callable[..., WorkerRequest], process: Process):
+def test_a_worker_process_exits_with_an_error_message(request_of: Callable[..., WorkerRequest], process: Process):
     request = request_of()
     request.path.mkdir()
     (request.path / "notes.txt").write_text("mine")
-    code, _, said = process(request)
+    code, _, errors = process(request)
     assert code == 1
-    assert "this is not a run directory" in said
-    assert "Traceback" not in said
+    assert "this is not a run directory" in errors
+    assert "Traceback" not in errors
     assert (request.path / "notes.txt").read_text() == "mine"
 
 
 @pytest.mark.slow
-def test_as_a_process_it_stops_when_asked_and_goes_on_later(request_of: Callable[..., WorkerRequest], process: Process):
+def test_a_worker_process_stops_on_a_signal_and_resumes_later(
+    request_of: Callable[..., WorkerRequest], process: Process
+):
     request = request_of(set=["training.epochs=4000", "training.validate_every=100000"])
     with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as asked:
         assert asked.stdin
@@ -238,7 +240,7 @@ def test_as_a_process_it_stops_when_asked_and_goes_on_later(request_of: Callable
     assert progress.step > 0
 
 
-def test_a_test_set_that_is_not_what_it_was_is_refused(
+def test_a_changed_test_set_is_refused(
     new_study: Callable[..., Study], corpus: Path, reporter: Reporter, tmp_path: Path
 ):
     shutil.copytree(corpus, tmp_path / "corpus")
@@ -257,7 +259,7 @@ def test_a_test_set_that_is_not_what_it_was_is_refused(
         run_request(job.request, reporter)
 
 
-def test_an_exam_that_this_model_cannot_sit_is_a_mistake_of_the_user(
+def test_an_evaluation_that_the_model_cannot_perform_is_a_user_error(
     request_of: Callable[..., WorkerRequest], reporter: Reporter
 ):
     request = request_of(
@@ -265,4 +267,4 @@ def test_an_exam_that_this_model_cannot_sit_is_a_mistake_of_the_user(
     )
     with pytest.raises(UserError, match="positions"):
         run_request(request, reporter)
-    assert request.pending() == [request.evaluations[0]]  # the one that it can sit counts
+    assert request.pending() == [request.evaluations[0]]  # the possible one is done
