@@ -52,12 +52,12 @@ def test_version(regard: Regard):
     assert regard("--version").out == f"regard {package.__version__}\n"
 
 
-def test_recipes_are_listed_a_line_each(regard: Regard):
+def test_recipes_are_listed_one_per_line(regard: Regard):
     answer = regard("recipes")
     assert answer.code == 0
     lines = answer.out.splitlines()
     assert [line.split()[0] for line in lines] == recipes.recipe_names()
-    assert len({re.match(r"\S+ +", line).end() for line in lines}) == 1  # descriptions stand in a column
+    assert len({re.match(r"\S+ +", line).end() for line in lines}) == 1  # descriptions are aligned
 
 
 def test_an_unknown_command_or_option_is_refused(regard: Regard):
@@ -70,7 +70,7 @@ def test_an_unknown_command_or_option_is_refused(regard: Regard):
 # --- train -----------------------------------------------------------------------------------------------
 
 
-def test_train_makes_a_run_and_says_how_it_ended(
+def test_train_creates_a_run_and_prints_its_result(
     regard: Regard, tiny_file: Path, brief_settings: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -92,7 +92,7 @@ def test_train_makes_a_run_and_says_how_it_ended(
     refused(other, "runs/tiny: this run was started with training.seed = 1, not 2; choose another --out")
 
 
-def test_between_validations_a_line_comes_now_and_then(
+def test_progress_is_printed_between_validations(
     regard: Regard,
     tiny_file: Path,
     brief_settings: tuple[str, ...],
@@ -108,7 +108,7 @@ def test_between_validations_a_line_comes_now_and_then(
     assert all(" steps/s  " in line and " left  loss " in line for line in lines)
 
 
-def test_a_mistake_in_an_experiment_is_told_a_line_each(regard: Regard, tmp_path: Path):
+def test_mistakes_in_an_experiment_are_printed_one_per_line(regard: Regard, tmp_path: Path):
     (tmp_path / "e.yaml").write_text("data: {task: copy}\nmodel:\n  dropuot: 1\ntraining:\n  epochs: 0\n")
     answer = regard("train", tmp_path / "e.yaml", "--out", tmp_path / "run")
     refused(answer, "e.yaml, line 3: model.dropuot: unknown key; did you mean 'dropout'?")
@@ -143,20 +143,20 @@ def test_texts_are_translated_in_order(regard: Regard, trained: Path):
         (b"", ""),
     ],
 )
-def test_lines_in_are_lines_out(regard: Regard, trained: Path, stdin: bytes, out: str):
+def test_each_input_line_gives_an_output_line(regard: Regard, trained: Path, stdin: bytes, out: str):
     answer = regard("translate", trained, stdin=stdin)
     assert (answer.code, answer.out, answer.err) == (0, out, "")
 
 
 def test_many_lines_keep_their_order(regard: Regard, trained: Path):
     lines = [first + second + third for first in "abcde" for second in "abcde" for third in "abcde"] * 9
-    assert len(lines) > 1000  # more than are worked on at once
+    assert len(lines) > 1000  # more than one batch
     answer = regard("translate", trained, stdin="\n".join(lines).encode())
     assert answer.out.splitlines() == lines
 
 
 @pytest.mark.parametrize(
-    ("stdin", "place"),
+    ("stdin", "position"),
     [
         (b"abc\na\xffb\n", "standard input, line 2: byte 2 (0xFF) is not UTF-8"),
         (b"abc\n\nabx\n", "standard input, line 3: "),
@@ -167,11 +167,11 @@ def test_many_lines_keep_their_order(regard: Regard, trained: Path):
         (b"abc\n" * 600 + b"x\n", "standard input, line 601: "),
     ],
 )
-def test_a_line_that_cannot_be_read_is_told_with_its_number(regard: Regard, trained: Path, stdin: bytes, place: str):
-    refused(regard("translate", trained, stdin=stdin), place)
+def test_an_invalid_line_is_reported_with_its_number(regard: Regard, trained: Path, stdin: bytes, position: str):
+    refused(regard("translate", trained, stdin=stdin), position)
 
 
-def test_a_text_that_cannot_be_read_is_told_with_its_number(regard: Regard, trained: Path):
+def test_an_invalid_text_is_reported_with_its_number(regard: Regard, trained: Path):
     refused(regard("translate", trained, "abc", "x"), "text 2: ", "not trained on the character 'x'")
     refused(regard("translate", trained, "a\udcff"), "text 1: character 2, '\\udcff', is not Unicode")
 
@@ -186,7 +186,7 @@ def test_a_text_longer_than_any_in_training_is_translated_with_a_note(regard: Re
 @pytest.mark.parametrize(
     "command", [["translate"], ["evaluate"], ["evaluate", "--beam", "1,2"], ["show", "--curves", "c.png"]]
 )
-def test_a_wrong_run_directory_is_refused_by_every_command(regard: Regard, tmp_path: Path, command: list[str]):
+def test_an_invalid_run_directory_is_refused_by_every_command(regard: Regard, tmp_path: Path, command: list[str]):
     name, *options = command
     refused(regard(name, tmp_path / "none", *options), f"{tmp_path}/none: there is no such run directory")
     refused(regard(name, tmp_path, *options), f"{tmp_path}: this is not a run directory")
@@ -225,11 +225,11 @@ def test_evaluate_as_json(regard: Regard, trained: Path, split: str, sentences: 
     assert result["version"] == package.__version__
 
 
-def test_the_test_split_is_the_usual_one(regard: Regard, trained: Path):
+def test_evaluate_uses_the_test_split_by_default(regard: Regard, trained: Path):
     assert json.loads(regard("evaluate", trained, "--json").out)["split"] == "test"
 
 
-def test_runs_stand_side_by_side(regard: Regard, trained: Path, trained_brief: Callable[..., Path]):
+def test_runs_are_printed_side_by_side(regard: Regard, trained: Path, trained_brief: Callable[..., Path]):
     without = trained_brief("model.attention.kind=none")
     answer = regard("evaluate", trained, without)
     width = len("sentences per second  ")  # the longest title
@@ -242,7 +242,7 @@ def test_runs_stand_side_by_side(regard: Regard, trained: Path, trained_brief: C
     assert [json.loads(line)["run"] for line in both] == [str(trained), str(without)]
 
 
-def test_widths_of_a_beam_stand_below_each_other(regard: Regard, trained: Path, trained_brief: Callable[..., Path]):
+def test_beam_widths_are_printed_as_rows(regard: Regard, trained: Path, trained_brief: Callable[..., Path]):
     answer = regard("evaluate", trained, "--beam", "1,5,20")
     head, *rows = [re.split(r"  +", line) for line in answer.out.splitlines()]
     assert head == ["beam", "exact match", "truncated", "log-probability", "sentences per second"]
@@ -256,7 +256,7 @@ def test_widths_of_a_beam_stand_below_each_other(regard: Regard, trained: Path, 
 
 
 @pytest.mark.parametrize("widths", ["0", "1,0", "1,", "", "five", "1;5", "-1", "1.5", "9" * 5000])
-def test_a_wrong_width_is_refused(regard: Regard, trained: Path, widths: str):
+def test_an_invalid_width_is_refused(regard: Regard, trained: Path, widths: str):
     answer = regard("evaluate", trained, "--beam", widths)
     refused(answer, "beam")
     assert answer.out == ""
@@ -270,7 +270,7 @@ def test_an_unknown_split_is_refused_with_the_choices(regard: Regard, trained: P
     assert "Traceback" not in answer.err
 
 
-def test_a_wrong_run_is_told_before_any_is_scored(regard: Regard, trained: Path, tmp_path: Path):
+def test_an_invalid_run_is_reported_before_any_is_scored(regard: Regard, trained: Path, tmp_path: Path):
     answer = regard("evaluate", trained, tmp_path / "none", "--json")
     refused(answer, "none: there is no such run directory")
     assert answer.out == ""
@@ -291,14 +291,14 @@ def test_show_draws_attention_and_curves(regard: Regard, trained: Path, tmp_path
         assert path.read_bytes().startswith(SIGNATURES[suffix])
 
 
-def test_the_picture_names_the_tokens(regard: Regard, trained: Path, tmp_path: Path):
+def test_the_figure_contains_the_tokens(regard: Regard, trained: Path, tmp_path: Path):
     regard("show", trained, "abd", "--out", tmp_path / "map.svg")
     text = (tmp_path / "map.svg").read_text()
     for token in (">a<", ">b<", ">d<", "&lt;end&gt;"):
         assert token in text
 
 
-def test_heads_are_drawn_each(regard: Regard, trained_brief: Callable[..., Path], tmp_path: Path):
+def test_each_head_is_drawn(regard: Regard, trained_brief: Callable[..., Path], tmp_path: Path):
     run = trained_brief("model.attention.kind=multi-head", "model.attention.heads=2")
     answer = regard("show", run, "abd", "--out", tmp_path / "map.svg")
     assert answer.code == 0, answer.err
@@ -315,7 +315,7 @@ def test_a_beam_is_drawn_as_a_tree(regard: Regard, trained: Path, tmp_path: Path
     assert out.exists()
 
 
-def test_what_is_drawn_can_be_had_as_json(regard: Regard, trained: Path, tmp_path: Path):
+def test_show_prints_json(regard: Regard, trained: Path, tmp_path: Path):
     answer = regard("show", trained, "abc", "--beam", 3, "--tree", tmp_path / "tree.png", "--json")
     assert answer.code == 0, answer.err
     assert (tmp_path / "tree.png").exists()
@@ -384,14 +384,14 @@ def test_the_chosen_layer_and_head_are_those_of_the_weights(
         (["--beam", 0], "beam 0"),
     ],
 )
-def test_a_layer_head_or_rank_that_is_not_there_is_refused(
+def test_a_missing_layer_head_or_rank_is_refused(
     regard: Regard, transformer: Path, tmp_path: Path, options: list[object], part: str
 ):
     refused(regard("show", transformer, "abd", *options, "--out", tmp_path / "map.png"), part)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_model_without_layers_has_none_to_choose(regard: Regard, trained: Path, tmp_path: Path):
+def test_a_layer_of_a_model_without_layers_is_refused(regard: Regard, trained: Path, tmp_path: Path):
     path = tmp_path / "map.png"
     refused(regard("show", trained, "abc", "--layer", 1, "--out", path), "this model's attention has no layers")
     refused(regard("show", trained, "abc", "--head", 1, "--tree", path), "are about the attention map: give --out FILE")
@@ -399,14 +399,14 @@ def test_a_model_without_layers_has_none_to_choose(regard: Regard, trained: Path
     assert not path.exists()
 
 
-def test_an_empty_text_is_drawn_as_nothing(regard: Regard, trained: Path, tmp_path: Path):
+def test_an_empty_text_is_drawn_as_an_empty_figure(regard: Regard, trained: Path, tmp_path: Path):
     assert regard("show", trained, "", "--out", tmp_path / "map.png", "--tree", tmp_path / "tree.png").code == 0
     assert (tmp_path / "map.png").exists()
     assert (tmp_path / "tree.png").exists()
 
 
 @pytest.mark.parametrize("name", ["map.jpg", "map", "map.png.gz", ".png"])
-def test_a_wrong_suffix_is_refused_before_anything_is_loaded(regard: Regard, tmp_path: Path, name: str):
+def test_an_invalid_suffix_is_refused_before_loading(regard: Regard, tmp_path: Path, name: str):
     path = tmp_path / name
     refused(
         regard("show", tmp_path / "none", "abc", "--out", path), f"{path}: cannot save a figure", ".png, .svg, .pdf"
@@ -414,12 +414,12 @@ def test_a_wrong_suffix_is_refused_before_anything_is_loaded(regard: Regard, tmp
     refused(regard("show", tmp_path / "none", "--curves", path), f"{path}: cannot save a figure")
 
 
-def test_one_wrong_suffix_of_two_is_refused_before_anything_is_drawn(regard: Regard, trained: Path, tmp_path: Path):
+def test_one_invalid_suffix_of_two_is_refused_before_drawing(regard: Regard, trained: Path, tmp_path: Path):
     refused(regard("show", trained, "abc", "--out", tmp_path / "map.jpg", "--curves", tmp_path / "curves.png"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_pictures_do_not_go_to_one_file(regard: Regard, trained: Path, tmp_path: Path):
+def test_two_figures_in_one_file_are_refused(regard: Regard, trained: Path, tmp_path: Path):
     path = tmp_path / "x.png"
     refused(regard("show", trained, "abc", "--out", path, "--tree", path), f"{path}: only one picture")
     assert not path.exists()
@@ -431,14 +431,12 @@ def test_nothing_to_draw_is_refused(regard: Regard, trained: Path, tmp_path: Pat
     refused(regard("show", trained, "--out", tmp_path / "map.png"), "a map or a tree needs both")
 
 
-def test_a_text_that_cannot_be_read_draws_nothing(regard: Regard, trained: Path, tmp_path: Path):
+def test_an_invalid_text_writes_no_figure(regard: Regard, trained: Path, tmp_path: Path):
     refused(regard("show", trained, "xyz", "--out", tmp_path / "map.png"), "not trained on the character 'x'")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_doubtful_is_noted_with_a_picture_too(
-    regard: Regard, trained_brief: Callable[..., Path], tmp_path: Path
-):
+def test_notes_are_printed_with_a_figure_too(regard: Regard, trained_brief: Callable[..., Path], tmp_path: Path):
     run = trained_brief("decoding.length_factor=0", "decoding.length_extra=1")
     answer = regard("show", run, "abcdeab", "--out", tmp_path / "map.png")
     assert answer.err.splitlines() == [
@@ -447,7 +445,7 @@ def test_what_is_doubtful_is_noted_with_a_picture_too(
     ]
 
 
-def test_a_model_that_looks_nowhere_has_no_map(regard: Regard, trained_brief: Callable[..., Path], tmp_path: Path):
+def test_a_model_without_attention_has_no_map(regard: Regard, trained_brief: Callable[..., Path], tmp_path: Path):
     run = trained_brief("model.attention.kind=none")
     refused(
         regard("show", run, "abc", "--out", tmp_path / "map.png"),
@@ -463,7 +461,7 @@ def test_curves_before_the_first_validation_are_refused(regard: Regard, trained:
     refused(regard("show", run, "--curves", tmp_path / "c.png"), "no validation has been recorded yet")
 
 
-def test_a_picture_that_cannot_be_written_is_refused(regard: Regard, trained: Path, tmp_path: Path):
+def test_a_figure_that_cannot_be_written_is_reported(regard: Regard, trained: Path, tmp_path: Path):
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "map.png"
     refused(regard("show", trained, "abc", "--out", path), f"{path}: cannot write the figure")

@@ -1,4 +1,4 @@
-"""What `regard data check` prints, and how it ends."""
+"""Output and exit code of `regard data check`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write(path: Path, lines: list[str]) -> Path:
 
 @pytest.fixture
 def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Short names in what is printed."""
+    """Work in a temporary folder, so that printed paths are short."""
     monkeypatch.chdir(tmp_path)
     return Path()
 
@@ -43,7 +43,7 @@ Ready for training.
 """
 
 
-def test_a_sound_corpus(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_valid_corpus_is_reported(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     source = write(in_folder / "train.de", ["ein Hund", "eine Katze", "ein Hund"])
     target = write(in_folder / "train.en", ["a dog", "a  cat", "a hut"])
     print_check(source, target, None, as_json=False)
@@ -82,7 +82,7 @@ Not ready, training would refuse it: empty text (1), line counts differ (1). To 
 """
 
 
-def test_an_unsound_corpus_is_shown_whole_and_then_refused(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_invalid_corpus_is_reported_completely_and_then_refused(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     source, target = write(in_folder / "s", ["a", "b", "c"]), in_folder / "t"
     target.write_bytes(b"a\r\n\r\n")
     test = write(in_folder / "test", ["n", "a"])
@@ -92,24 +92,24 @@ def test_an_unsound_corpus_is_shown_whole_and_then_refused(in_folder: Path, caps
     assert str(caught.value) == "s, t: not ready for training: empty text (1), line counts differ (1)"
 
 
-def test_pairs_that_can_be_left_out_are_said_to_be(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_skippable_pairs_are_reported_as_such(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     path = write(in_folder / "s.tsv", ["a\tA", *["a\t"] * 1200])
     with pytest.raises(UserError, match=r"^s\.tsv: not ready for training: empty text \(1,200\)$"):
         print_check(path, None, None, as_json=False)
-    *_, last_place, more, _, verdict = capsys.readouterr().out.splitlines()
-    assert last_place == "  s.tsv, line 6: the target text is empty"
+    *_, last_line, more, _, verdict = capsys.readouterr().out.splitlines()
+    assert last_line == "  s.tsv, line 6: the target text is empty"
     assert more == "  …"
     assert verdict.endswith("correct this, or skip these pairs in training with data.skip: true.")
 
 
-def test_problems_of_the_test_are_told_apart(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_problems_of_the_test_set_are_reported_separately(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     sound, holey = write(in_folder / "s", ["a"]), write(in_folder / "t", [""])
     with pytest.raises(UserError, match=r"^s, s: not ready for training: in the test: empty text \(1\)$"):
         print_check(sound, sound, (sound, holey), as_json=False)
     assert "data.skip" not in capsys.readouterr().out
 
 
-def test_files_without_a_pair(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_files_without_a_pair_are_refused(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     empty = write(in_folder / "s", [])
     with pytest.raises(UserError, match=r"^s, s: not ready for training: there is no pair of texts$"):
         print_check(empty, empty, None, as_json=False)
@@ -117,14 +117,14 @@ def test_files_without_a_pair(in_folder: Path, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out == f"s, s: 0 pairs\n\n{verdict}\n"
 
 
-def test_a_test_without_a_pair_is_not_mistaken_for_the_training_text(in_folder: Path):
+def test_an_empty_test_set_is_named_as_such(in_folder: Path):
     sound, empty = write(in_folder / "s", ["a"]), write(in_folder / "t", [])
     with pytest.raises(UserError, match=r"^s, s: not ready for training: in the test: there is no pair of texts$"):
         print_check(sound, sound, (empty, empty), as_json=False)
 
 
 @pytest.mark.parametrize("sound", [True, False])
-def test_one_object_for_programs(in_folder: Path, capsys: pytest.CaptureFixture[str], sound: bool):
+def test_json_output_is_one_object(in_folder: Path, capsys: pytest.CaptureFixture[str], sound: bool):
     source, target = write(in_folder / "s", ["ä", "b"]), write(in_folder / "t", ["A", "B" if sound else " "])
     if sound:
         print_check(source, target, (source, target), as_json=True)
@@ -139,7 +139,7 @@ def test_one_object_for_programs(in_folder: Path, capsys: pytest.CaptureFixture[
     assert report["test"]["known_source_words"] == 1.0
 
 
-def test_a_missing_file_is_told(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_missing_file_is_reported(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(UserError, match=r"^missing: cannot be read"):
         print_check(in_folder / "missing", in_folder / "missing", None, as_json=True)
     assert capsys.readouterr().out == ""
@@ -153,14 +153,14 @@ def test_a_text_without_its_translation_is_refused(in_folder: Path):
         print_check(path, path, (path, None), as_json=False)
 
 
-def test_what_was_handled_in_the_test_is_told(in_folder: Path, capsys: pytest.CaptureFixture[str]):
+def test_handled_problems_of_the_test_set_are_reported(in_folder: Path, capsys: pytest.CaptureFixture[str]):
     path = write(in_folder / "s", ["a"])
     (in_folder / "windows").write_bytes(b"b\r\n")
     print_check(path, path, (in_folder / "windows", path), as_json=False)
     assert "corrected while reading the test: Windows line end (1)" in capsys.readouterr().out
 
 
-def test_long_work_is_told_of_on_standard_error(
+def test_progress_is_printed_to_stderr(
     in_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(progress, "LOG_INTERVAL", 0.0)

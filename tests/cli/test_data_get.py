@@ -1,4 +1,4 @@
-"""What `regard data get` prints."""
+"""Output of `regard data get`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SMALL = DatasetSpec(
 
 @pytest.fixture
 def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that holds the small data set, which is in the catalogue for this test."""
+    """A folder with the small data set, which is in the catalog for this test."""
     monkeypatch.setenv("REGARD_DATA", str(tmp_path / "data"))
     monkeypatch.setitem(DATASETS, "small", SMALL)
     folder = tmp_path / "mine"
@@ -37,7 +37,7 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_it_tells_what_came_from_where_and_then_what_was_here(mine: Path, capsys: pytest.CaptureFixture[str]):
+def test_sources_of_files_are_printed_and_existing_files_listed(mine: Path, capsys: pytest.CaptureFixture[str]):
     data_get.print_get("small", str(mine))
     folder = mine.parent / "data" / "small"
     assert capsys.readouterr().out.splitlines() == [
@@ -55,7 +55,7 @@ def test_it_tells_what_came_from_where_and_then_what_was_here(mine: Path, capsys
     ]
 
 
-def test_what_fails_is_told_once(mine: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_failure_is_reported_once(mine: Path, capsys: pytest.CaptureFixture[str]):
     (mine / "a.de").write_bytes(b"")
     reason = f"{mine / 'a.de'}: a.de has the wrong content: 0 of 10 bytes"
     with pytest.raises(UserError, match=re.escape(f"small: could not download a.de\n  {reason}\n")):
@@ -67,13 +67,13 @@ def test_what_fails_is_told_once(mine: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == f"failed attempt: {reason}\n"
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones(capsys: pytest.CaptureFixture[str]):
+def test_an_unknown_name_is_reported_with_the_known_ones(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(UserError, match="did you mean 'multi30k'"):
         data_get.print_get("multi30", None)
     assert capsys.readouterr().out == ""
 
 
-def test_a_long_download_is_told_of_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def test_progress_of_a_long_download_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     clock = iter([0.0, 1.0, 20.0, 21.0, 40.0, 50.0])
     monkeypatch.setattr(data_get.time, "monotonic", lambda: next(clock))
     with data_get.GetObserver(5) as observer:

@@ -1,4 +1,4 @@
-"""What only shows in a process of its own: pipes that break, terminals, exit codes."""
+"""Commands as processes of their own: broken pipes, terminals, exit codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Start = Callable[..., Any]
 
 
 @pytest.mark.slow
-def test_a_reader_that_leaves_is_no_reason_for_a_traceback(start_regard: Start, trained: Path):
+def test_a_closed_pipe_causes_no_traceback(start_regard: Start, trained: Path):
     """`regard translate RUN < lines | head -1`"""
     process = start_regard("translate", trained)
     process.stdin.write(b"abc\n" * 512)
@@ -34,7 +34,7 @@ def test_a_reader_that_leaves_is_no_reason_for_a_traceback(start_regard: Start, 
 
 
 @pytest.mark.slow
-def test_a_mistake_ends_with_exit_code_2_and_a_line(start_regard: Start, trained: Path):
+def test_a_user_error_exits_with_code_2_and_one_line(start_regard: Start, trained: Path):
     process = start_regard("translate", trained, "xyz")
     out, err = process.communicate()
     assert process.returncode == 2
@@ -45,14 +45,14 @@ def test_a_mistake_ends_with_exit_code_2_and_a_line(start_regard: Start, trained
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("closed", "out"), [("2>&-", b"abc\n"), (">&-", b""), ("<&-", b"abc\n")])
-def test_a_closed_stream_is_no_trouble(trained: Path, closed: str, out: bytes):
+def test_a_closed_stream_is_accepted(trained: Path, closed: str, out: bytes):
     command = f'"{sys.executable}" -m regard translate "{trained}" abc {closed}'
     done = subprocess.run(["sh", "-c", command], capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, out, b"")
 
 
 @pytest.mark.slow
-def test_what_a_stream_cannot_encode_is_escaped(start_regard: Start, tmp_path: Path):
+def test_characters_that_a_stream_cannot_encode_are_escaped(start_regard: Start, tmp_path: Path):
     for name, text in (("caf\udce9.de", "eins\neins\n"), ("x.en", "one\none\n")):
         (tmp_path / name).write_text(text)
     files = ("--source", tmp_path / "caf\udce9.de", "--target", tmp_path / "x.en")
@@ -69,7 +69,7 @@ def read_terminal(terminal: int) -> str:
     while True:
         try:
             piece = os.read(terminal, 65_536)
-        except OSError:  # how Linux says that the other end was closed
+        except OSError:  # Linux reports a closed other end like this
             break
         if not piece:
             break
@@ -80,7 +80,7 @@ def read_terminal(terminal: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["translate", "score", "evaluate"])
-def test_a_bar_on_the_terminal_leaves_the_answers_to_the_file(
+def test_a_progress_bar_on_the_terminal_does_not_change_redirected_output(
     start_regard: Start, trained: Path, tmp_path: Path, command: str
 ):
     terminal, inner = pty.openpty()
@@ -102,7 +102,7 @@ def test_a_bar_on_the_terminal_leaves_the_answers_to_the_file(
 
 
 @pytest.mark.slow
-def test_on_a_terminal_a_bar_appears_and_goes(
+def test_on_a_terminal_a_progress_bar_appears_and_disappears(
     start_regard: Start, tiny_file: Path, brief_settings: tuple[str, ...], tmp_path: Path
 ):
     terminal, inner = pty.openpty()
@@ -116,6 +116,6 @@ def test_on_a_terminal_a_bar_appears_and_goes(
     assert "━" in shown
     assert "12/12" in shown
     assert "steps/s" in shown
-    assert "step 8/12  loss " in shown  # validations stand above the bar
+    assert "step 8/12  loss " in shown  # validations are printed above the bar
     assert out.decode().startswith(f"{tmp_path}/run: done")
     assert "━" not in out.decode()

@@ -33,7 +33,7 @@ PAGE = ReportPage(
 )
 
 
-def test_the_text_has_all_but_the_picture_and_no_control_characters() -> None:
+def test_the_text_has_everything_but_figures_and_no_control_characters() -> None:
     assert "\n".join(report_lines(PAGE)).splitlines() == [
         "A title\\x1b[2J",
         "What it is about.",
@@ -55,7 +55,9 @@ def test_the_text_has_all_but_the_picture_and_no_control_characters() -> None:
     ]
 
 
-def test_pictures_and_pages_are_written_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_and_pages_are_written_and_their_paths_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = [tmp_path / "new" / "a.PNG", tmp_path / "a.svg", tmp_path / "a.html"]
     print_report(LabReport(PAGE, {"x": [1, "ä"]}), check_output_path(out), as_json=False)
     printed = capsys.readouterr().out.splitlines()
@@ -68,7 +70,7 @@ def test_pictures_and_pages_are_written_and_told(tmp_path: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out) == {"x": [1, "ä"]}
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     for name in ("a.html", "a.png"):
         with pytest.raises(UserError, match=r"cannot write the (page|figure): "):
@@ -92,7 +94,7 @@ def test_numbers_have_four_significant_digits(value: float, formatted: str) -> N
     assert format_number(value) == formatted
 
 
-def test_the_laboratory_lists_what_it_has(regard: Callable[..., Any]) -> None:
+def test_the_laboratory_lists_its_experiments(regard: Callable[..., Any]) -> None:
     lines = regard("lab").out.splitlines()
     assert [line.split()[0] for line in lines] == list(json.loads(regard("lab", "--json").out))
     assert lines[0].startswith("qkv            Queries, keys and values: ")

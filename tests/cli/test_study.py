@@ -38,7 +38,7 @@ def models(out: Path) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_a_study_is_conducted_reported_and_grows(regard: Regard, brief_file: Path, tmp_path: Path):
+def test_a_study_is_run_reported_and_extended(regard: Regard, brief_file: Path, tmp_path: Path):
     out = tmp_path / "study"
     answer = regard("compare", brief_file, *KINDS, "--seeds", 1, "--jobs", 2, "--out", out)
     assert answer.code == 0, answer.err
@@ -67,7 +67,7 @@ def test_a_study_is_conducted_reported_and_grows(regard: Regard, brief_file: Pat
 
 
 @pytest.mark.slow
-def test_a_run_that_fails_is_told_and_the_rest_is_reported(regard: Regard, brief_file: Path, tmp_path: Path):
+def test_a_failed_run_is_printed_and_the_rest_is_reported(regard: Regard, brief_file: Path, tmp_path: Path):
     options = ("--set", "model.encoder.positions.kind=learned", "--vary", "model.encoder.positions.longest=3,64")
     answer = regard("compare", brief_file, *options, "--seeds", 1, "--out", tmp_path / "study")
     assert answer.code == 1
@@ -106,7 +106,7 @@ def wait_for(what: Callable[[], object], seconds: float = 120) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_or_killed_study_goes_on_where_it_was(
+def test_an_interrupted_or_killed_study_is_resumed(
     start_regard: Callable[..., Any], regard: Regard, brief_file: Path, tmp_path: Path, number: int
 ):
     out = tmp_path / "study"
@@ -130,7 +130,7 @@ def test_an_interrupted_or_killed_study_goes_on_where_it_was(
     assert len(children) == 1
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    wait_for(lambda: not alive(children), 60)  # they have noticed, and saved what they had
+    wait_for(lambda: not alive(children), 60)  # they have received the signal and saved their state
     if number == signal.SIGINT:
         assert process.returncode == 128 + signal.SIGINT
         assert b"stopped with 0 of 2 runs done; run the same command again to continue" in err
@@ -143,7 +143,7 @@ def test_an_interrupted_or_killed_study_goes_on_where_it_was(
     assert 0 < progress.step < 16_000
     assert not progress.finished
     again = start_regard(*arguments)
-    wait_for(lambda: read_state(Run(run))[1].step > progress.step)  # it went on, and did not begin anew
+    wait_for(lambda: read_state(Run(run))[1].step > progress.step)  # it resumed and did not start again
     again.send_signal(signal.SIGTERM)
     again.communicate(timeout=60)
     assert again.returncode == 128 + signal.SIGTERM
@@ -207,7 +207,7 @@ def test_on_a_terminal_a_table_shows_what_runs(start_regard: Callable[..., Any],
         (("copy", "--report"), "studies/copy: there is no such study yet; run it without --report"),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_invalid_arguments_are_reported(
     regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ):
     monkeypatch.chdir(tmp_path)
@@ -218,7 +218,7 @@ def test_what_is_wrong_is_told(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_of_something_else_is_left_alone(regard: Regard, brief_file: Path, tmp_path: Path):
+def test_a_folder_with_other_files_is_not_changed(regard: Regard, brief_file: Path, tmp_path: Path):
     (tmp_path / "index.html").write_text("mine")
     answer = regard("compare", brief_file, "--out", tmp_path)
     assert (answer.code, answer.out) == (2, "")
@@ -242,7 +242,7 @@ def test_a_folder_of_something_else_is_left_alone(regard: Regard, brief_file: Pa
         "x: y",
     ],
 )
-def test_the_folder_of_another_study_is_left_alone(regard: Regard, brief_file: Path, tmp_path: Path, known: str):
+def test_the_folder_of_another_study_is_not_changed(regard: Regard, brief_file: Path, tmp_path: Path, known: str):
     (tmp_path / "study.yaml").write_text(MARK + known.format(brief_file))
     answer = regard("compare", brief_file, "--vary", "model.dropout=0,0.5", "--out", tmp_path)
     assert answer.code == 2
@@ -250,7 +250,7 @@ def test_the_folder_of_another_study_is_left_alone(regard: Regard, brief_file: P
     assert (tmp_path / "study.yaml").read_text() == MARK + known.format(brief_file)
 
 
-def test_a_study_of_ones_own_hand_is_read_and_left_as_it_is(
+def test_a_handwritten_study_file_is_read_and_not_changed(
     regard: Regard, brief_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -268,7 +268,7 @@ def test_a_study_of_ones_own_hand_is_read_and_left_as_it_is(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["studies", "study.yaml"]
 
 
-def test_only_one_at_a_time_works_on_a_study(regard: Regard, brief_file: Path, tmp_path: Path):
+def test_a_study_is_locked_while_it_runs(regard: Regard, brief_file: Path, tmp_path: Path):
     (tmp_path / "study.yaml").write_text(f"{MARK}experiment: {brief_file}")
     with lock_folder(tmp_path):
         answer = regard("compare", brief_file, "--out", tmp_path)
@@ -284,15 +284,13 @@ def test_the_list_of_studies(regard: Regard):
     assert any(line.startswith("prompt-placement ") and line.endswith("?") for line in lines)
 
 
-def test_a_study_that_does_not_exist(regard: Regard):
+def test_an_unknown_study_is_reported(regard: Regard):
     answer = regard("study", "positons")
     assert answer.code == 2
     assert "there is no study 'positons'; did you mean 'positions'?" in answer.err
 
 
-def test_a_built_in_study_keeps_its_runs_with_those_of_the_others(
-    regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_built_in_studies_share_a_folder_of_runs(regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     conducted = []
     monkeypatch.setattr("regard.cli.study.run_study", lambda *given, **named: conducted.append((given, named)))
@@ -303,7 +301,7 @@ def test_a_built_in_study_keeps_its_runs_with_those_of_the_others(
     assert {condition.experiment.training.epochs for condition in study.conditions} == {1}
 
 
-def test_the_help_tells_defaults(regard: Regard):
+def test_the_help_shows_defaults(regard: Regard):
     answer = regard("compare", "--help")
     assert answer.code == 0
     assert " ".join(answer.out.replace("│", " ").split()).count("(default: ") == 6

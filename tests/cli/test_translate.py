@@ -23,7 +23,7 @@ STDIN = "".join(f"{line}\n" for line in LINES).encode()
 
 
 def refused(answer: Any, *parts: str) -> None:
-    """Exit code 2, no answer, a line for people that holds all `parts`."""
+    """Assert exit code 2, no output, and one line on stderr that contains all `parts`."""
     assert (answer.code, answer.out) == (2, ""), answer
     assert answer.err.startswith("regard: ")
     assert "Traceback" not in answer.err
@@ -33,7 +33,7 @@ def refused(answer: Any, *parts: str) -> None:
 
 @pytest.fixture(scope="module")
 def run(trained_brief: Callable[..., Path]) -> Path:
-    """Half trained, so that it has many hypotheses."""
+    """A half-trained model, which has many plausible hypotheses."""
     return trained_brief("training.epochs=8", "model.dropout=0")
 
 
@@ -64,7 +64,7 @@ def test_options_are_those_of_the_search(regard: Regard, run: Path, options: lis
     assert answer.out.splitlines() == [each.text for each in package.load(run).translate(LINES, search)]
 
 
-def test_a_list_of_the_best_has_a_line_each(regard: Regard, run: Path):
+def test_an_n_best_list_has_one_line_per_output(regard: Regard, run: Path):
     answer = regard("translate", run, "--beam", 5, "--n-best", 3, stdin=STDIN)
     rows = [line.split(" ||| ") for line in answer.out.splitlines()]
     expected = [
@@ -77,7 +77,7 @@ def test_a_list_of_the_best_has_a_line_each(regard: Regard, run: Path):
     assert ["1", "", "0.0000"] in rows
 
 
-def test_alignments_stand_behind_the_text(regard: Regard, trained: Path):
+def test_alignments_are_printed_after_the_text(regard: Regard, trained: Path):
     answer = regard("translate", trained, "--alignments", "moses", "abc", "", "ed")
     assert answer.out == "abc ||| 0-0 1-1 2-2\n ||| \ned ||| 0-0 1-1\n"
     listed = regard("translate", trained, "--alignments", "moses", "--beam", 2, "--n-best", 2, "abc").out
@@ -85,7 +85,7 @@ def test_alignments_stand_behind_the_text(regard: Regard, trained: Path):
     assert len(listed.splitlines()) == 2
 
 
-def test_json_has_everything(regard: Regard, run: Path):
+def test_json_has_all_fields(regard: Regard, run: Path):
     answer = regard("translate", run, "--json", "--beam", 4, "--n-best", 3, stdin=STDIN)
     results = [json.loads(line) for line in answer.out.splitlines()]
     assert [bool(result["n_best"][0]["tokens"]) for result in results] == [bool(line) for line in LINES]
@@ -114,7 +114,7 @@ def test_layers_and_heads_are_in_the_json(regard: Regard, trained_brief: Callabl
     assert all(0 <= source < 3 for source, _ in best["alignment"])
 
 
-def test_several_runs_vote(regard: Regard, run: Path, other: Path):
+def test_several_runs_form_an_ensemble(regard: Regard, run: Path, other: Path):
     answer = regard("translate", run, other, "--beam", 3, stdin=STDIN)
     assert answer.code == 0, answer.err
     together = package.load(run, other).translate(LINES, SearchOptions(beam=3))
@@ -122,14 +122,14 @@ def test_several_runs_vote(regard: Regard, run: Path, other: Path):
     assert regard("translate", run, other, "--beam", 3, "abc").out.splitlines() == [together[0].text]
 
 
-def test_the_same_lines_in_another_order_get_the_same_answers(regard: Regard, run: Path):
+def test_outputs_do_not_depend_on_the_order_of_lines(regard: Regard, run: Path):
     for options in (["--beam", 3], ["--sample", "--seed", 3]):
         forwards = regard("translate", run, *options, stdin=STDIN).out.splitlines()
         backwards = regard("translate", run, *options, stdin="\n".join(LINES[::-1]).encode()).out.splitlines()
         assert forwards == backwards[::-1]
 
 
-def test_a_name_that_may_have_been_meant_as_a_run_is_noted(regard: Regard, trained: Path, tmp_path: Path):
+def test_a_text_that_looks_like_a_run_is_noted(regard: Regard, trained: Path, tmp_path: Path):
     answer = regard("translate", trained, tmp_path / "none")
     assert answer.code == 2  # no such characters
     assert (
@@ -138,7 +138,7 @@ def test_a_name_that_may_have_been_meant_as_a_run_is_noted(regard: Regard, train
     )
 
 
-def test_a_long_text_is_no_run(regard: Regard, trained: Path):
+def test_a_long_text_is_not_taken_for_a_run(regard: Regard, trained: Path):
     assert regard("translate", trained, "abcde" * 100).code == 0
 
 
@@ -163,28 +163,28 @@ def test_a_long_text_is_no_run(regard: Regard, trained: Path):
         (["--json", "--alignments", "moses"], ["--json has the alignments already"]),
     ],
 )
-def test_wrong_use_is_told_before_anything_is_loaded(
+def test_invalid_options_are_reported_before_loading(
     regard: Regard, tmp_path: Path, options: list[object], parts: list[str]
 ):
     refused(regard("translate", tmp_path / "none", *options, stdin=STDIN), *parts)
 
 
-def test_a_prefix_that_the_model_does_not_know_is_told_before_anything_is_read(regard: Regard, trained: Path):
+def test_an_unknown_prefix_is_reported_before_reading(regard: Regard, trained: Path):
     refused(regard("translate", trained, "--prefix", "aXb", stdin=b"\xff"), "the prefix 'aXb': token 2, 'X'")
     refused(regard("translate", trained, "--prefix", "<end>", "abc"), "token 1, '<'")
 
 
-def test_runs_that_cannot_vote_are_refused(regard: Regard, run: Path, trained: Path):
+def test_runs_that_cannot_form_an_ensemble_are_refused(regard: Regard, run: Path, trained: Path):
     refused(regard("translate", run, trained, "abc"), "cannot form an ensemble: their source vocabularies differ")
 
 
-def test_a_model_that_looks_nowhere_has_no_alignments(regard: Regard, trained_brief: Callable[..., Path]):
+def test_a_model_without_attention_has_no_alignments(regard: Regard, trained_brief: Callable[..., Path]):
     run = trained_brief("model.attention.kind=none")
     refused(regard("translate", run, "--alignments", "moses", stdin=b"\nabc\n"), "this model has no attention")
     assert json.loads(regard("translate", run, "--json", "abc").out)["n_best"][0]["alignment"] == []
 
 
-def test_what_is_cut_off_is_told(regard: Regard, trained_brief: Callable[..., Path]):
+def test_truncated_outputs_are_reported(regard: Regard, trained_brief: Callable[..., Path]):
     run = trained_brief("decoding.length_factor=0", "decoding.length_extra=1")
     answer = regard("translate", run, "--beam", 2, "--min-length", 0, "abcde", "abc")
     assert answer.code == 0
@@ -193,14 +193,14 @@ def test_what_is_cut_off_is_told(regard: Regard, trained_brief: Callable[..., Pa
     ]
 
 
-def test_progress_is_told_when_answers_go_elsewhere(regard: Regard, run: Path, monkeypatch: pytest.MonkeyPatch):
+def test_progress_is_printed_when_output_is_redirected(regard: Regard, run: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("regard.cli.progress.LOG_INTERVAL", 0.0)
     answer = regard("translate", run, stdin=STDIN * 100)
     lines = answer.err.splitlines()
     assert lines
     assert re.fullmatch(r"[\d,]+ sentences  [\d,.]+ sentences/s", lines[-1])
-    told = regard("translate", run, *["abc"] * 100).err.splitlines()
-    assert re.fullmatch(r"100/100 sentences  [\d,.]+ sentences/s  0:00 left", told[-1])
+    lines_of_progress = regard("translate", run, *["abc"] * 100).err.splitlines()
+    assert re.fullmatch(r"100/100 sentences  [\d,.]+ sentences/s  0:00 left", lines_of_progress[-1])
 
 
 # --- score -----------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return source, target
 
 
-def test_scores_come_a_line_each(regard: Regard, run: Path, files: tuple[Path, Path]):
+def test_scores_are_printed_one_per_line(regard: Regard, run: Path, files: tuple[Path, Path]):
     source, target = files
     answer = regard("score", run, "--source", source, "--target", target)
     assert answer.code == 0, answer.err
@@ -232,15 +232,15 @@ def test_scores_come_a_line_each(regard: Regard, run: Path, files: tuple[Path, P
         assert math.fsum(result["log_probabilities"]) == pytest.approx(log_probability, abs=1e-4)
 
 
-def test_a_translation_is_scored_as_it_was_reported(regard: Regard, run: Path, other: Path, tmp_path: Path):
+def test_rescoring_a_translation_gives_the_reported_score(regard: Regard, run: Path, other: Path, tmp_path: Path):
     for runs in ([run], [run, other]):
-        told = [
+        reported_lines = [
             json.loads(line) for line in regard("translate", *runs, "--beam", 3, "--json", stdin=STDIN).out.splitlines()
         ]
         (tmp_path / "in").write_bytes(STDIN)
-        (tmp_path / "out").write_text("".join(result["text"] + "\n" for result in told))
+        (tmp_path / "out").write_text("".join(result["text"] + "\n" for result in reported_lines))
         answer = regard("score", *runs, "--source", tmp_path / "in", "--target", tmp_path / "out")
-        for result, line in zip(told, answer.out.splitlines(), strict=True):
+        for result, line in zip(reported_lines, answer.out.splitlines(), strict=True):
             if result["n_best"][0]["finished"]:
                 assert float(line.split("\t")[0]) == pytest.approx(result["score"], abs=1e-4)
 
@@ -256,7 +256,7 @@ def test_a_translation_is_scored_as_it_was_reported(regard: Regard, run: Path, o
         (b"abc\ne\n", b"abc\ne\xff\n", "a.out, line 2: byte 2 (0xFF) is not UTF-8"),
     ],
 )
-def test_what_cannot_be_scored_is_told_with_its_line(
+def test_a_pair_that_cannot_be_scored_is_reported_with_its_line(
     regard: Regard, trained: Path, tmp_path: Path, source: bytes, target: bytes, part: str
 ):
     (tmp_path / "a.in").write_bytes(source)
@@ -264,9 +264,7 @@ def test_what_cannot_be_scored_is_told_with_its_line(
     refused(regard("score", trained, "--source", tmp_path / "a.in", "--target", tmp_path / "a.out"), part)
 
 
-def test_a_model_that_has_diverged_scores_nothing(
-    regard: Regard, trained: Path, files: tuple[Path, Path], tmp_path: Path
-):
+def test_a_diverged_model_is_reported_by_score(regard: Regard, trained: Path, files: tuple[Path, Path], tmp_path: Path):
     run = Path(shutil.copytree(trained, tmp_path / "run"))
     weights = load_file(run / "model.safetensors")
     with safe_open(run / "model.safetensors", framework="pt") as file:
@@ -278,8 +276,12 @@ def test_a_model_that_has_diverged_scores_nothing(
     refused(regard("translate", run, "abc"), "the model's probabilities are not finite")
 
 
-def test_files_that_are_not_there_are_refused(regard: Regard, trained: Path, tmp_path: Path):
-    none = tmp_path / "none"
-    refused(regard("score", trained, "--source", none, "--target", none), f"{none}: cannot be read: No such file")
-    refused(regard("score", trained, "--source", tmp_path, "--target", none), f"{tmp_path}: cannot be read: Is a dir")
-    assert regard("score", trained, "--source", none).code == 2
+def test_missing_files_are_refused(regard: Regard, trained: Path, tmp_path: Path):
+    missing = tmp_path / "none"
+    refused(
+        regard("score", trained, "--source", missing, "--target", missing), f"{missing}: cannot be read: No such file"
+    )
+    refused(
+        regard("score", trained, "--source", tmp_path, "--target", missing), f"{tmp_path}: cannot be read: Is a dir"
+    )
+    assert regard("score", trained, "--source", missing).code == 2

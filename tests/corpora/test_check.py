@@ -1,4 +1,4 @@
-"""The report about a corpus says what is in the files, and needs little memory for it."""
+"""The report of a corpus describes the files, and needs little memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_texts(folder: Path, sources: list[str], targets: list[str]) -> CorpusR
     return check_parallel_text(write(folder / "train.de", sources), write(folder / "train.en", targets))
 
 
-def test_a_sound_corpus_is_ready(tmp_path: Path):
+def test_a_valid_corpus_is_ready(tmp_path: Path):
     report = check_texts(tmp_path, ["ein Hund", "eine Katze"], ["a dog", "a cat"])
     assert report.ready
     assert report.ready_with_skip
@@ -58,19 +58,19 @@ def test_words_are_counted(tmp_path_factory: pytest.TempPathFactory, texts: list
 def test_the_most_frequent_words_cover_their_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(check, "COVERING", (1, 2, 3, 4))
     side = check_texts(tmp_path, ["c b a a", "b a a a d"], ["x", "y"]).source
-    assert side.coverage == pytest.approx({1: 5 / 9, 2: 7 / 9, 3: 8 / 9})  # four are all there are
+    assert side.coverage == pytest.approx({1: 5 / 9, 2: 7 / 9, 3: 8 / 9})  # there are only four
 
 
-def test_no_more_words_are_admitted_than_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_word_table_has_a_maximum_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(check, "MAX_WORDS", 3)
     report = check_texts(tmp_path, ["a b", "c a", "b d", "a e"], ["x", "x", "y", "z"])
     assert not report.source.all_words_counted
     assert (report.source.different_words, report.source.running_words) == (3, 8)
-    assert report.source.words_occurring_once == 1  # c; b stood again after no more were admitted
+    assert report.source.words_occurring_once == 1  # c; b occurred again after the table was full
     assert report.target.all_words_counted
 
 
-def test_problems_are_counted_and_the_first_named(tmp_path: Path):
+def test_problems_are_counted_and_the_first_ones_located(tmp_path: Path):
     source = write(tmp_path / "s", ["a"] + [""] * 7 + ["b", "c\0"])
     target = write(tmp_path / "t", ["A"] + ["x"] * 7 + ["B", "C"])
     report = check_parallel_text(source, target)
@@ -86,7 +86,7 @@ def test_problems_are_counted_and_the_first_named(tmp_path: Path):
     assert report.source.words.longest_line == 1  # the numbers are about the sound pairs
 
 
-def test_what_can_be_left_out_of_training_can_not_be_left_out_of_a_test(tmp_path: Path):
+def test_pairs_skippable_in_training_are_refused_in_a_test_set(tmp_path: Path):
     sound, holey = write(tmp_path / "s", ["a", "b"]), write(tmp_path / "t", ["A", ""])
     assert check_parallel_text(sound, holey).ready_with_skip
     report = check_parallel_text(sound, sound, (sound, holey))
@@ -96,13 +96,13 @@ def test_what_can_be_left_out_of_training_can_not_be_left_out_of_a_test(tmp_path
     assert [(found.kind, found.count) for found in report.test.problems] == [("empty text", 1)]
 
 
-def test_lines_without_a_partner_are_no_pairs(tmp_path: Path):
+def test_lines_without_a_counterpart_are_no_pairs(tmp_path: Path):
     report = check_texts(tmp_path, ["a", "b", "c", "d"], ["A", "B"])
     assert (report.pairs, report.sound_pairs) == (2, 2)
     assert [(found.kind, found.count) for found in report.problems] == [("line counts differ", 1)]
 
 
-def test_what_was_put_right_is_told_and_refused_by_nobody(tmp_path: Path):
+def test_handled_problems_are_reported_and_not_refused(tmp_path: Path):
     source = tmp_path / "s"
     source.write_bytes(b"\xef\xbb\xbfa\r\nb\r\nc\n")
     report = check_parallel_text(source, write(tmp_path / "t", ["a", "B", "C"]))
@@ -111,7 +111,7 @@ def test_what_was_put_right_is_told_and_refused_by_nobody(tmp_path: Path):
     assert report.copies == LineSummary(1, (1,))  # the mark is not part of the text
 
 
-def test_an_unusual_ratio_is_measured_by_the_corpus_itself(tmp_path: Path):
+def test_unusual_length_ratios_are_relative_to_the_corpus(tmp_path: Path):
     sources = ["字" * 10] * 9
     targets = ["x" * 30] * 9  # three times as long is usual here
     targets[3], targets[6] = "x" * 120, "x" * 2
@@ -120,23 +120,25 @@ def test_an_unusual_ratio_is_measured_by_the_corpus_itself(tmp_path: Path):
     assert report.unusual_ratio == LineSummary(2, (4, 7))
 
 
-def test_what_stands_again_is_found(tmp_path: Path):
+def test_duplicates_are_found(tmp_path: Path):
     sources = ["a", "b", "a", "a", "", "a", "a", "B"]
     targets = ["A", "B", "A", "X", "B", "X", "A", "b"]
     report = check_texts(tmp_path, sources, targets)
     assert report.same_pairs == LineSummary(3, (3, 6, 7), (1, 4, 1))
-    assert report.same_sources == LineSummary(1, (4,), (1,))  # line 6 stood in line 4 already
+    assert report.same_sources == LineSummary(1, (4,), (1,))  # line 6 duplicates line 4
     assert report.copies == LineSummary(0, ())
 
 
-def test_only_the_first_places_are_named(tmp_path: Path):
+def test_only_the_first_occurrences_are_listed(tmp_path: Path):
     report = check_texts(tmp_path, ["a"] * 100, ["a"] * 100)
     assert report.same_pairs == LineSummary(99, (2, 3, 4, 5, 6), (1,) * 5)
     assert report.copies == LineSummary(100, (1, 2, 3, 4, 5))
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1))
-def test_repetitions_are_those_of_the_plain_way(tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]]):
+def test_duplicates_equal_those_of_a_naive_count(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]]
+):
     report = check_texts(tmp_path_factory.mktemp("again"), [pair[0] for pair in pairs], [pair[1] for pair in pairs])
     assert report.same_pairs.count == len(pairs) - len(set(pairs))
     assert report.same_sources.count == len(set(pairs)) - len({source for source, _ in pairs})
@@ -155,7 +157,7 @@ def test_a_test_text_is_compared_with_the_training_text(tmp_path: Path):
     assert found.same_sources == LineSummary(2, (1, 2), (3, 2))
 
 
-def test_two_columns_are_two_sides(tmp_path: Path):
+def test_two_columns_are_source_and_target(tmp_path: Path):
     path = write(tmp_path / "s.tsv", ["a b\tA", "c\tC"])
     report = check_parallel_text(path, None)
     assert report.ready
@@ -173,7 +175,7 @@ def test_files_without_a_pair_are_reported_and_not_ready(tmp_path: Path, lines: 
     assert not check_parallel_text(sound, sound, (tmp_path / "train.de", tmp_path / "train.en")).ready
 
 
-def test_a_report_turns_into_json(tmp_path: Path):
+def test_a_report_survives_json(tmp_path: Path):
     source = write(tmp_path / "s", ["a", "", "a"])
     report = check_parallel_text(source, source, (source, source))
     back = json.loads(json.dumps(asdict(report)))
@@ -182,15 +184,15 @@ def test_a_report_turns_into_json(tmp_path: Path):
 
 
 @pytest.mark.parametrize("rows", [0, 7, 2000, 2345])
-def test_advance_hears_of_every_row(tmp_path: Path, rows: int):
-    heard: list[int] = []
+def test_advance_is_called_for_every_row(tmp_path: Path, rows: int):
+    reported: list[int] = []
     source = write(tmp_path / "s", ["a"] * rows)
-    check_parallel_text(source, source, advance=heard.append)
-    assert sum(heard) == rows
-    assert max(heard) <= check.REPORT_EVERY
+    check_parallel_text(source, source, advance=reported.append)
+    assert sum(reported) == rows
+    assert max(reported) <= check.REPORT_EVERY
 
 
-def test_keys_of_a_pair_know_which_side_is_which(tmp_path: Path):
+def test_keys_of_a_pair_distinguish_the_sides(tmp_path: Path):
     assert check_texts(tmp_path, ["a", "b"], ["b", "a"]).same_pairs == LineSummary(0, ())
 
 

@@ -1,4 +1,4 @@
-"""The catalogue: what its entries hold, and where data lies."""
+"""The catalog of data sets: its entries, and where the data is stored."""
 
 from __future__ import annotations
 

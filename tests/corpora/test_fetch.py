@@ -1,4 +1,4 @@
-"""Getting a data set, against a real server within this process: what comes whole is kept, everything else is not."""
+"""Fetching a data set from a real server in this process: complete files are kept, everything else is not."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 class Server:
-    """A server of files by path; `before` holds answers that come first, one for each request of a path."""
+    """A server of files by path; `before` holds the first responses, one per request of a path."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -91,7 +91,7 @@ class Server:
 
 
 def send(request: BaseHTTPRequestHandler, content: bytes, stop_after: int | None = None, ranges: bool = True) -> None:
-    """Send a file, or what is asked of it; or promise all of it and stop in the middle."""
+    """Send a file or the requested range; or announce all of it and stop in the middle."""
     begin = int((request.headers["Range"] or "bytes=0-")[len("bytes=") : -1]) if ranges else 0
     request.send_response(206 if begin else 200)
     if begin:
@@ -148,7 +148,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def content_of(folder: Path) -> dict[str, bytes]:
-    """All that lies in a folder but the lock: nothing half-written may be there, under whatever name."""
+    """All entries of a folder except the lock: no partial file may be there, under any name."""
     return {entry: (folder / entry).read_bytes() for entry in os.listdir(folder) if entry != ".lock"}
 
 
@@ -194,7 +194,7 @@ PACKINGS = {
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
-def test_a_source_may_pack_its_files_in_any_way(server: Server, folder: Path, packing: str):
+def test_a_mirror_may_pack_its_files_in_any_format(server: Server, folder: Path, packing: str):
     server.files = PACKINGS[packing]
     dataset = replace(SMALL, mirrors=(server.source(*server.files),))
     watcher = Watcher()
@@ -208,7 +208,7 @@ def test_a_source_may_pack_its_files_in_any_way(server: Server, folder: Path, pa
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
-def test_a_folder_of_the_user_may_pack_them_in_any_way(folder: Path, tmp_path: Path, packing: str):
+def test_a_local_folder_may_pack_files_in_any_format(folder: Path, tmp_path: Path, packing: str):
     mine = tmp_path / "mine"
     (mine / "one.de.d").mkdir(parents=True)
     (mine / "notes.txt").write_text("not asked for")
@@ -221,14 +221,14 @@ def test_a_folder_of_the_user_may_pack_them_in_any_way(folder: Path, tmp_path: P
 
 @pytest.mark.parametrize("packing", ["plain", "gz", "old names"])
 @pytest.mark.parametrize("slash", ["", "/"])
-def test_an_address_may_have_the_files_side_by_side(server: Server, folder: Path, packing: str, slash: str):
+def test_an_address_may_hold_the_files_individually(server: Server, folder: Path, packing: str, slash: str):
     server.files = {f"a/b/{name}": content for name, content in PACKINGS[packing].items()}
     fetch.download_dataset(SMALL, f"{server.address}/a/b{slash}", Watcher())
     assert content_of(folder) == TEXTS
 
 
 @pytest.mark.parametrize("packing", ["tar", "tar.gz", "zip"])
-def test_an_address_or_a_path_may_be_that_of_one_archive(server: Server, folder: Path, tmp_path: Path, packing: str):
+def test_an_address_or_a_path_may_be_one_archive(server: Server, folder: Path, tmp_path: Path, packing: str):
     ((name, content),) = PACKINGS[packing].items()
     server.files[name] = content
     fetch.download_dataset(SMALL, f"{server.address}/{name}", Watcher())
@@ -239,7 +239,7 @@ def test_an_address_or_a_path_may_be_that_of_one_archive(server: Server, folder:
     assert content_of(folder) == TEXTS
 
 
-def test_what_is_here_and_right_is_not_asked_for_again(server: Server, folder: Path):
+def test_complete_files_are_not_downloaded_again(server: Server, folder: Path):
     server.files = dict(TEXTS)
     fetch.download_dataset(SMALL, server.address, Watcher())
     server.requests.clear()
@@ -255,7 +255,7 @@ def test_what_is_here_and_right_is_not_asked_for_again(server: Server, folder: P
     assert content_of(folder) == TEXTS
 
 
-def test_nothing_is_written_when_all_is_there(folder: Path):
+def test_nothing_is_written_when_all_files_exist(folder: Path):
     folder.mkdir(parents=True)
     for name, text in TEXTS.items():
         (folder / name).write_bytes(text)
@@ -275,7 +275,7 @@ def test_a_file_with_the_wrong_checksum_is_not_kept(server: Server, folder: Path
 
 @pytest.mark.parametrize("packing", ["plain", "gz", "tar.gz", "zip"])
 @pytest.mark.parametrize("text", [b"kur\n", b"kurz\n" + bytes(5_000_000)])
-def test_a_file_of_the_wrong_size_is_not_kept_nor_read_to_its_end(
+def test_a_file_of_the_wrong_size_is_neither_kept_nor_read_completely(
     folder: Path, tmp_path: Path, packing: str, text: bytes
 ):
     package = {
@@ -298,14 +298,14 @@ def test_a_bomb_is_read_to_one_byte_beyond_the_expected_size():
     assert bomb.tell() == len(target.getvalue()) == 6
 
 
-def test_an_archive_that_unpacks_to_too_much_is_given_up(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_archive_that_unpacks_to_too_much_is_refused(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(archives, "MAX_BYTES", 10_000)
     (tmp_path / "all.tar.gz").write_bytes(tarred({"zeros": bytes(20_000)} | TEXTS))
     with pytest.raises(UserError, match=r"all\.tar\.gz: damaged \(more than 10,000 bytes\)"):
         fetch.download_dataset(SMALL, str(tmp_path), Watcher())
 
 
-def test_a_download_without_end_is_given_up(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_endless_download_is_stopped(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(download, "MAX_BYTES", 10_000)
     server.files = dict(TEXTS)
     with pytest.raises(UserError, match="more than 10,000 bytes"):
@@ -321,8 +321,8 @@ def hostile_link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
 @pytest.mark.parametrize("form", ["tar.gz", "zip"])
 def test_an_archive_writes_nothing_but_the_wanted_files(folder: Path, tmp_path: Path, form: str):
     secret = tmp_path / "secret"
-    secret.write_bytes(TEXTS["two.de"])  # right by its content, but not to be had through a link
-    fishy = {
+    secret.write_bytes(TEXTS["two.de"])  # correct content, but behind a link
+    linked = {
         "../evil": b"evil",
         "../../two.de": TEXTS["two.de"],
         str(tmp_path / "outside" / "two.de"): TEXTS["two.de"],
@@ -331,7 +331,7 @@ def test_an_archive_writes_nothing_but_the_wanted_files(folder: Path, tmp_path: 
     }
     good = {name: text for name, text in TEXTS.items() if name != "two.de"}
     if form == "zip":
-        archive = zipped(fishy | good, symlinks={"two.de": TEXTS["two.de"].decode(), "link": str(tmp_path)})
+        archive = zipped(linked | good, symlinks={"two.de": TEXTS["two.de"].decode(), "link": str(tmp_path)})
     else:
         links = [
             hostile_link("two.de", str(secret), tarfile.SYMTYPE),
@@ -340,7 +340,7 @@ def test_an_archive_writes_nothing_but_the_wanted_files(folder: Path, tmp_path: 
             hostile_link("z/two.de", "", tarfile.CHRTYPE),
             hostile_link(".downloads", str(tmp_path), tarfile.SYMTYPE),
         ]
-        archive = tarred(fishy | good, *links)
+        archive = tarred(linked | good, *links)
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / f"all.{form}").write_bytes(archive)
@@ -352,7 +352,7 @@ def test_an_archive_writes_nothing_but_the_wanted_files(folder: Path, tmp_path: 
 
 
 def bzip2() -> bytes:
-    """A member that could unpack to anything at once."""
+    """A member of which a few bytes could unpack to a large block."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_BZIP2) as archive:
         archive.writestr("two.de", TEXTS["two.de"])
@@ -367,7 +367,7 @@ def hostile_header(kind: bytes, size: int) -> bytes:
 
 
 def sparse() -> bytes:
-    """An archive that ends where its header says that it goes on."""
+    """An archive that ends where its header announces more."""
     header = bytearray(hostile_header(tarfile.GNUTYPE_SPARSE, 0)[:1_024])
     header[512 + 482] = 1
     header[512 + 148 : 512 + 156] = b"        "
@@ -380,9 +380,9 @@ DAMAGED = {
     "all.zip": b"no",
     "two.de.gz": b"no",
     "all.tar": b"no",
-    "name.zip": zipped({"é": b""}).replace("é".encode(), b"\xff\xfe"),  # a name that says it is UTF-8, and is not
+    "name.zip": zipped({"é": b""}).replace("é".encode(), b"\xff\xfe"),  # a name flagged as UTF-8 that is not
     "member.zip": bzip2(),
-    "backwards.tar": hostile_header(tarfile.REGTYPE, -512),  # which would come again for ever
+    "backwards.tar": hostile_header(tarfile.REGTYPE, -512),  # which would loop forever
     "name.tar": hostile_header(tarfile.GNUTYPE_LONGNAME, 1 << 70),
     "note.tar": hostile_header(tarfile.XHDTYPE, 1 << 40),
     "sparse.tar": sparse(),
@@ -390,13 +390,13 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("package", DAMAGED.items(), ids=lambda package: package[0])
-def test_a_damaged_package_is_told_of(folder: Path, tmp_path: Path, package: tuple[str, bytes]):
+def test_a_damaged_archive_is_reported(folder: Path, tmp_path: Path, package: tuple[str, bytes]):
     (tmp_path / package[0]).write_bytes(package[1])
     with pytest.raises(UserError, match=rf"{package[0]}: (two\.de: )?damaged \("):
         fetch.download_dataset(ONLY_TWO, str(tmp_path), Watcher())
 
 
-def test_a_damaged_member_does_not_spoil_those_behind_it(folder: Path, tmp_path: Path):
+def test_a_damaged_member_does_not_affect_later_members(folder: Path, tmp_path: Path):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name, text in TEXTS.items():
@@ -407,13 +407,13 @@ def test_a_damaged_member_does_not_spoil_those_behind_it(folder: Path, tmp_path:
     assert content_of(folder) == {name: text for name, text in TEXTS.items() if name != "one.de"}
 
 
-def test_a_home_of_nobody_is_told_as_a_folder_that_is_not_there(folder: Path):
+def test_an_unknown_home_folder_is_reported_as_missing(folder: Path):
     with pytest.raises(UserError, match=r"^--from ~nobody-at-all/x: no such folder or archive$"):
         fetch.download_dataset(SMALL, "~nobody-at-all/x", Watcher())
 
 
 @pytest.mark.parametrize(("name", "content"), [(name, PACKINGS[name]) for name in ("gz", "tar.gz", "zip")])
-def test_a_package_that_is_cut_off_is_told_of(folder: Path, tmp_path: Path, name: str, content: dict[str, bytes]):
+def test_a_truncated_archive_is_reported(folder: Path, tmp_path: Path, name: str, content: dict[str, bytes]):
     for file, whole in content.items():
         (tmp_path / file).write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match="damaged"):
@@ -422,7 +422,7 @@ def test_a_package_that_is_cut_off_is_told_of(folder: Path, tmp_path: Path, name
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_a_broken_transfer_goes_on_where_it_broke_if_the_server_can(server: Server, folder: Path, ranges: bool):
+def test_a_broken_transfer_resumes_if_the_server_supports_ranges(server: Server, folder: Path, ranges: bool):
     text = TEXTS["one.de"]
     server.before["one.de"] = [half(text), lambda request: send(request, text, ranges=ranges)]
     watcher = Watcher()
@@ -433,7 +433,7 @@ def test_a_broken_transfer_goes_on_where_it_broke_if_the_server_can(server: Serv
     assert {total for _, _, total in watcher.steps} == {len(text)}
 
 
-def test_a_server_that_goes_on_at_another_place_is_asked_from_the_beginning(server: Server, folder: Path):
+def test_a_server_that_resumes_at_another_offset_causes_a_restart(server: Server, folder: Path):
     text = TEXTS["one.de"]
 
     def elsewhere(request: BaseHTTPRequestHandler) -> None:
@@ -445,10 +445,10 @@ def test_a_server_that_goes_on_at_another_place_is_asked_from_the_beginning(serv
     server.before["one.de"] = [half(text), elsewhere]
     server.files = dict(TEXTS)
     fetch.download_dataset(ONLY_ONE, server.address, Watcher())
-    assert [asked for _, asked in server.requests] == [None, f"bytes={len(text) // 2}-", None]
+    assert [requested for _, requested in server.requests] == [None, f"bytes={len(text) // 2}-", None]
 
 
-def test_a_range_that_the_server_does_not_have_is_asked_from_the_beginning(server: Server, folder: Path):
+def test_a_range_that_the_server_does_not_have_causes_a_restart(server: Server, folder: Path):
     server.before["one.de"] = [half(TEXTS["one.de"]), error(416)]
     server.files = dict(TEXTS)
     fetch.download_dataset(ONLY_ONE, server.address, Watcher())
@@ -456,7 +456,7 @@ def test_a_range_that_the_server_does_not_have_is_asked_from_the_beginning(serve
     assert server.requests[-1] == ("one.de", None)
 
 
-def test_a_transfer_that_always_breaks_is_an_error_and_leaves_nothing(server: Server, folder: Path):
+def test_a_transfer_that_always_breaks_is_reported_and_leaves_no_file(server: Server, folder: Path):
     text = TEXTS["one.de"]
     server.before["one.de"] = [lambda request: send(request, text, stop_after=1_000) for _ in range(10)]
     with pytest.raises(UserError, match=rf"one\.de: ended after 3,000 of {len(text):,} bytes \(3 tries\)"):
@@ -466,7 +466,7 @@ def test_a_transfer_that_always_breaks_is_an_error_and_leaves_nothing(server: Se
 
 
 @pytest.mark.parametrize("problem", [error(503), error(429), lambda request: None], ids=["503", "429", "hangs up"])
-def test_what_may_pass_is_tried_again(server: Server, folder: Path, problem: Answer):
+def test_transient_errors_are_retried(server: Server, folder: Path, problem: Answer):
     server.files = dict(TEXTS)
     server.before["two.de"] = [problem, problem]
     fetch.download_dataset(ONLY_TWO, server.address, Watcher())
@@ -477,7 +477,7 @@ def test_what_may_pass_is_tried_again(server: Server, folder: Path, problem: Ans
         fetch.download_dataset(ONLY_TWO, server.address, Watcher())
 
 
-def test_pauses_grow(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_pauses_between_retries_grow(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch):
     pauses: list[float] = []
     monkeypatch.setattr(download, "PAUSE", 0.5)
     monkeypatch.setattr(download.time, "sleep", pauses.append)
@@ -487,14 +487,14 @@ def test_pauses_grow(server: Server, folder: Path, monkeypatch: pytest.MonkeyPat
     assert pauses == [0.5, 1.0]
 
 
-def test_a_refusal_is_not_tried_again(server: Server, folder: Path):
+def test_a_refusal_is_not_retried(server: Server, folder: Path):
     server.before["one.de"] = [error(403)]
     with pytest.raises(UserError, match=r"/one\.de: 403 Forbidden"):
         fetch.download_dataset(SMALL, server.address, Watcher())
     assert len(server.requests) == 1
 
 
-def test_a_file_that_is_not_there_is_named_and_the_others_are_kept(server: Server, folder: Path):
+def test_a_missing_file_is_reported_and_the_others_are_kept(server: Server, folder: Path):
     server.files = {name: text for name, text in TEXTS.items() if name != "two.de"}
     with pytest.raises(UserError) as caught:
         fetch.download_dataset(SMALL, server.address, Watcher())
@@ -504,22 +504,22 @@ def test_a_file_that_is_not_there_is_named_and_the_others_are_kept(server: Serve
 
 
 @pytest.mark.parametrize("target", ["file://{file}", "ftp://127.0.0.1:1/two.de", "data:,kurz%0A", "javascript:0"])
-def test_a_redirection_leads_nowhere_but_to_the_web(server: Server, folder: Path, tmp_path: Path, target: str):
-    (tmp_path / "file").write_bytes(TEXTS["two.de"])  # it would be right, but nobody has asked for it
+def test_redirections_outside_http_are_refused(server: Server, folder: Path, tmp_path: Path, target: str):
+    (tmp_path / "file").write_bytes(TEXTS["two.de"])  # correct content, but a local file
     server.before["two.de"] = [redirect(target.format(file=tmp_path / "file"))]
     with pytest.raises(UserError, match=r"/two\.de: .*(not allowed|unknown url type)"):
         fetch.download_dataset(ONLY_TWO, server.address, Watcher())
     assert content_of(folder) == {}
 
 
-def test_a_redirection_within_the_web_is_followed(server: Server, folder: Path):
+def test_a_redirection_within_http_is_followed(server: Server, folder: Path):
     server.files = {"elsewhere": TEXTS["two.de"]}
     server.before["two.de"] = [redirect(f"{server.address}/elsewhere")]
     fetch.download_dataset(ONLY_TWO, server.address, Watcher())
     assert content_of(folder) == {"two.de": TEXTS["two.de"]}
 
 
-def test_the_next_source_gives_what_the_first_could_not(server: Server, folder: Path):
+def test_the_next_mirror_provides_what_the_first_lacks(server: Server, folder: Path):
     server.files = {"one.de": TEXTS["one.de"], "one.en": b"wrong", "all.zip": zipped(TEXTS)}
     first, second = server.source("one.de", "one.en", "two.de"), server.source("all.zip", "never.zip")
     watcher = Watcher()
@@ -531,19 +531,19 @@ def test_the_next_source_gives_what_the_first_could_not(server: Server, folder: 
     assert [path for path, _ in server.requests] == ["one.de", "one.en", "two.de", "all.zip"]
 
 
-def test_when_all_sources_fail_each_reason_is_told(server: Server, folder: Path):
+def test_when_all_mirrors_fail_each_reason_is_reported(server: Server, folder: Path):
     gone = Mirror(("http://127.0.0.1:1/one.de", "http://127.0.0.1:1/one.en"))
     with pytest.raises(UserError) as caught:
         fetch.download_dataset(replace(SMALL, mirrors=(gone, server.source("all.zip"))), None, Watcher())
     lines = str(caught.value).splitlines()
     assert lines[0] == "small: could not download one.de, one.en, two.de"
-    assert lines[1].startswith("  http://127.0.0.1:1/one.de: ")  # and the same server is not asked for one.en
+    assert lines[1].startswith("  http://127.0.0.1:1/one.de: ")  # and one.en is not requested from the same server
     assert lines[2] == f"  {server.address}/all.zip: 404 Not Found"
     assert "--from FOLDER" in lines[3]
 
 
 @pytest.mark.parametrize("after", [-1, 70_000])
-def test_an_interruption_leaves_nothing_half_written(server: Server, folder: Path, after: int):
+def test_an_interruption_leaves_no_partial_file(server: Server, folder: Path, after: int):
     server.files = dict(TEXTS)
     with pytest.raises(KeyboardInterrupt):
         fetch.download_dataset(ONLY_ONE, server.address, Watcher(interrupt_after=after))
@@ -552,7 +552,7 @@ def test_an_interruption_leaves_nothing_half_written(server: Server, folder: Pat
     assert content_of(folder) == {"one.de": TEXTS["one.de"]}
 
 
-def test_the_remains_of_a_killed_process_are_cleared_away(folder: Path, tmp_path: Path):
+def test_leftovers_of_a_killed_process_are_removed(folder: Path, tmp_path: Path):
     (folder / ".downloads").mkdir(parents=True)
     (folder / ".downloads" / "download").write_bytes(b"half")
     (folder / ".one.de.x1y2").write_bytes(b"half")
@@ -562,7 +562,7 @@ def test_the_remains_of_a_killed_process_are_cleared_away(folder: Path, tmp_path
     assert not list(folder.glob(".one*"))
 
 
-def test_a_second_process_is_kept_out(folder: Path, tmp_path: Path):
+def test_a_second_process_is_locked_out(folder: Path, tmp_path: Path):
     folder.mkdir(parents=True)
     with files.lock_folder(folder), pytest.raises(UserError, match="another process is downloading small; wait"):
         fetch.download_dataset(SMALL, str(tmp_path), Watcher())
@@ -570,20 +570,20 @@ def test_a_second_process_is_kept_out(folder: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("origin", ["ftp://example.org/x", "file:///etc", "javascript:alert(1)", "https:", "http:///x"])
-def test_only_addresses_of_the_web_are_taken(folder: Path, origin: str):
+def test_only_http_addresses_are_accepted(folder: Path, origin: str):
     with pytest.raises(UserError, match="must be a folder, an archive, or a URL with http:// or https://"):
         fetch.download_dataset(SMALL, origin, Watcher())
     assert not folder.exists()
 
 
-def test_an_address_that_is_none_is_refused(folder: Path):
+def test_an_invalid_address_is_refused(folder: Path):
     with pytest.raises(UserError, match=r"--from http://\[: Invalid IPv6 URL"):
         fetch.download_dataset(SMALL, "http://[", Watcher())
     with pytest.raises(UserError, match=r"127\.0\.0\.1/a b/one\.de: "):
         fetch.download_dataset(SMALL, "http://127.0.0.1/a b", Watcher())
 
 
-def test_a_folder_that_is_not_there_or_has_nothing_is_an_error(folder: Path, tmp_path: Path):
+def test_a_missing_or_empty_folder_is_reported(folder: Path, tmp_path: Path):
     with pytest.raises(UserError, match="nowhere: no such folder or archive"):
         fetch.download_dataset(SMALL, str(tmp_path / "nowhere"), Watcher())
     assert not folder.exists()

@@ -1,4 +1,4 @@
-"""Pairs of texts come back from files as they were written, and what is wrong is told with its place."""
+"""Pairs of texts are read back from files, and problems are reported with their position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from regard.corpora import ProblemKind, read_lines, read_pairs, scan_pairs
 from regard.corpora.parallel_text import MAX_BYTES, MAX_CHARACTERS
 from regard.errors import UserError
 
-# Any text that may stand in a line: all that Unicode calls a line break is in it, but not the line feed.
+# Any text that a line may contain: every Unicode line break except the line feed.
 ANY_LINE = st.text(st.characters(exclude_characters="\n\0", exclude_categories=["Cs"]))
 LINE = ANY_LINE.map(str.strip).filter(lambda text: text and not text.startswith("\ufeff"))
 COLUMN = LINE.filter(lambda text: "\t" not in text)
@@ -37,7 +37,7 @@ def joined(lines: Iterable[str], end: str, mark: bool, ended: bool) -> str:
 
 
 @given(st.lists(st.tuples(LINE, LINE), min_size=1), ENDS, SUFFIXES, st.booleans(), st.booleans())
-def test_two_files_come_back(pairs: list[tuple[str, str]], end: str, suffix: str, mark: bool, ended: bool):
+def test_two_files_are_read_back(pairs: list[tuple[str, str]], end: str, suffix: str, mark: bool, ended: bool):
     with tempfile.TemporaryDirectory() as folder:
         source = write(Path(folder, f"s{suffix}"), joined([pair[0] for pair in pairs], end, mark, ended))
         target = write(Path(folder, f"t{suffix}"), joined([pair[1] for pair in pairs], end, not mark, not ended))
@@ -45,14 +45,14 @@ def test_two_files_come_back(pairs: list[tuple[str, str]], end: str, suffix: str
 
 
 @given(st.lists(st.tuples(COLUMN, COLUMN), min_size=1), ENDS, SUFFIXES, st.booleans(), st.booleans())
-def test_two_columns_come_back(pairs: list[tuple[str, str]], end: str, suffix: str, mark: bool, ended: bool):
+def test_two_columns_are_read_back(pairs: list[tuple[str, str]], end: str, suffix: str, mark: bool, ended: bool):
     with tempfile.TemporaryDirectory() as folder:
         content = joined([f"{source} \t{target}" for source, target in pairs], end, mark, ended)
         assert list(read_pairs(write(Path(folder, f"s.tsv{suffix}"), content), None)) == pairs
 
 
 @given(st.binary(), SUFFIXES, st.booleans())
-def test_no_bytes_are_too_strange_to_scan(content: bytes, suffix: str, in_columns: bool):
+def test_any_bytes_can_be_scanned(content: bytes, suffix: str, in_columns: bool):
     with tempfile.TemporaryDirectory() as folder:
         source = write(Path(folder, f"s{suffix}"), content)
         rows = list(scan_pairs(source, None if in_columns else source))
@@ -77,7 +77,7 @@ def test_white_space_around_texts_is_dropped(tmp_path: Path):
     assert list(read_pairs(source, write(tmp_path / "t", "\tc\u3000\n"))) == [("a  b", "c")]
 
 
-def test_a_mark_and_windows_ends_are_handled_and_told(tmp_path: Path):
+def test_a_byte_order_mark_and_crlf_are_handled_and_reported(tmp_path: Path):
     source = write(tmp_path / "s", "\ufeffa\r\nb\n\ufeffc\r")
     lines = list(read_lines(source))
     assert [line.text for line in lines] == ["a", "b", "\ufeffc"]
@@ -100,7 +100,9 @@ WRONG_LINES = [
 
 @pytest.mark.parametrize(("line", "kind", "message"), WRONG_LINES, ids=range(len(WRONG_LINES)))
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_wrong_line_is_told_with_its_place(tmp_path: Path, line: bytes, kind: ProblemKind, message: str, suffix: str):
+def test_an_invalid_line_is_reported_with_its_position(
+    tmp_path: Path, line: bytes, kind: ProblemKind, message: str, suffix: str
+):
     source = write(tmp_path / f"s{suffix}", b"a\nb\n" + line + b"\nd\n")
     target = write(tmp_path / "t", "A\nB\nC\nD\n")
     rows = list(scan_pairs(source, target))
@@ -112,7 +114,7 @@ def test_a_wrong_line_is_told_with_its_place(tmp_path: Path, line: bytes, kind: 
 
 
 @pytest.mark.parametrize(("line", "kind", "_"), WRONG_LINES, ids=range(len(WRONG_LINES)))
-def test_what_can_be_left_out_and_what_cannot(tmp_path: Path, line: bytes, kind: ProblemKind, _: str):
+def test_which_problems_can_be_skipped(tmp_path: Path, line: bytes, kind: ProblemKind, _: str):
     source = write(tmp_path / "s", b"a\n" + line + b"\nc\n")
     pairs = read_pairs(source, write(tmp_path / "t", "A\nB\nC\n"), skip=True)
     assert next(pairs) == ("a", "A")
@@ -123,7 +125,7 @@ def test_what_can_be_left_out_and_what_cannot(tmp_path: Path, line: bytes, kind:
             next(pairs)
 
 
-def test_empty_texts_name_their_file_and_a_pair_counts_once(tmp_path: Path):
+def test_empty_texts_are_reported_with_their_file_and_once_per_pair(tmp_path: Path):
     source, target = write(tmp_path / "s", "\na\n \n"), write(tmp_path / "t", "\n\nb\n")
     assert [str(problem) for row in scan_pairs(source, target) for problem in row.problems] == [
         f"{source}, line 1: the source and the target text are empty",
@@ -132,20 +134,20 @@ def test_empty_texts_name_their_file_and_a_pair_counts_once(tmp_path: Path):
     ]
 
 
-def test_the_target_is_looked_at_as_the_source_is(tmp_path: Path):
+def test_the_target_is_checked_like_the_source(tmp_path: Path):
     source, target = write(tmp_path / "s", "a\nb\n"), write(tmp_path / "t", b"A\n\xff\n")
     with pytest.raises(UserError, match=r"t, line 2: byte 1 \(0xFF\) is not UTF-8"):
         list(read_pairs(source, target))
 
 
-def test_a_bad_byte_behind_a_mark_keeps_its_place(tmp_path: Path):
+def test_an_invalid_byte_after_a_byte_order_mark_keeps_its_position(tmp_path: Path):
     source = write(tmp_path / "s", b"\xef\xbb\xbfa\xff\n")
     (line,) = read_lines(source)
     assert [problem.text[:6] for problem in line.problems] == ["byte 5"]
 
 
 @pytest.mark.parametrize("columns", ["a", "a\tb\tc", "\t\t"])
-def test_a_line_has_two_columns(tmp_path: Path, columns: str):
+def test_a_line_without_exactly_two_columns_is_refused(tmp_path: Path, columns: str):
     source = write(tmp_path / "s.tsv", f"a\tb\n{columns}\n")
     tabs = {0: "is no tab", 2: "are 2 tabs"}[columns.count("\t")]
     with pytest.raises(UserError) as caught:
@@ -196,13 +198,13 @@ def test_the_longest_line_counts_characters(tmp_path: Path, limit: int, characte
 
 
 @pytest.mark.parametrize("extra", range(-2, 3))
-def test_nothing_of_an_over_long_line_is_taken_for_the_next(tmp_path: Path, extra: int):
+def test_the_rest_of_an_overlong_line_is_not_read_as_the_next(tmp_path: Path, extra: int):
     for parts in (1, 2):
         source = write(tmp_path / "s", "x" * (parts * MAX_BYTES + extra) + "\nb\n")
         assert [line.text for line in read_lines(source)] == ["x" * MAX_CHARACTERS, "b"]
 
 
-def test_a_character_cut_in_two_by_the_limit_is_not_a_bad_one(tmp_path: Path):
+def test_a_character_split_by_the_limit_is_not_invalid(tmp_path: Path):
     for shift in range(4):
         (line,) = read_lines(write(tmp_path / "s", "x" * shift + "😀" * 2 * MAX_CHARACTERS))
         assert [problem.kind for problem in line.problems] == [ProblemKind.TOO_LONG]
@@ -231,7 +233,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_archive_is_told(tmp_path: Path, content: bytes):
+def test_a_damaged_archive_is_reported(tmp_path: Path, content: bytes):
     path = tmp_path / "s.gz"
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"s\.gz: is damaged, truncated or not a gzip file"):
@@ -239,35 +241,35 @@ def test_a_damaged_archive_is_told(tmp_path: Path, content: bytes):
 
 
 @pytest.mark.parametrize("name", ["missing", "missing.gz"])
-def test_a_missing_file_is_told(tmp_path: Path, name: str):
+def test_a_missing_file_is_reported(tmp_path: Path, name: str):
     with pytest.raises(UserError) as caught:
         list(read_pairs(tmp_path / name, None))
     assert str(caught.value) == f"{tmp_path / name}: cannot be read: No such file or directory"
 
 
 @pytest.mark.parametrize("name", ["folder", "folder.gz"])
-def test_a_folder_is_told(tmp_path: Path, name: str):
+def test_a_folder_is_reported(tmp_path: Path, name: str):
     (tmp_path / name).mkdir()
     with pytest.raises(UserError, match=f"{name}: cannot be read: Is a directory"):
         list(read_lines(tmp_path / name))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything is permitted to root")
-def test_a_file_without_permission_is_told(tmp_path: Path):
+def test_a_file_without_permission_is_reported(tmp_path: Path):
     path = write(tmp_path / "s", "a\n")
     path.chmod(0)
     with pytest.raises(UserError, match="s: cannot be read: Permission denied"):
         list(read_lines(path))
 
 
-def test_nothing_is_read_before_it_is_asked_for(tmp_path: Path):
-    pairs = read_pairs(tmp_path / "s", tmp_path / "t")  # neither is there yet
+def test_pairs_are_read_lazily(tmp_path: Path):
+    pairs = read_pairs(tmp_path / "s", tmp_path / "t")  # neither exists yet
     write(tmp_path / "s", "a\n" + "b\n" * 100_000 + "\n")
     write(tmp_path / "t", "A\n" + "B\n" * 100_000 + "\n")
-    assert next(pairs) == ("a", "A")  # and the empty line at the end has not been met
+    assert next(pairs) == ("a", "A")  # and the empty line at the end has not been read
 
 
-def test_files_are_closed_when_no_more_pairs_are_wanted(tmp_path: Path):
+def test_files_are_closed_when_iteration_stops(tmp_path: Path):
     source = write(tmp_path / "s", "a\nb\n")
     before = os.listdir("/proc/self/fd") if Path("/proc/self/fd").exists() else []
     pairs = read_pairs(source, source)

@@ -1,4 +1,4 @@
-"""Notations that are learned from the training split alone, and how they are kept."""
+"""Tokenizations that are learned from the training split only, and how they are stored."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from regard.text.vocabulary import SPECIAL
 from regard.training.trainer import Trainer
 
 PAIRS = [
-    Pair(f"{who[0]} {does[0]} {where[0]}.", f"{who[1]} {does[1]} {where[1]}.")
-    for who in (
+    Pair(f"{subject[0]} {does[0]} {where[0]}.", f"{subject[1]} {does[1]} {where[1]}.")
+    for subject in (
         ("Ein Mann", "A man"),
         ("Eine Frau", "A woman"),
         ("Zwei Hunde", "Two dogs"),
@@ -53,8 +53,8 @@ SIZE = 42
 
 
 def section(**settings: Any) -> TextSection:
-    few = {"size": SIZE, "coverage": 1.0} if settings.get("unit", "subwords") == "subwords" else {}
-    return TextSection.model_validate(few | settings)
+    defaults = {"size": SIZE, "coverage": 1.0} if settings.get("unit", "subwords") == "subwords" else {}
+    return TextSection.model_validate(defaults | settings)
 
 
 def tokenization_of(**settings: Any) -> LearnedTokenization:
@@ -77,7 +77,7 @@ def ordinary(vocabulary: Vocabulary) -> set[str]:
 @pytest.mark.parametrize("lowercase", [False, True])
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("unit", UNITS)
-def test_every_training_pair_comes_back_from_its_numbers(unit: str, joint: bool, lowercase: bool):
+def test_every_training_pair_is_decoded_from_its_ids(unit: str, joint: bool, lowercase: bool):
     codec = codec_of(unit=unit, joint=joint, lowercase=lowercase)
     for pair in PAIRS:
         example = codec.example(pair)
@@ -88,7 +88,7 @@ def test_every_training_pair_comes_back_from_its_numbers(unit: str, joint: bool,
 
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("unit", UNITS)
-def test_capitals_are_told_apart_unless_all_is_lower_case(unit: str, joint: bool):
+def test_case_is_distinguished_unless_lowercase_is_set(unit: str, joint: bool):
     kept, lowered = (codec_of(unit=unit, joint=joint, lowercase=lowercase) for lowercase in (False, True))
     assert kept.source("Ein Mann") != kept.source("ein mann")
     assert lowered.source("EIN Mann") == lowered.source("ein mann")
@@ -106,7 +106,7 @@ def test_joint_is_one_vocabulary_for_both_sides(unit: str):
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_separate_sides_know_nothing_of_each_other(unit: str):
+def test_separate_sides_have_separate_vocabularies(unit: str):
     codec = codec_of(unit=unit, joint=False)
     assert codec.source_vocabulary != codec.target_vocabulary
     assert "ä" not in "".join(ordinary(codec.target_vocabulary))
@@ -117,10 +117,10 @@ def test_separate_sides_know_nothing_of_each_other(unit: str):
 
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("unit", UNITS)
-def test_what_no_training_text_has_is_unknown(unit: str, joint: bool):
+def test_tokens_without_training_examples_are_unknown(unit: str, joint: bool):
     codec = codec_of(unit=unit, joint=joint)
-    unheard = Pair("Ein Ωψ schläft.", "A Ωψ is sleeping.")
-    example = codec.example(unheard)
+    unseen = Pair("Ein Ωψ schläft.", "A Ωψ is sleeping.")
+    example = codec.example(unseen)
     assert Vocabulary.unknown in example.source
     assert Vocabulary.unknown in example.target
     assert not any("Ω" in token or "ψ" in token for token in codec.source_vocabulary.tokens)
@@ -169,13 +169,13 @@ def test_a_vocabulary_has_the_most_frequent_words_up_to_its_size():
 
 
 @pytest.mark.parametrize("joint", [False, True])
-def test_a_vocabulary_of_targets_has_its_size_as_well(joint: bool):
+def test_a_target_vocabulary_has_a_maximum_size_as_well(joint: bool):
     assert len(ordinary(codec_of(unit="words", joint=joint, size=5).target_vocabulary)) == 5
 
 
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
-def test_all_pieces_are_numbered_so_that_any_way_to_split_has_numbers(algorithm: str, joint: bool):
+def test_all_subwords_have_ids_so_that_any_segmentation_can_be_encoded(algorithm: str, joint: bool):
     codec = codec_of(algorithm=algorithm, joint=joint)
     tokenization = codec.tokenization
     assert isinstance(tokenization, LearnedTokenization)
@@ -185,39 +185,39 @@ def test_all_pieces_are_numbered_so_that_any_way_to_split_has_numbers(algorithm:
     ):
         assert isinstance(side, SubwordTokenizer)
         assert vocabulary.tokens[4:] == tuple(side.pieces)
-        assert len(side.pieces) == SIZE - 1  # SentencePiece counts its own sign for what is unknown
+        assert len(side.pieces) == SIZE - 1  # SentencePiece counts its own unknown token
     assert (tokenization.source is tokenization.target) == joint
 
 
-def test_both_algorithms_learn_pieces_of_their_own():
+def test_the_algorithms_learn_different_subwords():
     assert tokenization_of(algorithm="bpe").files() != tokenization_of(algorithm="unigram").files()
 
 
 @pytest.mark.parametrize("limit", ["MAX_PAIRS", "MAX_CHARACTERS"])
-def test_from_more_text_than_is_needed_some_is_taken_from_everywhere(monkeypatch: pytest.MonkeyPatch, limit: str):
-    heard: list[str] = []
+def test_a_large_text_is_sampled_evenly(monkeypatch: pytest.MonkeyPatch, limit: str):
+    learned_from: list[str] = []
     learn = SubwordTokenizer.learn
 
-    def listening(texts: Any, *arguments: Any, **options: Any) -> SubwordTokenizer:
-        heard.extend(texts)
-        return learn(heard, *arguments, **options)
+    def recording_learn(texts: Any, *arguments: Any, **options: Any) -> SubwordTokenizer:
+        learned_from.extend(texts)
+        return learn(learned_from, *arguments, **options)
 
     characters = sum(len(pair.source) + len(pair.target) for pair in PAIRS)
     most = {"MAX_PAIRS": -(-len(PAIRS) // 3), "MAX_CHARACTERS": -(-characters // 3)}
     monkeypatch.setattr(f"regard.text.learned_tokenization.{limit}", most[limit])
-    monkeypatch.setattr(SubwordTokenizer, "learn", listening)
+    monkeypatch.setattr(SubwordTokenizer, "learn", recording_learn)
     tokenization_of()
-    assert heard == [text for pair in PAIRS[::3] for text in (pair.source, pair.target)]
+    assert learned_from == [text for pair in PAIRS[::3] for text in (pair.source, pair.target)]
 
 
 @pytest.mark.parametrize("unit", ["characters", "words", "subwords"])
-def test_space_around_a_text_is_not_read_as_it_is_not_from_a_file(unit: str):
+def test_surrounding_white_space_is_ignored(unit: str):
     codec = codec_of(unit=unit)
     assert codec.example(Pair(" \u00a0der Hund\t", "\tthe dog ")) == codec.example(Pair("der Hund", "the dog"))
 
 
 @pytest.mark.parametrize("joint", [True, False])
-def test_a_size_that_the_texts_do_not_allow_is_told(joint: bool):
+def test_a_size_that_the_texts_do_not_allow_is_reported(joint: bool):
     with pytest.raises(
         UserError, match=r"^data\.text: 9000 subwords cannot be learned .*make data\.text\.size smaller"
     ):
@@ -228,12 +228,12 @@ def test_a_size_that_the_texts_do_not_allow_is_told(joint: bool):
 
 
 @pytest.mark.parametrize("unit", ["characters", "words"])
-def test_each_character_or_word_begins_one(unit: str):
+def test_each_character_or_word_is_a_word_start(unit: str):
     tokenization = tokenization_of(unit=unit)
     assert tokenization.source_starts(["a", "b"]) == tokenization.target_starts(["a", "b"]) == [True, True]
 
 
-def test_pieces_begin_a_word_where_a_space_was():
+def test_subwords_start_a_word_where_a_space_was():
     tokenization = tokenization_of(joint=False)
     for tokens, starts in (
         (tokenization.source_tokens("Ein Weinberg"), tokenization.source_starts),
@@ -250,7 +250,7 @@ def test_pieces_begin_a_word_where_a_space_was():
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
 @pytest.mark.parametrize("joint", [False, True])
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_notation_comes_back_from_its_files(unit: str, joint: bool, algorithm: str):
+def test_a_tokenization_is_restored_from_its_files(unit: str, joint: bool, algorithm: str):
     tokenization = tokenization_of(unit=unit, joint=joint, algorithm=algorithm)
     files = tokenization.files()
     names = {"subwords.model"} if joint else {"source.model", "target.model"}
@@ -265,7 +265,7 @@ def test_a_notation_comes_back_from_its_files(unit: str, joint: bool, algorithm:
     assert restored.files() == files
 
 
-def test_each_side_reads_with_its_own_model_after_coming_back():
+def test_each_side_uses_its_own_model_after_restoring():
     tokenization = tokenization_of(joint=False)
     restored = LearnedTokenization.load(tokenization.settings, lambda name, parse: parse(tokenization.files()[name]))
     text = "Ein Weinberg schläft."
@@ -279,7 +279,7 @@ def test_each_side_reads_with_its_own_model_after_coming_back():
 VARIED = {"size": 60, "regularization": {"best": 16, "alpha": 0.1}}
 
 
-def test_the_same_text_is_split_in_other_ways_and_stays_the_same_text():
+def test_sampled_segmentations_spell_the_same_text():
     codec = codec_of(**VARIED)
     assert codec.tokenization.can_resample
     example = codec.example(PAIRS[4])
@@ -293,25 +293,25 @@ def test_the_same_text_is_split_in_other_ways_and_stays_the_same_text():
         assert way.source[-1] == way.target[-1] == Vocabulary.end
         assert way.target[0] == example.target[0]
         assert codec.text(way.target) == PAIRS[4].target
-        assert codec.text(way.source) == PAIRS[4].source  # joint: either side can spell it
+        assert codec.text(way.source) == PAIRS[4].source  # joint: both sides have these tokens
 
 
 @pytest.mark.parametrize("best", [1, 16])
-def test_how_a_text_is_read_is_always_its_likeliest_way(best: int):
-    """A validation, a test and a translation do not depend on chance."""
+def test_encoding_always_uses_the_most_likely_segmentation(best: int):
+    """Validation, test and translation are not random."""
     plain, varied = codec_of(), codec_of(regularization={"best": best, "alpha": 0.1})
     for pair in PAIRS:
         assert varied.example(pair) == varied.example(pair) == plain.example(pair)
 
 
 @pytest.mark.parametrize("settings", [{}, {"unit": "words"}, {"unit": "characters"}])
-def test_with_one_way_nothing_varies(settings: dict[str, Any]):
+def test_one_segmentation_gives_no_variation(settings: dict[str, Any]):
     codec = codec_of(**settings)
     assert not codec.tokenization.can_resample
     assert [codec.resample(codec.example(pair), Random(1)) for pair in PAIRS] == codec.examples(PAIRS)
 
 
-def test_a_pair_with_an_unknown_token_is_left_alone():
+def test_a_pair_with_an_unknown_token_is_not_resampled():
     codec = codec_of(**VARIED)
     for pair in (Pair("Ein Ω schläft im Wasser.", PAIRS[0].target), Pair(PAIRS[0].source, "A Ω is sleeping.")):
         example = codec.example(pair)
@@ -335,9 +335,7 @@ def regularized(corpus: Path, **settings: Any) -> Experiment:
     )
 
 
-def test_what_is_drawn_at_a_step_depends_on_the_seed_and_the_step_alone(
-    corpus: Path, new_trainer: Callable[..., Trainer]
-):
+def test_segmentations_depend_only_on_the_seed_and_the_step(corpus: Path, new_trainer: Callable[..., Trainer]):
     trainer = new_trainer(regularized(corpus))
     first, second = rows_of(trainer, 0), rows_of(trainer, 1)
     assert first != second
@@ -347,7 +345,7 @@ def test_what_is_drawn_at_a_step_depends_on_the_seed_and_the_step_alone(
     assert rows_of(trainer, 0) != first
 
 
-def test_ways_to_split_need_unigram_subwords():
+def test_segmentation_sampling_needs_unigram_subwords():
     for settings in ({"unit": "words"}, {"unit": "characters"}, {"algorithm": "bpe"}):
         with pytest.raises(ValueError, match="4 segmentations of a text need unigram subwords"):
             TextSection.model_validate(settings | {"regularization": {"best": 4}})

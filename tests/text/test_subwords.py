@@ -1,4 +1,4 @@
-"""Pieces of words: what is learned, and that texts come back."""
+"""Subwords: learning, encoding and decoding."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from regard.errors import UserError
 from regard.text.subwords import SubwordTokenizer
 
 TEXTS = [
-    f"{who} {does} {where}."
-    for who in ("Ein Mann", "Eine Frau", "Zwei Hunde", "Die Weinberge", "Eine Maus", "Die Freunde")
+    f"{subject} {does} {where}."
+    for subject in ("Ein Mann", "Eine Frau", "Zwei Hunde", "Die Weinberge", "Eine Maus", "Die Freunde")
     for does in ("schläft", "rennen schnell", "steht", "singt laut", "laufen weit")
     for where in ("im Wasser", "auf einem Weinberg", "neben der Tür", "am See", "unter einem Zweig")
 ]
@@ -32,7 +32,7 @@ def subwords() -> SubwordTokenizer:
 
 
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
-def test_texts_come_back(algorithm: str):
+def test_texts_are_restored_from_their_subwords(algorithm: str):
     subwords = learned(algorithm)
     for text in TEXTS:
         tokens = subwords.tokenize(text)
@@ -42,18 +42,18 @@ def test_texts_come_back(algorithm: str):
 
 
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])
-def test_there_are_as_many_pieces_as_asked_for_and_none_for_the_unknown(algorithm: str):
+def test_there_are_as_many_subwords_as_configured_and_no_unknown_token(algorithm: str):
     pieces = learned(algorithm, size=48).pieces
     assert len(pieces) == len(set(pieces)) == 47
     assert not any("unk" in piece for piece in pieces)
 
 
-def test_the_same_texts_give_the_same_pieces(subwords: SubwordTokenizer):
+def test_the_same_texts_give_the_same_subwords(subwords: SubwordTokenizer):
     assert learned().model == subwords.model
     assert SubwordTokenizer(subwords.model).tokenize(TEXTS[3]) == subwords.tokenize(TEXTS[3])
 
 
-def test_an_interruption_stays_one():
+def test_an_interruption_is_not_converted():
     def texts() -> Iterator[str]:
         yield from TEXTS
         raise KeyboardInterrupt
@@ -62,7 +62,7 @@ def test_an_interruption_stays_one():
         SubwordTokenizer.learn(texts(), 50, algorithm="unigram", coverage=1.0)
 
 
-def test_words_begin_where_spaces_were(subwords: SubwordTokenizer):
+def test_words_start_where_spaces_were(subwords: SubwordTokenizer):
     tokens = subwords.tokenize("Ein Mann schläft.")
     starts = subwords.starts(tokens)
     assert sum(starts) == 3
@@ -88,19 +88,19 @@ def test_rare_characters_stay_unknown():
     assert "ß" not in "".join(learned(coverage=0.985, size=45).pieces)
 
 
-def test_another_way_to_split_is_the_same_text_drawn_by_its_likelihood(subwords: SubwordTokenizer):
+def test_sampled_segmentations_spell_the_same_text_with_their_likelihood(subwords: SubwordTokenizer):
     tokens = subwords.tokenize("Die Weinberge schläft am See.")
     random = Random(1)
     ways = Counter(tuple(subwords.sample(tokens, random, alpha=0.2, n_best=8)) for _ in range(300))
     assert 2 < len(ways) <= 8
     assert {subwords.detokenize(way) for way in ways} == {"Die Weinberge schläft am See."}
-    assert ways[tuple(tokens)] == max(ways.values())  # the usual way is the likeliest
+    assert ways[tuple(tokens)] == max(ways.values())  # the default segmentation is the most likely
     assert {tuple(subwords.sample(tokens, random, alpha=0.2, n_best=1)) for _ in range(9)} == {tuple(tokens)}
     sure = Counter(tuple(subwords.sample(tokens, random, alpha=50.0, n_best=8)) for _ in range(50))
     assert set(sure) == {tuple(tokens)}
 
 
-def test_draws_depend_on_the_random_numbers_alone(subwords: SubwordTokenizer):
+def test_samples_depend_only_on_the_random_numbers(subwords: SubwordTokenizer):
     tokens = subwords.tokenize(TEXTS[7])
     draws = [[subwords.sample(tokens, Random(seed), alpha=0.1, n_best=8) for seed in range(9)] for _ in range(2)]
     assert draws[0] == draws[1]
@@ -110,23 +110,23 @@ def test_draws_depend_on_the_random_numbers_alone(subwords: SubwordTokenizer):
 @pytest.mark.parametrize(
     ("size", "message"), [(5, "more different characters than that; make data.text.size larger"), (9999, "only enough")]
 )
-def test_a_wrong_size_is_told(algorithm: str, size: int, message: str):
+def test_an_invalid_size_is_reported(algorithm: str, size: int, message: str):
     with pytest.raises(UserError, match=f"{size} subwords cannot be learned from these texts: .*{message}"):
         learned(algorithm, size=size)
 
 
-def test_nothing_to_learn_from_is_told():
+def test_no_text_to_learn_from_is_reported():
     with pytest.raises(UserError, match="cannot be learned"):
         SubwordTokenizer.learn([], 10, algorithm="bpe", coverage=1.0)
 
 
 @pytest.mark.parametrize("model", [b"no such thing", b""])
-def test_a_damaged_model_is_told(model: bytes):
+def test_a_damaged_model_is_reported(model: bytes):
     with pytest.raises(ValueError, match="this is not a SentencePiece model"):
         SubwordTokenizer(model)
 
 
-def test_nothing_is_rewritten_but_runs_of_spaces():
+def test_only_runs_of_spaces_are_normalized():
     odd = ["Ein ½ Liter… für 3 €", "x² ™ ﬁn", "می‌خواهم", "ｗｉｄｅ"]
     subwords = SubwordTokenizer.learn(odd * 20, 30, algorithm="unigram", coverage=1.0)
     for text in odd:
@@ -134,7 +134,7 @@ def test_nothing_is_rewritten_but_runs_of_spaces():
     assert subwords.detokenize(["▁", "▁", "▁a", "▁", "▁b", "▁"]) == "a b"
 
 
-def test_what_goes_wrong_while_texts_are_read_is_told_as_it_was():
+def test_an_error_while_reading_texts_is_passed_on():
     def texts():
         yield "a text"
         raise UserError("line 2 is broken")

@@ -18,14 +18,14 @@ def test_characters_make_up_the_text(text: str):
 
 
 @given(words=words_without_spaces)
-def test_what_is_spaced_comes_back_with_single_spaces(words: list[str]):
+def test_spaced_tokens_are_joined_by_single_spaces(words: list[str]):
     assert WhitespaceTokenizer().tokenize(" ".join(words)) == words
     assert WhitespaceTokenizer().detokenize(WhitespaceTokenizer().tokenize("  ".join(words) + "\t\n")) == " ".join(
         words
     )
 
 
-def test_what_is_spaced_keeps_its_punctuation():
+def test_spaced_tokens_keep_their_punctuation():
     assert WhitespaceTokenizer().tokenize("er las , nicht .") == ["er", "las", ",", "nicht", "."]
     assert WhitespaceTokenizer().tokenize("ja.") == ["ja."]
     assert WhitespaceTokenizer().tokenize(" \t ") == []
@@ -56,10 +56,10 @@ def test_words_and_marks_are_tokens(text: str, tokens: list[str]):
 
 
 @given(text=st.text() | st.text(alphabet="ab '’-.,()\t\"é_1"))
-def test_words_give_back_the_text_but_for_its_kinds_of_spaces(text: str):
+def test_words_restore_the_text_except_kinds_of_spaces(text: str):
     tokens = WordTokenizer().tokenize(text)
     assert WordTokenizer().detokenize(tokens) == " ".join(text.replace("￭", "■").split())
-    assert all(token.strip("￭") and not any(sign.isspace() for sign in token) for token in tokens)
+    assert all(token.strip("￭") and not any(mark.isspace() for mark in token) for token in tokens)
 
 
 def test_a_joiner_in_a_text_cannot_glue_words():
@@ -67,6 +67,6 @@ def test_a_joiner_in_a_text_cannot_glue_words():
 
 
 @given(text=st.text(alphabet=st.characters(categories=["L", "M", "N"]), min_size=1))
-def test_letters_of_no_script_are_torn_apart(text: str):
+def test_words_of_any_script_are_not_split(text: str):
     assert WordTokenizer().tokenize(text) == [text]
-    assert not any(unicodedata.category(sign) in ("Zs", "Cc") for sign in text)
+    assert not any(unicodedata.category(character) in ("Zs", "Cc") for character in text)

@@ -12,7 +12,7 @@ BEGINS = [True, True, True, False, True, False, False, True, True]
 
 @st.composite
 def cut_maps(draw: st.DrawFn) -> tuple[Tensor, list[bool], list[bool]]:
-    """Weights [output, source] whose rows sum to 1, and where words begin in both; at times nowhere is said."""
+    """Weights [output, source] whose rows sum to 1, and the word starts of both, which may be missing."""
     outputs, sources = draw(st.integers(1, 9)), draw(st.integers(1, 9))
     weights = torch.rand(outputs, sources, generator=torch.Generator().manual_seed(draw(st.integers(0, 2**32))))
     starts = draw(st.sampled_from([[], st.lists(st.booleans(), min_size=outputs, max_size=outputs)]))
@@ -21,7 +21,7 @@ def cut_maps(draw: st.DrawFn) -> tuple[Tensor, list[bool], list[bool]]:
     return (weights / weights.sum(1, keepdim=True)).double(), drawn[0], drawn[1]
 
 
-def test_words_are_spelled_from_their_pieces() -> None:
+def test_words_are_spelled_from_their_subwords() -> None:
     assert token_text(GERMAN, BEGINS) == ["Ein", "Mann", "spielt", "Gitarre", ".", "<end>"]
 
 
@@ -47,13 +47,13 @@ def test_without_starts_each_token_is_a_word(starts) -> None:
         ([], [], []),
     ],
 )
-def test_ends_and_punctuation_behind_a_word_stand_alone_and_the_first_token_begins_a_word(
+def test_ends_and_trailing_punctuation_are_words_of_their_own_and_the_first_token_starts_a_word(
     tokens, starts, words
 ) -> None:
     assert token_text(tokens, starts) == words
 
 
-def test_what_says_where_spaces_stood_is_taken_away() -> None:
+def test_space_markers_are_removed() -> None:
     assert [bare(text) for text in ("￭.", "(￭", "￭-￭", "￭")] == [".", "(", "-", "￭"]
     assert [bare(text) for text in ("▁a▁b", "▁▁a", "a▁", "▁", "")] == ["a▁b", "▁a", "a▁", "▁", ""]
 
@@ -73,7 +73,7 @@ def test_columns_are_summed_and_rows_averaged() -> None:
 
 
 @given(cut_maps())
-def test_rows_still_sum_to_one_and_nothing_is_negative(case: tuple[Tensor, list[bool], list[bool]]) -> None:
+def test_rows_sum_to_one_and_are_not_negative(case: tuple[Tensor, list[bool], list[bool]]) -> None:
     weights, starts, source_starts = case
     by_words = word_attention(weights, starts, source_starts)
     assert by_words.shape == (len(word_spans(starts, len(weights))), len(word_spans(source_starts, weights.shape[1])))
@@ -82,7 +82,7 @@ def test_rows_still_sum_to_one_and_nothing_is_negative(case: tuple[Tensor, list[
 
 
 @given(cut_maps())
-def test_each_entry_is_the_mean_over_the_output_pieces_of_the_sum_over_the_source_pieces(case) -> None:
+def test_each_entry_is_the_mean_over_output_subwords_of_the_sum_over_source_subwords(case) -> None:
     weights, starts, source_starts = case
     by_words = word_attention(weights, starts, source_starts)
     for w, word in enumerate(word_spans(starts, len(weights))):
@@ -92,7 +92,7 @@ def test_each_entry_is_the_mean_over_the_output_pieces_of_the_sum_over_the_sourc
 
 
 @given(cut_maps())
-def test_words_of_one_piece_change_nothing(case) -> None:
+def test_words_of_one_subword_do_not_change_the_map(case) -> None:
     weights = case[0]
     assert torch.equal(word_attention(weights, None, ()), weights)
     assert torch.equal(word_attention(weights, [True] * len(weights), [True] * weights.shape[1]), weights)
