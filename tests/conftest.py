@@ -1,4 +1,4 @@
-"""What many tests share: a tiny experiment, a run that has learned it, and the command line within this process."""
+"""Shared fixtures: a tiny experiment, a run trained on it, and the command line in this process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ model:
   attention: {kind: dot}
 training: {epochs: 15, batch_tokens: 400, rate: {peak: 0.03}, save_every: 1000}
 """
-# A few steps of something even smaller: 4 batches an epoch, 12 steps, 3 validations, with dropout and coins.
+# A few steps of a smaller model: 4 batches per epoch, 12 steps, 3 validations, with dropout and scheduled sampling.
 BRIEF = (
     "data.train=120",
     "data.validation=20",
@@ -58,7 +58,7 @@ BRIEF = (
 
 
 class Watcher:
-    """An observer that remembers what it was told, and asks to stop after so many steps."""
+    """An observer that records its calls, and stops after a number of steps."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.stop_after = stop_after
@@ -121,11 +121,11 @@ def new_trainer(tmp_path: Path) -> Iterator[Callable[..., Trainer]]:
     """A trainer before its first step, in a new run directory `run`."""
     with ExitStack() as stack:
 
-        def make(experiment: Experiment, watching: Watcher | None = None) -> Trainer:
+        def make(experiment: Experiment, observer: Watcher | None = None) -> Trainer:
             pairs = experiment.task.dataset.splits()
             codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
-            material = stack.enter_context(encode_splits(codec, pairs, tmp_path / "run"))
-            return Trainer(Run.create(tmp_path / "run", experiment, codec), material, watching or Watcher())
+            encoded = stack.enter_context(encode_splits(codec, pairs, tmp_path / "run"))
+            return Trainer(Run.create(tmp_path / "run", experiment, codec), encoded, observer or Watcher())
 
         yield make
 
@@ -157,7 +157,7 @@ def brief(tiny: Callable[..., Experiment]) -> Callable[..., Experiment]:
 
 @pytest.fixture(scope="session")
 def trained(tiny: Callable[..., Experiment], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run that copies every string rightly. Not to be changed: damage a copy."""
+    """A finished run that copies every string correctly. Not to be changed: damage a copy."""
     path = tmp_path_factory.mktemp("runs") / "trained"
     assert train(tiny(), path, Watcher()).finished == "all epochs done"
     return path

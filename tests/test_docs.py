@@ -1,4 +1,4 @@
-"""What the documentation says is so."""
+"""Names, commands, options and examples of the documentation exist and work."""
 
 import re
 import tomllib
@@ -21,7 +21,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 
 def resolve(name: str) -> Any:
-    """The thing that a dotted name stands for: the longest module, then attributes."""
+    """The object of a dotted name: the longest module, then attributes."""
     parts = name.split(".")
     for cut in range(len(parts), 0, -1):
         try:
@@ -59,7 +59,7 @@ def test_every_part_of_the_tables_has_its_equation() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+def test_links_between_pages_resolve(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
@@ -110,7 +110,7 @@ def test_the_experiments_in_the_docs_are_valid(page: str, tmp_path: Path) -> Non
         assert isinstance(yaml.safe_load(block), dict)
 
 
-def test_the_study_in_the_docs_can_be_conducted() -> None:
+def test_the_study_in_the_docs_can_be_built() -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(encoding="utf-8"), re.S)
     assert blocks
     for block in blocks:
@@ -159,11 +159,11 @@ def test_every_test_in_the_docs_exists(page: Path) -> None:
         assert (ROOT / path).exists()
 
 
-def test_the_worked_example_of_the_stopping_rule_is_right() -> None:
+def test_the_worked_example_of_the_stopping_rule_is_correct() -> None:
     text = (ROOT / "docs" / "search.md").read_text(encoding="utf-8")
     one = torch.ones(1, 1, dtype=torch.long)
-    question = SearchBatch(one, one > 0, one[0], one[0], length_penalty=1.0)
-    ranks = question.rank(torch.tensor([-1.0, -1.2, -1.2]), torch.tensor([2, 2, 8])).tolist()
+    batch = SearchBatch(one, one > 0, one[0], one[0], length_penalty=1.0)
+    ranks = batch.rank(torch.tensor([-1.0, -1.2, -1.2]), torch.tensor([2, 2, 8])).tolist()
     assert ranks[1] < ranks[0] < ranks[2], "worse now, and better in the end"
     for rank in ranks:
         assert f"= {rank:.3f}" in text

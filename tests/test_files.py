@@ -44,7 +44,9 @@ def write_half(path: Path, error: type[BaseException]) -> None:
 
 @pytest.mark.parametrize("error", [ValueError, Crash, KeyboardInterrupt])
 @pytest.mark.parametrize("before", [None, b"old"])
-def test_when_the_writer_fails_the_old_content_stays(tmp_path: Path, error: type[BaseException], before: bytes | None):
+def test_when_the_writer_fails_the_old_content_is_kept(
+    tmp_path: Path, error: type[BaseException], before: bytes | None
+):
     path = tmp_path / "file"
     if before is not None:
         path.write_bytes(before)
@@ -55,7 +57,7 @@ def test_when_the_writer_fails_the_old_content_stays(tmp_path: Path, error: type
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace", "fchmod", "chmod"])
-def test_when_the_disk_fails_the_old_content_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str):
+def test_when_the_disk_fails_the_old_content_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str):
     path = tmp_path / "file"
     path.write_bytes(b"old")
     called = []
@@ -80,7 +82,7 @@ def test_content_is_on_the_disk_before_the_name_points_to_it(tmp_path: Path, mon
     assert calls[:2] == ["fsync", "replace"]
 
 
-def test_a_file_gets_the_permissions_that_the_umask_leaves(tmp_path: Path):
+def test_a_file_has_the_permissions_of_the_umask(tmp_path: Path):
     before = os.umask(0o027)
     try:
         files.write_atomic(tmp_path / "file", b"")
@@ -100,7 +102,7 @@ with lock_folder(Path(sys.argv[1])) as acquired:
 """
 
 
-def test_a_lock_ends_with_its_process_however_that_ends(tmp_path: Path):
+def test_a_lock_is_released_when_its_process_ends_in_any_way(tmp_path: Path):
     with files.lock_folder(tmp_path) as acquired:
         assert acquired
         with files.lock_folder(tmp_path) as second:
@@ -115,7 +117,7 @@ def test_a_lock_ends_with_its_process_however_that_ends(tmp_path: Path):
         assert acquired
 
 
-def test_a_lock_ends_with_an_exception(tmp_path: Path):
+def test_a_lock_is_released_by_an_exception(tmp_path: Path):
     with suppress(Crash), files.lock_folder(tmp_path):
         raise Crash
     with files.lock_folder(tmp_path) as acquired:

@@ -1,4 +1,4 @@
-"""What holds for the package as a whole: who imports whom, and what a quick command does not import."""
+"""The package as a whole: import order, light commands, names, documentation, devices and platforms."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def row_name(module: str) -> str:
 
 
 def imported_modules(path: Path) -> set[str]:
-    """All modules and names that a file imports, wherever the import stands."""
+    """All modules and names that a file imports, at any level."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -99,7 +99,7 @@ def test_every_part_has_its_row():
 def test_a_file_imports_only_from_its_own_part_and_from_above(path: Path):
     part = part_of(path)
     if part in ("__init__", "__main__"):
-        return  # these two show the whole to the outside
+        return  # these two export the public API
     row = next(number for number, parts in enumerate(ROWS) if part in parts)
     above = set().union(*ROWS[:row])
     assert imported_parts(path) <= {part} | (above & ONLY.get(part, above))
@@ -118,20 +118,20 @@ def test_nothing_is_pickled(path: Path):
 
 
 def modules_after(code: str) -> set[str]:
-    """What stands in `sys.modules` after `code` has run in a fresh process."""
+    """The names in `sys.modules` after `code` has run in a new process."""
     script = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint('', *sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(done.stderr.split())
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version", "recipes"])
-def test_a_quick_command_imports_nothing_heavy(argument: str):
+def test_a_quick_command_imports_no_heavy_module(argument: str):
     loaded = modules_after(f"sys.argv = ['regard', '{argument}']; from regard.cli import main; main()")
     assert "regard.cli.app" in loaded
     assert not loaded & {"torch", "numpy", "matplotlib", "sacrebleu", "safetensors", "scipy"}
 
 
-def test_the_package_is_light_and_its_names_come_when_called():
+def test_importing_the_package_is_lazy():
     assert "torch" not in modules_after("import regard; regard.__version__")
     assert {"torch", "regard.nn", "regard.inference.translator"} <= modules_after(
         "import regard; regard.nn.Attention, regard.load"
@@ -169,7 +169,7 @@ def test_a_measurement_module_imports_no_plotting_library(module: str):
     assert not {name for name in loaded if name.split(".")[0] == "matplotlib" or name.startswith("regard.plotting")}
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_exists():
     for package in (import_module("regard.search"), import_module("regard.inference")):
         assert set(package.__all__) - {"Search"} == package.MODULE_OF.keys()
         for name in package.__all__:
@@ -186,7 +186,7 @@ def test_nn_exports_every_class_of_the_tables_of_kinds():
         assert {kind.__name__ for kind in table.values()} <= set(regard.nn.__all__)
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error():
+def test_a_missing_name_raises_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'regard' has no attribute 'lode'"):
         _ = regard.lode
 
@@ -316,7 +316,7 @@ def test_tensors_are_created_on_a_named_device(path: Path):
 # --- What a package does not import --------------------------------------------------------------------------
 
 
-def test_search_knows_no_tasks_and_no_corpora():
+def test_search_imports_no_tasks_and_no_corpora():
     for path in FILES:
         if part_of(path) == "search":
             assert not {part.split(".")[0] for part in imported_parts(path)} & {"tasks", "corpora"}, path
@@ -326,7 +326,7 @@ def test_search_knows_no_tasks_and_no_corpora():
     ("module", "unwanted"),
     [("regard.inference.translator", "regard.plotting"), ("regard.laboratory.matrix_parsing", "matplotlib")],
 )
-def test_a_module_does_not_load_pictures(module: str, unwanted: str):
+def test_a_module_does_not_load_plotting(module: str, unwanted: str):
     loaded = modules_after(f"import {module}")
     assert module in loaded
     assert not {name for name in loaded if name == unwanted or name.startswith(f"{unwanted}.")}

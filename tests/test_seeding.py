@@ -12,7 +12,7 @@ def test_seeds_are_the_same_on_every_machine_and_in_every_version():
 
 
 @given(seed=st.integers(0, 2**64), purpose=st.lists(parts, max_size=3))
-def test_a_seed_is_one_that_torch_takes_and_never_changes(seed: int, purpose: list[object]):
+def test_a_seed_is_valid_for_torch_and_deterministic(seed: int, purpose: list[object]):
     assert 0 <= seed_for(seed, *purpose) < 2**63
     assert seed_for(seed, *purpose) == seed_for(seed, *purpose)
 

@@ -1,4 +1,4 @@
-"""Batches: every example once in an epoch, of like length, the same for the same seed and step."""
+"""Batches: every example once per epoch, similar lengths, the same for the same seed and step."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ seeds = st.integers(0, 2**32)
 
 
 def examples_of(sizes: list[tuple[int, int]]) -> list[Example]:
-    """One example for each (source, target) size, told apart by its first source token."""
+    """One example for each (source, target) size, identified by its first source token."""
     return [
-        Example((10 + place, *[5] * (source - 1), Vocabulary.end), (Vocabulary.begin, *[6] * target, Vocabulary.end))
-        for place, (source, target) in enumerate(sizes)
+        Example((10 + index, *[5] * (source - 1), Vocabulary.end), (Vocabulary.begin, *[6] * target, Vocabulary.end))
+        for index, (source, target) in enumerate(sizes)
     ]
 
 
@@ -31,10 +31,10 @@ def names(batch: Batch) -> list[int]:
 
 
 def epoch(batches: Batches, number: int) -> list[Batch]:
-    return [batches.at(number * batches.per_epoch + turn) for turn in range(batches.per_epoch)]
+    return [batches.at(number * batches.per_epoch + batch_index) for batch_index in range(batches.per_epoch)]
 
 
-def same(one: Batch, other: Batch) -> bool:
+def assert_same_batch(one: Batch, other: Batch) -> bool:
     return all(torch.equal(mine, theirs) for mine, theirs in zip(vars(one).values(), vars(other).values(), strict=True))
 
 
@@ -48,7 +48,7 @@ def test_every_example_comes_once_in_every_epoch(sizes: list[tuple[int, int]], l
 
 
 @given(sizes=lengths, limit=limits, seed=seeds)
-def test_a_batch_keeps_to_its_limit_unless_it_is_one_sentence(sizes: list[tuple[int, int]], limit: int, seed: int):
+def test_a_batch_stays_within_its_limit_unless_it_is_one_sentence(sizes: list[tuple[int, int]], limit: int, seed: int):
     for batch in Batches(examples_of(sizes), batch_tokens=limit, seed=seed).once():
         rows, positions = batch.source.shape
         assert rows == 1 or rows * max(positions, batch.inputs.shape[1]) <= limit
@@ -57,31 +57,31 @@ def test_a_batch_keeps_to_its_limit_unless_it_is_one_sentence(sizes: list[tuple[
 @given(sizes=lengths, limit=limits, seed=seeds)
 def test_a_batch_is_filled_as_long_as_the_next_sentence_fits(sizes: list[tuple[int, int]], limit: int, seed: int):
     """All sentences in one bucket: then every batch but the last is full."""
-    alike = [(BUCKET - 1, BUCKET - 2)] * len(sizes)
+    equal_lengths = [(BUCKET - 1, BUCKET - 2)] * len(sizes)
     rows = max(1, limit // BUCKET)
-    counts = [len(batch.source) for batch in Batches(examples_of(alike), batch_tokens=limit, seed=seed).once()]
+    counts = [len(batch.source) for batch in Batches(examples_of(equal_lengths), batch_tokens=limit, seed=seed).once()]
     assert sorted(counts, reverse=True)[:-1] == [rows] * (len(counts) - 1)
     assert len(counts) == -(-len(sizes) // rows)
 
 
 @given(sizes=lengths, limit=limits, seed=seeds, step=st.integers(0, 300))
-def test_the_batch_of_a_step_depends_on_the_seed_and_the_step_alone(
+def test_the_batch_of_a_step_depends_only_on_the_seed_and_the_step(
     sizes: list[tuple[int, int]], limit: int, seed: int, step: int
 ):
     examples = examples_of(sizes)
-    walked = Batches(examples, batch_tokens=limit, seed=seed)
-    for earlier in (*range(0, step, 7), step + 3 * walked.per_epoch):
-        walked.at(earlier)
+    iterated = Batches(examples, batch_tokens=limit, seed=seed)
+    for earlier in (*range(0, step, 7), step + 3 * iterated.per_epoch):
+        iterated.at(earlier)
     state = torch.get_rng_state()
     torch.rand(3)
     fresh = Batches(examples, batch_tokens=limit, seed=seed)
-    assert same(fresh.at(step), walked.at(step))
-    assert fresh.per_epoch == walked.per_epoch
+    assert assert_same_batch(fresh.at(step), iterated.at(step))
+    assert fresh.per_epoch == iterated.per_epoch
     torch.set_rng_state(state)
 
 
 @given(sizes=lengths, limit=limits, seed=seeds)
-def test_batches_leave_the_global_random_numbers_alone(sizes: list[tuple[int, int]], limit: int, seed: int):
+def test_batches_do_not_change_the_global_random_state(sizes: list[tuple[int, int]], limit: int, seed: int):
     state = torch.get_rng_state()
     list(Batches(examples_of(sizes), batch_tokens=limit, seed=seed).once())
     assert torch.equal(torch.get_rng_state(), state)
@@ -93,7 +93,7 @@ def test_padding_and_shifted_targets_agree(sizes: list[tuple[int, int]], limit: 
     for batch in Batches(examples, batch_tokens=limit, seed=seed).once():
         assert batch.inputs.shape == batch.outputs.shape == batch.valid.shape
         assert batch.source.shape == batch.source_valid.shape
-        assert batch.source_valid.any(0).all()  # no column is padding alone
+        assert batch.source_valid.any(0).all()  # no column is only padding
         assert batch.valid.any(0).all()
         for row, name in enumerate(names(batch)):
             example = examples[name - 10]
@@ -106,27 +106,27 @@ def test_padding_and_shifted_targets_agree(sizes: list[tuple[int, int]], limit: 
 
 
 def various(count: int = 100) -> list[Example]:
-    return examples_of([(1 + place % 13, place % 7) for place in range(count)])
+    return examples_of([(1 + index % 13, index % 7) for index in range(count)])
 
 
-def test_epochs_and_seeds_differ_in_order_and_in_company():
+def test_epochs_and_seeds_differ_in_order_and_in_composition():
     batches = Batches(various(), batch_tokens=60, seed=1)
     first, second = ([names(batch) for batch in epoch(batches, number)] for number in (0, 1))
     other_seed = [names(batch) for batch in Batches(various(), batch_tokens=60, seed=2).once()]
     for other in (second, other_seed):
         assert first != other
         assert {frozenset(batch) for batch in first} != {frozenset(batch) for batch in other}
-        # not only are the batches others, their lengths come in another order
+        # both the batches and the order of their lengths differ
         assert [len(batch) for batch in first] != [len(batch) for batch in other]
 
 
-def test_short_and_long_sentences_take_turns():
+def test_short_and_long_batches_are_mixed():
     widths = [batch.source.shape[1] for batch in Batches(various(), batch_tokens=60, seed=1).once()]
     assert widths != sorted(widths)
 
 
-def test_sentences_meet_others_of_almost_their_length():
-    examples = examples_of([(place % 40 + 1, place % 40) for place in range(400)])
+def test_batches_have_sentences_of_similar_length():
+    examples = examples_of([(index % 40 + 1, index % 40) for index in range(400)])
     for batch in Batches(examples, batch_tokens=200, seed=1).once():
         sizes = batch.source_valid.sum(1)
         assert int(sizes.max() - sizes.min()) <= 2 * BUCKET
@@ -144,6 +144,6 @@ def test_one_example_is_a_batch():
 
 
 @pytest.mark.parametrize("limit", [1, 7])
-def test_a_sentence_that_is_longer_than_the_limit_stands_alone(limit: int):
+def test_a_sentence_longer_than_the_limit_is_a_batch_of_its_own(limit: int):
     batches = Batches(examples_of([(20, 20), (19, 3), (2, 1)]), batch_tokens=limit, seed=1)
     assert [len(batch.source) for batch in batches.once()] == [1, 1, 1]

@@ -1,4 +1,4 @@
-"""Between texts and numbers."""
+"""Encoding texts to ids and decoding ids to texts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_both_sides_end_with_end_and_the_target_begins_with_begin(codec: Codec):
     assert codec.examples([Pair("ab", "ba")]) == [example]
 
 
-def test_what_the_encoder_reads_is_spelled_out(codec: Codec):
+def test_source_tokens_are_the_tokens_of_the_encoder(codec: Codec):
     assert codec.source_tokens("ab") == ["a", "b", END]
 
 
@@ -52,12 +52,12 @@ def test_the_longest_training_source_is_known(codec: Codec):
     assert codec.longest_source == 4
 
 
-def test_a_token_that_was_never_trained_on_is_refused_with_its_place(codec: Codec):
+def test_an_unknown_source_token_is_refused_with_its_position(codec: Codec):
     with pytest.raises(UserError, match="token 2, 'd', is not among the 3 that this model has learned"):
         codec.source("ade")
 
 
-def test_a_special_token_that_is_typed_is_spelled_letter_by_letter():
+def test_a_typed_special_token_is_read_as_characters():
     text = "a<end>"
     codec = built(COPY, [Pair(text, text)])
     assert Vocabulary.end not in codec.source(text)[:-1]
@@ -65,18 +65,18 @@ def test_a_special_token_that_is_typed_is_spelled_letter_by_letter():
     assert codec.text(codec.example(Pair(text, text)).target) == text
 
 
-def test_a_target_token_that_was_never_trained_on_is_refused(codec: Codec):
+def test_an_unknown_target_token_is_refused(codec: Codec):
     with pytest.raises(UserError, match="token 2, 'd', is not among the"):
         codec.example(Pair("a", "ad"))
 
 
-def test_special_tokens_say_nothing(codec: Codec):
+def test_special_tokens_are_not_part_of_the_text(codec: Codec):
     a = codec.target_vocabulary.to_ids("a")[0]
     assert codec.text([Vocabulary.begin, a, Vocabulary.pad, a, Vocabulary.end]) == "aa"
     assert codec.text([]) == ""
 
 
-def test_a_prompt_for_the_decoder_is_what_it_reads_first():
+def test_a_decoder_prompt_is_the_start_token():
     pairs = [Pair("<U> ab", "AB"), Pair("<L> ab", "ab")]
     codec = built(CaseTask(CaseSection(prompt="decoder")), pairs)
     upper, lower = codec.target_vocabulary.to_ids(["<U>", "<L>"])
@@ -87,27 +87,27 @@ def test_a_prompt_for_the_decoder_is_what_it_reads_first():
 
 
 @pytest.mark.parametrize(("prompt", "expected"), [("first", ["<U>", "a", END]), ("last", ["a", "<U>", END])])
-def test_a_prompt_for_the_encoder_is_one_token(prompt: str, expected: list[str]):
+def test_an_encoder_prompt_is_one_token(prompt: str, expected: list[str]):
     codec = built(CaseTask(CaseSection(prompt=prompt)), [Pair("<U> a", "A")])
     assert codec.source_tokens("<U> a") == expected
     assert codec.target_vocabulary.to_tokens([codec.start("<U> a")]) == [BEGIN]
 
 
-def test_a_blank_is_said_and_not_written():
+def test_a_blank_is_a_token_but_not_part_of_the_text():
     codec = built(SpacesTask(SpacesSection()), [Pair("a b", "ab")])
     target = codec.example(Pair("a b", "ab")).target
     assert codec.target_vocabulary.to_tokens(target) == [BEGIN, "a", "<blank>", "b", END]
     assert codec.text(target) == "ab"
 
 
-def test_a_prefix_is_the_numbers_of_its_target_tokens():
+def test_a_prefix_is_the_ids_of_its_target_tokens():
     codec = built(CaseTask(CaseSection()), [Pair("<U> aab", "AAB"), Pair("<L> b", "b")])
     upper_a, upper_b, lower_b = codec.target_vocabulary.to_ids("ABb")
     assert codec.prefix("BAb") == (upper_b, upper_a, lower_b), "nothing before it, and no end"
     assert codec.prefix("") == ()
 
 
-def test_a_prefix_of_tokens_is_taken_as_it_is_and_may_end():
+def test_a_prefix_of_tokens_is_used_as_given_and_may_end():
     codec = built(CaseTask(CaseSection(train=50)), [Pair("<U> ab", "AB"), Pair("<L> Ab", "ab")])
     upper_a, upper_b = codec.target_vocabulary.to_ids("AB")
     assert codec.prefix(("A", "B")) == (upper_a, upper_b)
@@ -116,13 +116,13 @@ def test_a_prefix_of_tokens_is_taken_as_it_is_and_may_end():
     assert codec.prefix(()) == ()
 
 
-def test_a_prefix_that_was_never_said_is_refused_with_its_place():
+def test_an_unknown_prefix_is_refused_with_its_position():
     codec = built(CaseTask(CaseSection()), [Pair("<U> aab", "AAB")])
     with pytest.raises(UserError, match="token 2, 'a', is not among the 2 that this model has learned"):
         codec.prefix("Aa")
 
 
-def test_in_a_prefix_nothing_is_special(codec: Codec):
+def test_typed_special_tokens_in_a_prefix_are_characters(codec: Codec):
     with pytest.raises(UserError, match="token 1, '<', is not among"):
         codec.prefix(END)
     prompted = built(CaseTask(CaseSection(prompt="decoder")), [Pair("<U> ab", "AB")])
@@ -134,7 +134,7 @@ def test_in_a_prefix_nothing_is_special(codec: Codec):
 
 
 @pytest.mark.parametrize("token", SPECIAL)
-def test_in_a_prefix_of_words_no_word_is_special(token: str):
+def test_typed_special_tokens_in_a_prefix_of_words_are_refused(token: str):
     codec = built(ClausesTask(ClausesSection()), [Pair("ich esse", "i eat")])
     assert codec.target_vocabulary.to_tokens(codec.prefix(" i  eat ")) == ["i", "eat"]
     with pytest.raises(UserError, match=f"token 3, '{token}', is not among the 2 that this model has learned"):
@@ -142,7 +142,7 @@ def test_in_a_prefix_of_words_no_word_is_special(token: str):
 
 
 @pytest.mark.parametrize("name", [name for name, task in TASKS.items() if issubclass(task, GeneratedTask)])
-def test_every_pair_of_a_task_comes_back_from_its_numbers(name: str):
+def test_every_pair_of_a_task_is_decoded_from_its_ids(name: str):
     task = TASKS[name](TASKS[name].Section.model_validate({"train": 300, "validation": 20, "test": 20}))
     splits = task.dataset.splits()
     codec = built(task, splits["train"])
@@ -154,17 +154,17 @@ def test_every_pair_of_a_task_comes_back_from_its_numbers(name: str):
 
 
 @given(text=st.text(max_size=8))
-def test_a_text_is_read_or_refused(text: str):
+def test_any_text_is_encoded_or_refused(text: str):
     codec = built(COPY, [Pair("aab", "aab")])
     try:
-        numbers = codec.source(text)
+        ids = codec.source(text)
     except UserError:
         assert set(text) - set("ab")
     else:
-        assert codec.source_vocabulary.to_tokens(numbers[:-1]) == list(text)
+        assert codec.source_vocabulary.to_tokens(ids[:-1]) == list(text)
 
 
-# --- Open notations: what was never seen is unknown ------------------------------------------------------
+# --- Open vocabularies: unseen tokens are unknown --------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -181,36 +181,36 @@ def test_an_unknown_word_is_read_as_unknown(words: Codec):
 
 
 @pytest.mark.parametrize("token", SPECIAL)
-def test_a_special_token_that_is_typed_is_none_in_an_open_notation_either(words: Codec, token: str):
+def test_a_typed_special_token_is_unknown_in_an_open_vocabulary(words: Codec, token: str):
     name = token.strip("<>")
     assert words.source(f"ein {token}")[1:-1] == (Vocabulary.unknown,) * 3, f"<￭, {name} and ￭>"
 
 
-def test_a_prefix_of_unknown_words_is_refused_all_the_same(words: Codec):
+def test_a_prefix_of_unknown_words_is_refused_in_an_open_vocabulary(words: Codec):
     assert words.target_vocabulary.to_tokens(words.prefix("a dog")) == ["a", "dog"]
     with pytest.raises(UserError, match="token 2, 'camel', is not among the 5 that this model has learned"):
         words.prefix("a camel")
 
 
-def test_an_unknown_word_says_nothing_unless_there_is_another_for_its_place(words: Codec):
+def test_an_unknown_word_is_omitted_unless_it_is_replaced(words: Codec):
     a, two = words.target_vocabulary.to_ids(["a", "two"])
-    said = [Vocabulary.begin, a, Vocabulary.unknown, two, Vocabulary.unknown, Vocabulary.end]
-    assert words.text(said) == "a two"
-    assert words.text(said, {2: "Kamel"}) == "a Kamel two"
-    assert words.text(said, {4: "Kamele", 2: "Kamel"}) == "a Kamel two Kamele"
+    ids = [Vocabulary.begin, a, Vocabulary.unknown, two, Vocabulary.unknown, Vocabulary.end]
+    assert words.text(ids) == "a two"
+    assert words.text(ids, {2: "Kamel"}) == "a Kamel two"
+    assert words.text(ids, {4: "Kamele", 2: "Kamel"}) == "a Kamel two Kamele"
 
 
-def test_a_notation_with_one_way_to_write_a_text_varies_nothing(words: Codec, codec: Codec):
-    for some, pair in ((words, Pair("ein Hund", "a dog")), (codec, Pair("ab", "ba"))):
-        example = some.example(pair)
-        assert not some.tokenization.can_resample
-        assert some.resample(example, Random(1)) == example
+def test_a_tokenization_with_one_segmentation_is_not_resampled(words: Codec, codec: Codec):
+    for each_codec, pair in ((words, Pair("ein Hund", "a dog")), (codec, Pair("ab", "ba"))):
+        example = each_codec.example(pair)
+        assert not each_codec.tokenization.can_resample
+        assert each_codec.resample(example, Random(1)) == example
 
 
-def test_a_variation_keeps_what_the_decoder_reads_first(monkeypatch: pytest.MonkeyPatch):
+def test_resampling_keeps_the_start_token(monkeypatch: pytest.MonkeyPatch):
     prompted = built(CaseTask(CaseSection(prompt="decoder")), [Pair("<U> ab", "AB")])
     monkeypatch.setattr(CaseTokenization, "resample", lambda self, source, target, random: (source[::-1], target[::-1]))
     example = prompted.example(Pair("<U> ab", "AB"))
-    (start, *said, end), (*read, _) = example.target, example.source
-    assert prompted.resample(example, Random(1)) == Example((*read[::-1], end), (start, *said[::-1], end))
+    (start, *target_ids, end), (*source_ids, _) = example.target, example.source
+    assert prompted.resample(example, Random(1)) == Example((*source_ids[::-1], end), (start, *target_ids[::-1], end))
     assert start == prompted.target_vocabulary.to_ids(["<U>"])[0]

@@ -1,4 +1,4 @@
-"""Examples in a file without a name: they come back, and leave nothing behind."""
+"""Examples in an unnamed file: they are read back, and leave no file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from regard.data import Example, OnDiskExamples, digest_examples, example_lengths
 
-NUMBERS = st.lists(st.integers(0, 2**31 - 1), max_size=6).map(tuple)
-EXAMPLES = st.lists(st.builds(Example, NUMBERS, NUMBERS), max_size=8)
+TOKEN_IDS = st.lists(st.integers(0, 2**31 - 1), max_size=6).map(tuple)
+EXAMPLES = st.lists(st.builds(Example, TOKEN_IDS, TOKEN_IDS), max_size=8)
 FEW = [Example((4, 5, 2), (1, 6, 2)), Example((7, 2), (1, 8, 9, 2)), Example((2,), (1, 2)), Example((3, 2), (1, 2))]
 
 
@@ -33,38 +33,38 @@ def written_digest(examples: Sequence[Example]) -> str:
 
 
 @given(examples=EXAMPLES)
-def test_examples_come_back_in_their_order(examples: list[Example]):
+def test_examples_are_read_back_in_order(examples: list[Example]):
     with closing(OnDiskExamples(iter(examples), Path(gettempdir()))) as corpus:
         assert len(corpus) == len(examples)
         assert list(corpus) == examples
-        assert [corpus[place] for place in reversed(range(len(examples)))] == examples[::-1]
+        assert [corpus[index] for index in reversed(range(len(examples)))] == examples[::-1]
 
 
 @given(examples=EXAMPLES, cut=st.slices(8))
-def test_a_slice_is_that_of_the_list(examples: list[Example], cut: slice):
+def test_a_slice_equals_that_of_a_list(examples: list[Example], cut: slice):
     with closing(OnDiskExamples(examples, Path(gettempdir()))) as corpus:
         assert corpus[cut] == examples[cut]
 
 
-def test_places_are_counted_from_the_end_too(few: OnDiskExamples):
+def test_negative_indices_count_from_the_end(few: OnDiskExamples):
     assert [few[-1], few[-4]] == [FEW[3], FEW[0]]
     assert few[-3:-1] == FEW[1:3]
 
 
-@pytest.mark.parametrize("place", [4, -5, 1000])
-def test_there_is_nothing_beyond_the_ends(few: OnDiskExamples, place: int):
+@pytest.mark.parametrize("index", [4, -5, 1000])
+def test_an_index_out_of_range_is_an_error(few: OnDiskExamples, index: int):
     with pytest.raises(IndexError):
-        few[place]
+        few[index]
 
 
-def test_an_empty_corpus_has_nothing(tmp_path: Path):
+def test_an_empty_corpus_has_no_examples(tmp_path: Path):
     with closing(OnDiskExamples([], tmp_path)) as corpus:
         assert len(corpus) == 0
         assert list(corpus) == corpus[:] == []
         assert corpus.lengths.shape == (0, 2)
 
 
-def test_examples_are_what_a_codec_makes(few: OnDiskExamples):
+def test_examples_have_the_types_of_the_codec(few: OnDiskExamples):
     assert all(type(number) is int for example in few for number in (*example.source, *example.target))
 
 
@@ -93,7 +93,7 @@ def test_the_same_examples_have_the_same_digest():
         [],
     ],
 )
-def test_other_examples_have_another_digest(changed: list[Example]):
+def test_different_examples_have_different_digests(changed: list[Example]):
     assert written_digest(changed) == digest_examples(changed) != digest_examples(FEW)
 
 
@@ -105,17 +105,17 @@ def test_other_examples_have_another_digest(changed: list[Example]):
         [*FEW, Example((), ())],
     ],
 )
-def test_the_same_numbers_divided_in_another_way_have_another_digest(changed: list[Example]):
+def test_the_same_ids_divided_differently_have_different_digests(changed: list[Example]):
     assert written_digest(changed) == digest_examples(changed) != digest_examples(FEW)
 
 
-def test_a_folder_shows_no_file_neither_before_nor_after(tmp_path: Path):
-    def watching() -> Iterator[Example]:
+def test_the_folder_has_no_visible_file_before_or_after(tmp_path: Path):
+    def record() -> Iterator[Example]:
         for example in FEW:
             assert os.listdir(tmp_path) == []
             yield example
 
-    corpus = OnDiskExamples(watching(), tmp_path)
+    corpus = OnDiskExamples(record(), tmp_path)
     assert os.listdir(tmp_path) == []
     assert corpus[1] == FEW[1]
     corpus.close()
@@ -128,17 +128,17 @@ def test_examples_are_read_from_the_disk_and_not_from_memory(few: OnDiskExamples
         few[0]
 
 
-def test_a_folder_that_is_not_there_is_an_error_of_the_system(tmp_path: Path):
+def test_a_missing_folder_raises_an_os_error(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
         OnDiskExamples(FEW, tmp_path / "none")
 
 
-def test_what_goes_wrong_among_the_examples_goes_on_and_leaves_nothing(tmp_path: Path):
+def test_an_error_while_writing_is_passed_on_and_leaves_no_file(tmp_path: Path):
     def failing() -> Iterator[Example]:
         yield FEW[0]
         raise KeyError("the reason")
 
     with pytest.raises(KeyError, match="the reason"):
         OnDiskExamples(failing(), tmp_path)
-    gc.collect()  # a file that was left open would be told of now
+    gc.collect()  # a file that was left open would be reported now
     assert os.listdir(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Models of every kind, ready to be looked into."""
+"""Models of every kind, to be inspected."""
 
 from __future__ import annotations
 

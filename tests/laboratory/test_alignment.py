@@ -57,7 +57,12 @@ def write_gold(path: Path, corpus: Path, count: int | None = None) -> Path:
     for source, target in texts(corpus)[:count]:
         words = range(min(len(source.split()), len(target.split())))
         lines.append(
-            " ".join([*(f"{place}-{place}" for place in words), *(f"{place}p{place - 1}" for place in words[1:])])
+            " ".join(
+                [
+                    *(f"{position}-{position}" for position in words),
+                    *(f"{position}p{position - 1}" for position in words[1:]),
+                ]
+            )
         )
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
@@ -85,7 +90,7 @@ def test_a_copying_model_attends_to_what_it_copies(regard: Regard, trained: Path
     assert "sentences: 50 of the test split" in lines
     assert "attention: dot, after the step" in lines
     (row,) = [line.split() for line in lines if line.startswith("attention  ") and line.count("%") == 4]
-    precision, recall = (float(row[place]) for place in (1, 3))
+    precision, recall = (float(row[position]) for position in (1, 3))
     assert precision > 95
     assert recall > 95
     assert float(row[5]) < 0.05, "AER"
@@ -112,7 +117,7 @@ def test_json_output(regard: Regard, trained: Path) -> None:
     assert data["diagonal"]["aer"] == data["oracle"]["aer"] == 0
     first = data["per_sentence"][0]
     assert first["target_units"] == list(first["target"])
-    assert first["sure"] == [[place, place] for place in range(len(first["source"]))]
+    assert first["sure"] == [[position, position] for position in range(len(first["source"]))]
 
 
 @pytest.mark.parametrize(
@@ -183,12 +188,12 @@ def test_pictures_and_pages(regard: Regard, trained: Path, tmp_path: Path) -> No
     assert "rings: gold links" in html
 
 
-def test_the_links_of_a_task_are_ringed(trained: Path) -> None:
+def test_the_links_of_a_task_are_circled(trained: Path) -> None:
     report = alignment_report(load(trained), "test", None, None, 5)
     panel, _bar = report.figure.axes
     rings, edges = ({(x, y) for x, y in line.get_xydata().tolist()} for line in panel.lines)
     length = len(report.data["per_sentence"][4]["source"])
-    assert rings == edges == {(place, place) for place in range(length)}
+    assert rings == edges == {(position, position) for position in range(length)}
     assert report.data["figure"]["sentence"] == 5
     assert report.data["figure"]["rows"] == [*report.data["per_sentence"][4]["target"], "<end>"]
 
@@ -221,7 +226,7 @@ class TestRealText:
         data = json_of(regard, reader(unit), "--gold", write_gold(tmp_path / "gold", corpus))
         for each, (source, target) in zip(data["per_sentence"], texts(corpus), strict=True):
             assert (each["source_units"], each["target_units"]) == (source.split(), target.split())
-            pairs = [[place, place] for place in range(len(each["sure"]))]
+            pairs = [[position, position] for position in range(len(each["sure"]))]
             assert each["sure"] == pairs
             assert [pair for pair in each["possible"] if pair not in pairs] == [[s, t - 1] for s, t in pairs[1:]]
             assert all(

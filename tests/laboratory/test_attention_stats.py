@@ -182,7 +182,7 @@ class TestAlignment:
     SHORT = attending_to(1, 0, 2, sources=3)
 
     def test_links_of_all_sentences_are_counted(self) -> None:
-        diagonal = frozenset((place, place) for place in range(6))
+        diagonal = frozenset((position, position) for position in range(6))
         found = make_alignment([GoldAlignment(diagonal), GoldAlignment(frozenset({(4, 1)}))], self.STRAIGHT, self.BACK)
         ((own, following),) = found.counts.values()
         assert own == AlignmentCounts(found=11, sure=7, found_sure=7, found_possible=7)
@@ -190,10 +190,10 @@ class TestAlignment:
         assert found.diagonal == AlignmentCounts(found=11, sure=7, found_sure=6, found_possible=6)
 
     def test_average_is_over_sentences_with_the_measure(self) -> None:
-        lonely = attending_to(0, 1, sources=2)  # one output has no step to the next
-        found = make_alignment([], self.STRAIGHT, self.BACK, lonely)
+        single_output = attending_to(0, 1, sources=2)  # one output has no step to the next
+        found = make_alignment([], self.STRAIGHT, self.BACK, single_output)
         assert found.average("attention", "backward") == pytest.approx((0 + 1 / 4) / 2)
-        assert isnan(make_alignment([], lonely).average("attention", "backward"))
+        assert isnan(make_alignment([], single_output).average("attention", "backward"))
 
     def test_extreme_sentences(self) -> None:
         found = make_alignment([], self.STRAIGHT, self.BACK, self.SHORT, self.STRAIGHT)
@@ -204,7 +204,7 @@ class TestAlignment:
         assert make_alignment([], self.STRAIGHT, self.STRAIGHT).extremes("inversion") == [], "all are equal"
 
     def test_at_most_three_extreme_sentences(self) -> None:
-        maps = [attending_to(0, way, 1, 2, 3, 9, sources=10) for way in (4, 8, 6, 7, 5)]
+        maps = [attending_to(0, direction, 1, 2, 3, 9, sources=10) for direction in (4, 8, 6, 7, 5)]
         found = make_alignment([], self.STRAIGHT, *maps)
         assert [(value, each.number) for value, each in found.extremes("inversion")] == [(7, 3), (6, 5), (5, 4)]
 

@@ -98,9 +98,9 @@ def copying(attended: tuple[int, ...] = (2, 4, 1)) -> Seq2Seq:
 def test_only_the_copied_position_is_important() -> None:
     maps = compute_importance(copying(), Example(SOURCE, TARGET)).maps
     assert maps.shape == (3, 3, 5)
-    for step, place in enumerate((2, 4, 1)):
+    for step, position in enumerate((2, 4, 1)):
         for measure in maps[:, step]:
-            assert measure.nonzero().flatten().tolist() == [place]
+            assert measure.nonzero().flatten().tolist() == [position]
 
 
 def test_values_match_the_formulas() -> None:
@@ -170,18 +170,18 @@ def test_measures_match_their_definitions(architecture, monkeypatch: pytest.Monk
     torch.testing.assert_close(found.log_probs, steps)
     attention, occlusion, gradient = found.maps
     torch.testing.assert_close(attention.sum(-1), torch.ones(3, dtype=torch.float64))
-    for place in range(len(SOURCE)):
+    for position in range(len(SOURCE)):
         without = vectors.clone()
-        without[:, place] = 0
+        without[:, position] = 0
         change = steps - step_log_probs(model, example, without)
-        torch.testing.assert_close(occlusion[:, place], change.abs())
+        torch.testing.assert_close(occlusion[:, position], change.abs())
         assert change.abs().min() > 1e-9, "every position has an effect here"
-    for step, place in product(range(3), range(len(SOURCE))):
+    for step, position in product(range(3), range(len(SOURCE))):
         # The derivative in the direction of z_i, by finite differences.
         delta = torch.zeros_like(vectors)
-        delta[:, place] = 1e-6 * vectors[:, place]
+        delta[:, position] = 1e-6 * vectors[:, position]
         more, less = (step_log_probs(model, example, vectors + sign * delta)[step] for sign in (1, -1))
-        assert float(gradient[step, place]) == pytest.approx(abs(float(more - less)) / 2e-6, rel=1e-4, abs=1e-8)
+        assert float(gradient[step, position]) == pytest.approx(abs(float(more - less)) / 2e-6, rel=1e-4, abs=1e-8)
 
 
 def test_shared_embeddings_are_replaced_in_the_encoder_alone() -> None:
@@ -236,7 +236,7 @@ def test_a_report_on_a_text(translator: Translator) -> None:
 
 
 def test_truncated_output_has_no_row_for_the_end(trained_brief) -> None:
-    """An output cut off at the maximum length has no end token."""
+    """An output truncated at the maximum length has no end token."""
     translator = package.load(trained_brief("decoding.length_factor=0", "decoding.length_extra=1"))
     (translation,) = translator.translate(["abc"])
     data = faithfulness_report(translator, "abc").data

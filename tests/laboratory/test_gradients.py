@@ -90,12 +90,12 @@ def examples() -> list[Example]:
 
 def plain_gradient(model: Seq2Seq, batch: Batch) -> Tensor:
     """∂loss/∂z by one backward pass through the whole model: [batch, positions, size]."""
-    caught: list[Tensor] = []
-    hook = model.encoder.embedding.register_forward_hook(lambda module, given, vectors: caught.append(vectors))
+    recorded: list[Tensor] = []
+    hook = model.encoder.embedding.register_forward_hook(lambda module, given, vectors: recorded.append(vectors))
     logits = model(batch.source, batch.source_valid, batch.inputs, batch.valid)
     hook.remove()
     loss = cross_entropy(logits, batch.outputs[batch.valid], reduction="sum")
-    (gradient,) = torch.autograd.grad(loss, caught, materialize_grads=True)
+    (gradient,) = torch.autograd.grad(loss, recorded, materialize_grads=True)
     return gradient
 
 

@@ -97,7 +97,7 @@ def test_a_long_query_copies_and_a_short_one_does_not() -> None:
     assert by_beta[1]["mean"][A] < 0.3
 
 
-def test_a_long_query_averages_and_a_short_one_does_not() -> None:
+def test_a_long_query_averages_two_values_and_a_short_one_does_not() -> None:
     data = run_experiment("average").data
     assert data["heads"]["one head"]["mean"] == pytest.approx([0.5, 0.5, 0], abs=1e-9)
     short = data["by_beta"][0]

@@ -70,7 +70,7 @@ def test_transformer_cache_grows(model_of: Callable[[str], Translator]) -> None:
     assert " → " in keys.shape
 
 
-def test_the_same_tensor_under_another_name_is_told(model_of: Callable[[str], Translator]) -> None:
+def test_aliases_of_a_tensor_are_reported(model_of: Callable[[str], Translator]) -> None:
     found = trace_tensors(model_of("dot"), TEXT)
     same = {each.name: each.same_as for each in found.exchanged}
     assert same["state.memory.keys"] == same["state.memory.values"] == "encoding.states"

@@ -43,7 +43,7 @@ def test_eecs_182_example() -> None:
     assert weights[1] == pytest.approx(math.exp(852 - 1054))
 
 
-def test_argmax_takes_the_first_value_alone() -> None:
+def test_argmax_returns_only_the_first_value() -> None:
     report = worked_examples.qkv_report(hard=True)
     assert grid_numbers(report, "A")[1] == [1, 0, 0]
     assert grid_numbers(report, "Y")[1] == [23, 46]
@@ -121,7 +121,7 @@ def test_context_of_the_week_4_slides() -> None:
     assert "The Week 4 slides print 0.46. Correct is c = (0.55, 0.40)" in remark
 
 
-def test_a_weight_of_one_copies_and_a_weight_of_zero_leaves_out() -> None:
+def test_a_weight_of_one_copies_and_a_weight_of_zero_excludes() -> None:
     report = worked_examples.context_report(((0.0, 1.0),), ((3, 5, 7), (11, 13, 17)))
     assert grid_numbers(report, "c") == [[11, 13, 17]]
     assert report.data["remarks"] == {}
@@ -250,13 +250,13 @@ def test_the_command_line(regard: Regard, tmp_path: Path, command: str, suffix: 
         assert [len(step["columns"])] * len(step["rows"]) == [len(row) for row in step["numbers"]]
 
 
-def test_a_user_is_told_what_is_wrong(regard: Regard) -> None:
+def test_invalid_arguments_are_reported(regard: Regard) -> None:
     answer = regard("lab", "qkv", "--states", "1,2;3")
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.startswith("regard: --states, row 2: 1 numbers, but row 1 has 2")
 
 
-def test_hostile_sentences_are_shown_as_they_are(regard: Regard, tmp_path: Path) -> None:
+def test_hostile_sentences_are_shown_literally(regard: Regard, tmp_path: Path) -> None:
     answer = regard(
         "lab", "bleu", "--hypothesis", HOSTILE, "--reference", f"{HOSTILE} …", "--out", tmp_path / "it.html",
         "--out", tmp_path / "it.svg",

@@ -124,10 +124,10 @@ def test_a_stopped_run_continues_as_before(kind: str, source: str, fixtures: Cal
     experiment = (
         Run(path).experiment if source == "run" else loading.load_experiment(str(folder.parent / "experiment.yaml"))
     )
-    watching = watcher()
-    progress = train(experiment, path, watching)
+    observer = watcher()
+    progress = train(experiment, path, observer)
     end = expected["continued"]
-    assert watching.train_begins[0][0] == expected["stopped_after"]
+    assert observer.train_begins[0][0] == expected["stopped_after"]
     assert (progress.step, progress.best_step, progress.finished) == (end["steps"], end["best_step"], end["finished"])
     assert_same_metrics(Run(path), end["metrics"])
     weights, _ = Run(path).read_tensors("model.safetensors")
@@ -141,10 +141,10 @@ def test_a_stopped_run_continues_as_before(kind: str, source: str, fixtures: Cal
 def test_a_finished_run_is_not_trained_again(fixtures: Callable[[str], Path], watcher: Any):
     folder = fixtures("mean")
     before = (folder / "run" / "model.safetensors").read_bytes()
-    watching = watcher()
+    observer = watcher()
     experiment = loading.load_experiment(str(folder.parent / "experiment.yaml"))
-    assert train(experiment, folder / "run", watching).finished == "all epochs done"
-    assert watching.losses == []
+    assert train(experiment, folder / "run", observer).finished == "all epochs done"
+    assert observer.losses == []
     assert (folder / "run" / "model.safetensors").read_bytes() == before
 
 

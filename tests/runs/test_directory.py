@@ -1,4 +1,4 @@
-"""The run directory: made as a whole, readable without Regard, refused when damaged."""
+"""The run directory: created atomically, readable without Regard, refused when damaged."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from regard.text.subwords import SubwordTokenizer
 
 @pytest.fixture
 def copied(trained: Path, tmp_path: Path) -> Path:
-    """A run that may be damaged."""
+    """A copy of a run that may be damaged."""
     return Path(shutil.copytree(trained, tmp_path / "run"))
 
 
@@ -43,7 +43,7 @@ def codec_of(experiment: Experiment) -> Codec:
 # --- Made as a whole -------------------------------------------------------------------------------------
 
 
-def test_what_was_created_comes_back(tiny: Callable[..., Experiment], tmp_path: Path):
+def test_a_created_run_can_be_opened(tiny: Callable[..., Experiment], tmp_path: Path):
     experiment = tiny()
     codec = codec_of(experiment)
     made = Run.create(tmp_path / "a" / "run", experiment, codec)
@@ -56,7 +56,7 @@ def test_what_was_created_comes_back(tiny: Callable[..., Experiment], tmp_path: 
     assert os.listdir(tmp_path / "a") == ["run"]
 
 
-def test_others_may_read_a_run_as_far_as_the_umask_lets_them(tiny: Callable[..., Experiment], tmp_path: Path):
+def test_files_of_a_run_have_the_permissions_of_the_umask(tiny: Callable[..., Experiment], tmp_path: Path):
     before = os.umask(0o022)
     try:
         run = Run.create(tmp_path / "run", tiny(), codec_of(tiny()))
@@ -67,7 +67,7 @@ def test_others_may_read_a_run_as_far_as_the_umask_lets_them(tiny: Callable[...,
 
 
 @pytest.mark.parametrize("write", [1, 2, 3])
-def test_a_run_is_there_as_a_whole_or_not_at_all(
+def test_a_run_is_created_completely_or_not_at_all(
     tiny: Callable[..., Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: int
 ):
     real, calls = files.write_atomic, []
@@ -84,7 +84,7 @@ def test_a_run_is_there_as_a_whole_or_not_at_all(
     assert os.listdir(tmp_path) == []
 
 
-def test_a_run_is_not_made_over_another(copied: Path, tiny: Callable[..., Experiment]):
+def test_a_run_is_not_created_over_another(copied: Path, tiny: Callable[..., Experiment]):
     before = {file.name: file.read_bytes() for file in copied.iterdir()}
     with pytest.raises(UserError, match=f"{copied}: cannot be created: Directory not empty"):
         Run.create(copied, tiny(), codec_of(tiny()))
@@ -92,7 +92,7 @@ def test_a_run_is_not_made_over_another(copied: Path, tiny: Callable[..., Experi
     assert os.listdir(copied.parent) == ["run"]
 
 
-def test_a_run_cannot_be_made_below_a_file(tiny: Callable[..., Experiment], tmp_path: Path):
+def test_a_run_cannot_be_created_below_a_file(tiny: Callable[..., Experiment], tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=f"{tmp_path}/file/run: cannot be created"):
         Run.create(tmp_path / "file" / "run", tiny(), codec_of(tiny()))
@@ -125,7 +125,7 @@ def test_subwords_are_written_with_the_run_and_read_back(corpus: Path, tmp_path:
 
 
 @pytest.mark.parametrize("joint", [False, True])
-def test_a_run_is_read_without_the_texts_that_it_was_made_from(corpus: Path, tmp_path: Path, joint: bool):
+def test_a_run_is_opened_without_its_training_texts(corpus: Path, tmp_path: Path, joint: bool):
     texts = Path(shutil.copytree(corpus, tmp_path / "texts"))
     experiment = subwords_of(texts, joint)
     run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
@@ -135,7 +135,7 @@ def test_a_run_is_read_without_the_texts_that_it_was_made_from(corpus: Path, tmp
 
 
 @pytest.mark.parametrize(("joint", "name"), [(joint, name) for joint in MODELS for name in MODELS[joint]])
-def test_missing_subwords_are_named(corpus: Path, tmp_path: Path, joint: bool, name: str):
+def test_missing_subwords_are_reported(corpus: Path, tmp_path: Path, joint: bool, name: str):
     experiment = subwords_of(corpus, joint)
     run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
     (run.path / name).unlink()
@@ -145,7 +145,7 @@ def test_missing_subwords_are_named(corpus: Path, tmp_path: Path, joint: bool, n
 
 @pytest.mark.parametrize("content", [b"", b"no such thing"])
 @pytest.mark.parametrize(("joint", "name"), [(joint, name) for joint in MODELS for name in MODELS[joint]])
-def test_damaged_subwords_are_named(corpus: Path, tmp_path: Path, joint: bool, name: str, content: bytes):
+def test_damaged_subwords_are_reported(corpus: Path, tmp_path: Path, joint: bool, name: str, content: bytes):
     experiment = subwords_of(corpus, joint)
     run = Run.create(tmp_path / "run", experiment, codec_of(experiment))
     (run.path / name).write_bytes(content)
@@ -192,7 +192,7 @@ def test_a_run_is_readable_without_regard(trained: Path):
     assert all(isinstance(row["validation_loss"], float) for row in rows)
 
 
-def test_tensors_carry_their_progress_in_their_header(trained: Path):
+def test_the_tensor_file_header_has_the_progress(trained: Path):
     rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
     best = min(rows, key=lambda row: row["validation_loss"])
     with safe_open(trained / MODEL, "pt") as file:
@@ -210,7 +210,7 @@ def test_tensors_carry_their_progress_in_their_header(trained: Path):
 # --- Refused when damaged --------------------------------------------------------------------------------
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path):
+def test_a_directory_without_a_run_is_refused(tmp_path: Path):
     with pytest.raises(UserError, match=f"{tmp_path}/none: there is no such run directory; 'regard train' creates one"):
         Run(tmp_path / "none")
     (tmp_path / "file").write_text("")
@@ -267,7 +267,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path):
         ("model.safetensors", b"x" * 100, "model.safetensors: this file is damaged or was not written by Regard"),
     ],
 )
-def test_a_damaged_file_is_named(copied: Path, name: str, content: bytes, expected: str):
+def test_a_damaged_file_is_reported(copied: Path, name: str, content: bytes, expected: str):
     (copied / name).write_bytes(content)
     with pytest.raises(UserError) as error:
         regard.load(copied)
@@ -276,7 +276,7 @@ def test_a_damaged_file_is_named(copied: Path, name: str, content: bytes, expect
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "vocabulary.json", "model.safetensors"])
-def test_a_missing_file_is_named(copied: Path, name: str):
+def test_a_missing_file_is_reported(copied: Path, name: str):
     (copied / name).unlink()
     with pytest.raises(UserError, match=f"{copied}/{name}: "):
         regard.load(copied)
@@ -315,7 +315,7 @@ def test_weights_that_regard_did_not_write_are_refused(copied: Path, metadata: d
         Run(copied).read_tensors(MODEL)
 
 
-def test_a_run_without_weights_yet_says_so(copied: Path):
+def test_a_run_without_weights_is_reported(copied: Path):
     (copied / MODEL).unlink()
     with pytest.raises(
         UserError, match=r"model.safetensors: does not exist yet; 'regard train' writes it at the first"
@@ -323,7 +323,7 @@ def test_a_run_without_weights_yet_says_so(copied: Path):
         regard.load(copied)
 
 
-def test_a_metrics_line_that_a_crash_has_cut_does_not_count(copied: Path):
+def test_a_truncated_last_metrics_line_is_ignored(copied: Path):
     path = copied / "metrics.jsonl"
     rows = Run(copied).metrics()
     path.write_bytes(path.read_bytes()[:-20])
@@ -334,7 +334,7 @@ def test_a_metrics_line_that_a_crash_has_cut_does_not_count(copied: Path):
     assert Run(copied).metrics() == rows
 
 
-def test_a_metrics_line_that_is_cut_within_a_character_does_not_count(copied: Path):
+def test_a_metrics_line_truncated_within_a_character_is_ignored(copied: Path):
     path = copied / "metrics.jsonl"
     path.write_bytes(path.read_bytes() + b'{"step": "\xc3')
     assert len(Run(copied).metrics()) == 15
@@ -349,7 +349,7 @@ def test_a_broken_metrics_line_in_the_middle_is_refused(copied: Path, line: byte
         Run(copied).truncate_metrics(10)
 
 
-def test_metrics_after_a_step_are_forgotten(copied: Path):
+def test_metrics_after_a_step_can_be_removed(copied: Path):
     rows = Run(copied).metrics()
     Run(copied).truncate_metrics(rows[3]["step"])
     assert Run(copied).metrics() == rows[:4]
@@ -358,7 +358,7 @@ def test_metrics_after_a_step_are_forgotten(copied: Path):
 # --- Tensors ---------------------------------------------------------------------------------------------
 
 
-def test_tensors_come_back_bit_by_bit_with_what_was_said_of_them(copied: Path):
+def test_tensors_and_metadata_are_read_back_bit_by_bit(copied: Path):
     tensors = {"a/b": torch.randn(3, 2), "step": torch.tensor(7.0), "t": torch.randn(4, 3).t(), "n": torch.tensor([1])}
     Run(copied).write_tensors("x.safetensors", tensors, {"ä": [1.5, "x"], "big": 2**60})
     read, about = Run(copied).read_tensors("x.safetensors")
@@ -367,7 +367,7 @@ def test_tensors_come_back_bit_by_bit_with_what_was_said_of_them(copied: Path):
     assert all(torch.equal(read[name], tensors[name]) for name in tensors)
 
 
-def test_a_weight_that_serves_twice_stands_once(tiny: Callable[..., Experiment]):
+def test_a_shared_weight_is_stored_once(tiny: Callable[..., Experiment]):
     model = build_model(tiny("model.decoder.readout=tied").model, 5, 7)
     weights = named_weights(model)
     assert len({weight.data_ptr() for weight in weights.values()}) == len(weights)

@@ -25,11 +25,11 @@ def test_characters_are_tokens():
     assert AdditionTask(AdditionSection()).tokenization.source_tokens("27+58") == ["2", "7", "+", "5", "8"]
 
 
-def test_numbers_longer_than_those_trained_on_can_be_tried():
+def test_numbers_longer_than_in_training_are_accepted():
     assert AdditionTask(AdditionSection(digits=1)).tokenization.source_tokens("27+58") == list("27+58")
 
 
-def test_thirty_thousand_pairs_with_all_numbers_of_digits_well_represented():
+def test_the_default_splits_have_30000_pairs_of_all_digit_counts():
     splits = AdditionDataset(AdditionSection(train=30_000)).splits()
     shapes = {
         name: Counter(tuple(len(number) for number in pair.source.split("+")) for pair in pairs)
@@ -50,7 +50,7 @@ def test_every_digit_count_is_drawn_when_there_are_many():
     assert counts[1] >= 60
 
 
-def test_all_sums_of_one_digit_can_be_had_but_no_more():
+def test_a_split_may_contain_all_sums_of_one_digit_but_no_more():
     splits = AdditionDataset(AdditionSection(digits=1, train=80, validation=10, test=10)).splits()
     assert {pair.source for pairs in splits.values() for pair in pairs} == {
         f"{first}+{second}" for first in range(10) for second in range(10)
@@ -62,7 +62,7 @@ def test_all_sums_of_one_digit_can_be_had_but_no_more():
 @pytest.mark.parametrize(
     "text", ["", "27", "27+", "+58", "27 + 58", "27-58", "-27+58", "2+7+5", "007+5", "2.5+1", "x+y", "٣+٤", "1+2\n"]
 )
-def test_what_is_no_sum_is_refused(text: str):
+def test_a_text_that_is_no_sum_is_refused(text: str):
     with pytest.raises(UserError) as error:
         AdditionTask(AdditionSection()).tokenization.source_tokens(text)
     assert str(error.value) == (
@@ -72,7 +72,7 @@ def test_what_is_no_sum_is_refused(text: str):
 
 
 @pytest.mark.parametrize("text", ["0+0", "10+0", "999+1"])
-def test_zeros_that_mean_something_are_read(text: str):
+def test_significant_zeros_are_accepted(text: str):
     assert "".join(AdditionTask(AdditionSection()).tokenization.source_tokens(text)) == text
 
 

@@ -11,35 +11,38 @@ from regard.tasks.case import CaseDataset, CaseSection, CaseTask, CaseTokenizati
 from regard.tasks.random_text import PRINTABLE
 from regard.text import BEGIN
 
-PLACES = ["first", "last", "decoder"]
+PROMPT_POSITIONS = ["first", "last", "decoder"]
 printable_text = st.text(PRINTABLE, max_size=50)
 
 
-def test_where_the_prompt_goes():
+def test_the_prompt_is_at_its_configured_position():
     text = "<U> I am"
     assert CaseTokenization("first").source_tokens(text) == ["<U>", "I", " ", "a", "m"]
     assert CaseTokenization("last").source_tokens(text) == ["I", " ", "a", "m", "<U>"]
     assert CaseTokenization("decoder").source_tokens(text) == ["I", " ", "a", "m"]
 
 
-def test_what_the_decoder_reads_first():
+def test_the_decoder_starts_with_the_prompt_or_begin():
     assert CaseTokenization("first").start_token("<L> I am") == BEGIN
     assert CaseTokenization("last").start_token("<L> I am") == BEGIN
     assert CaseTokenization("decoder").start_token("<L> I am") == "<L>"
     assert CaseTokenization("decoder").start_token("<U> I am") == "<U>"
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_the_prompt_is_known_wherever_it_is_placed(place):
-    assert [CaseTokenization(place).prompt_token(text) for text in ("<U> I am", "<L> <U> a")] == ["<U>", "<L>"]
+@pytest.mark.parametrize("prompt_position", PROMPT_POSITIONS)
+def test_the_prompt_is_a_token_at_every_position(prompt_position):
+    assert [CaseTokenization(prompt_position).prompt_token(text) for text in ("<U> I am", "<L> <U> a")] == [
+        "<U>",
+        "<L>",
+    ]
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("prompt_position", PROMPT_POSITIONS)
 @given(sentence=printable_text)
-def test_all_after_the_prompt_and_one_space_is_characters(place, sentence: str):
-    tokens = CaseTokenization(place).source_tokens(f"<L> {sentence}")
+def test_everything_after_the_prompt_and_one_space_is_characters(prompt_position, sentence: str):
+    tokens = CaseTokenization(prompt_position).source_tokens(f"<L> {sentence}")
     assert [token for token in tokens if token != "<L>"] == list(sentence)
-    assert len(tokens) == len(sentence) + (place != "decoder")
+    assert len(tokens) == len(sentence) + (prompt_position != "decoder")
 
 
 def test_a_prompt_within_the_sentence_is_only_characters():
@@ -48,19 +51,19 @@ def test_a_prompt_within_the_sentence_is_only_characters():
     assert CaseTokenization("decoder").start_token("<U> <L> b") == "<U>"
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("prompt_position", PROMPT_POSITIONS)
 @given(seed=st.integers(0, 2**32))
-def test_the_target_is_the_sentence_in_the_case_asked_for(place, seed: int):
-    pair = CaseDataset(CaseSection(prompt=place)).generate(Random(seed))
+def test_the_target_is_the_sentence_in_the_prompted_case(prompt_position, seed: int):
+    pair = CaseDataset(CaseSection(prompt=prompt_position)).generate(Random(seed))
     prompt, sentence = pair.source[:4], pair.source[4:]
     assert prompt in ("<U> ", "<L> ")
     assert pair.target == (sentence.upper() if prompt == "<U> " else sentence.lower())
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("prompt_position", PROMPT_POSITIONS)
 @given(seed=st.integers(0, 2**32))
-def test_the_alignment_gives_each_target_character_its_source_character(place, seed: int):
-    task = CaseTask(CaseSection(prompt=place))
+def test_the_alignment_gives_each_target_character_its_source_character(prompt_position, seed: int):
+    task = CaseTask(CaseSection(prompt=prompt_position))
     pair = task.dataset.generate(Random(seed))
     source, target = task.tokenization.source_tokens(pair.source), task.tokenization.target_tokens(pair)
     assert sorted(step for _, step in pair.alignment) == list(range(len(target)))
@@ -70,9 +73,9 @@ def test_the_alignment_gives_each_target_character_its_source_character(place, s
 
 
 def test_the_alignment_keeps_the_order():
-    for place in PLACES:
-        alignment = sorted(CaseDataset(CaseSection(prompt=place, min_length=9)).generate(Random(1)).alignment)
-        assert alignment == [(step + (place == "first"), step) for step in range(len(alignment))]
+    for prompt_position in PROMPT_POSITIONS:
+        alignment = sorted(CaseDataset(CaseSection(prompt=prompt_position, min_length=9)).generate(Random(1)).alignment)
+        assert alignment == [(step + (prompt_position == "first"), step) for step in range(len(alignment))]
 
 
 def test_the_training_set_has_every_printable_character_both_prompts_and_all_lengths():
@@ -118,7 +121,7 @@ def test_a_character_beyond_ascii_is_refused():
         CaseTokenization("first").source_tokens("<U> Straße")
 
 
-def test_lengths_that_contradict_each_other_are_named():
+def test_contradictory_lengths_are_reported():
     with pytest.raises(ValidationError, match="9 is more than max_length, 8"):
         CaseSection(min_length=9, max_length=8)
     assert CaseSection(min_length=8, max_length=8).min_length == 8

@@ -1,4 +1,4 @@
-"""The grammar of `clauses`: correct sentences, true alignments, and enough of everything to learn from."""
+"""The grammar of `clauses`: correct sentences and alignments, and enough examples of everything."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_the_verb_is_last_and_whole_in_a_subordinate_clause() -> None:
 
 
 @pytest.mark.parametrize("max_clauses", [1, 3])
-def test_everything_is_aligned_but_the_commas_that_english_lacks(max_clauses: int) -> None:
+def test_everything_is_aligned_except_commas_that_english_lacks(max_clauses: int) -> None:
     for pair in drawn(1000, max_clauses):
         source, target = pair.source.split(), pair.target.split()
         assert {target_position for _, target_position in pair.alignment} == set(range(len(target)))
@@ -257,13 +257,13 @@ def test_every_german_word_has_one_translation() -> None:
 
 
 def test_a_feminine_noun_shows_its_number() -> None:
-    """`die`, `meine` and `keine` go before feminine singulars and before plurals, so the noun has to tell."""
+    """`die`, `meine` and `keine` go before feminine singulars and before plurals, so only the noun shows the number."""
     feminine = [noun for noun in NOUNS.values() if noun.article == "die"]
     assert feminine
     assert all(noun.singular not in (noun.plural, noun.dative_plural) for noun in feminine)
 
 
-def test_the_seed_decides() -> None:
+def test_sentences_depend_on_the_seed() -> None:
     assert drawn(200) == drawn(200)
     assert drawn(200) != drawn(200, seed=6)
 

@@ -16,11 +16,11 @@ seeds = st.integers(0, 2**32)
 def test_the_target_is_the_source_and_the_alignment_the_diagonal(seed: int):
     pair = CopyDataset(CopySection()).generate(Random(seed))
     assert pair.target == pair.source
-    assert sorted(pair.alignment) == [(place, place) for place in range(len(pair.source))]
+    assert sorted(pair.alignment) == [(index, index) for index in range(len(pair.source))]
 
 
 @given(seed=seeds, bounds=st.tuples(st.integers(1, 40), st.integers(1, 40)).map(sorted))
-def test_strings_keep_to_the_alphabet_and_the_lengths(seed: int, bounds: list[int]):
+def test_strings_have_the_configured_alphabet_and_lengths(seed: int, bounds: list[int]):
     shortest, longest = bounds
     source = (
         CopyDataset(CopySection(alphabet="xyz", min_length=shortest, max_length=longest)).generate(Random(seed)).source
@@ -29,7 +29,7 @@ def test_strings_keep_to_the_alphabet_and_the_lengths(seed: int, bounds: list[in
     assert shortest <= len(source) <= longest
 
 
-def test_every_length_and_every_letter_is_trained_on():
+def test_the_training_split_has_every_length_and_letter():
     pairs = CopyDataset(CopySection()).splits()["train"]
     lengths = Counter(len(pair.source) for pair in pairs)
     letters = Counter(letter for pair in pairs for letter in pair.source)
@@ -59,6 +59,6 @@ def test_a_small_alphabet_runs_out():
         ({"min_length": 0}, "greater than or equal to 1"),
     ],
 )
-def test_bad_settings_are_refused(settings, message: str):
+def test_invalid_settings_are_refused(settings, message: str):
     with pytest.raises(ValidationError, match=message):
         CopySection(**settings)

@@ -1,4 +1,4 @@
-"""From spelling to sound: how a dictionary is read, and how its words are divided."""
+"""Grapheme-to-phoneme conversion: reading a dictionary, and splitting its words."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_dictionary_has_words_and_their_pronunciations(small: Path):
     ]
 
 
-def test_marks_of_stress_are_left_out_unless_they_are_wanted(small: Path):
+def test_stress_marks_are_removed_unless_configured(small: Path):
     assert dict(read_dictionary(small, stress=False))["hello"] == "HH AH L OW"
 
 
@@ -56,7 +56,7 @@ def test_a_word_without_a_pronunciation_is_refused_with_its_line(tmp_path: Path,
         list(read_dictionary(path, stress=True))
 
 
-def test_what_is_no_text_is_refused_with_its_line(tmp_path: Path):
+def test_a_line_that_is_not_utf8_is_refused_with_its_number(tmp_path: Path):
     path = tmp_path / "bad.dict"
     path.write_bytes(b"a AH0\n\xe9t\xe9 EY1\n")
     with pytest.raises(UserError, match=r"bad\.dict, line 2: byte 1 .* is not UTF-8"):
@@ -69,7 +69,7 @@ def task_of(path: Path, **settings: Any) -> G2PTask:
     )
 
 
-def test_no_word_is_in_two_splits_and_none_is_lost(dictionary: Path):
+def test_every_word_is_in_exactly_one_split(dictionary: Path):
     splits = task_of(dictionary).dataset.splits()
     words = {split: {pair.source for pair in pairs} for split, pairs in splits.items()}
     everything = {word for word, _ in read_dictionary(dictionary, stress=False)}
@@ -78,7 +78,7 @@ def test_no_word_is_in_two_splits_and_none_is_lost(dictionary: Path):
     assert {split: len(some) for split, some in words.items()} == {"train": 660, "validation": 38, "test": 77}
 
 
-def test_held_out_words_stand_once_and_are_not_those_of_the_beginning(dictionary: Path):
+def test_held_out_words_occur_once_and_are_shuffled(dictionary: Path):
     splits = task_of(dictionary).dataset.splits()
     for split in ("validation", "test"):
         sources = [pair.source for pair in splits[split]]
@@ -94,7 +94,7 @@ def split_of(word: str, path: Path, **settings: Any) -> tuple[str, list[Pair]]:
     return split, pairs
 
 
-def test_all_pronunciations_of_a_word_are_learned_or_count_as_right(dictionary: Path):
+def test_all_pronunciations_of_a_word_are_learned_or_are_references(dictionary: Path):
     """Over some seeds, the word with two pronunciations comes into each split."""
     found = dict(
         split_of("aa", dictionary, stress=True, seed=seed, test_share=0.3, validation_share=0.3) for seed in range(20)
@@ -106,7 +106,7 @@ def test_all_pronunciations_of_a_word_are_learned_or_count_as_right(dictionary: 
     }
 
 
-def test_pronunciations_that_differ_in_stress_only_are_one_without_it(tmp_path: Path):
+def test_pronunciations_that_differ_only_in_stress_are_merged_without_stress(tmp_path: Path):
     path = tmp_path / "stress.dict"
     path.write_text("".join(f"{letter} {letter.upper()}1 T\n{letter}(2) {letter.upper()}0 T\n" for letter in "aeiou"))
     shares = {"test_share": 0.2, "validation_share": 0.2}
@@ -116,7 +116,7 @@ def test_pronunciations_that_differ_in_stress_only_are_one_without_it(tmp_path: 
     assert (len(plain["test"][0].other_targets), len(stressed["test"][0].other_targets)) == (0, 1)
 
 
-def test_the_seed_divides_and_nothing_else(dictionary: Path, tmp_path: Path):
+def test_splits_depend_only_on_the_seed(dictionary: Path, tmp_path: Path):
     one, again, other = (task_of(dictionary, seed=seed).dataset.splits() for seed in (1, 1, 2))
     assert one == again
     assert one["test"] != other["test"]
@@ -126,19 +126,19 @@ def test_the_seed_divides_and_nothing_else(dictionary: Path, tmp_path: Path):
     assert words == [pair.source for pair in one["test"]]
 
 
-def test_too_few_words_are_told(small: Path):
+def test_too_few_words_are_reported(small: Path):
     with pytest.raises(UserError, match=r"small\.dict: 3 words are too few to be divided into training and test"):
         task_of(small).dataset.splits()
 
 
-def test_capitals_and_spaces_around_a_word_do_not_matter(dictionary: Path):
+def test_case_and_surrounding_spaces_of_a_word_are_ignored(dictionary: Path):
     task = task_of(dictionary)
     codec = Codec.build(task.learn_tokenization(task.dataset.splits()["train"]), task.dataset.splits()["train"])
     assert codec.source_tokens(" TaSK ") == ["t", "a", "s", "k", "<end>"]
     assert codec.source("TASK") == codec.source("task")
 
 
-def test_a_letter_that_no_word_has_is_refused(dictionary: Path):
+def test_an_unknown_letter_is_refused(dictionary: Path):
     task = task_of(dictionary)
     with pytest.raises(UserError, match="token 2, 'x', is not among the 5"):
         Codec.build(task.learn_tokenization(task.dataset.splits()["train"]), task.dataset.splits()["train"]).source(
@@ -146,7 +146,7 @@ def test_a_letter_that_no_word_has_is_refused(dictionary: Path):
         )
 
 
-def test_phonemes_are_tokens_and_a_text_again(dictionary: Path):
+def test_phonemes_are_tokens_and_are_joined_to_a_text(dictionary: Path):
     task = task_of(dictionary)
     splits = task.dataset.splits()
     codec = Codec.build(task.learn_tokenization(splits["train"]), splits["train"])
@@ -155,12 +155,12 @@ def test_phonemes_are_tokens_and_a_text_again(dictionary: Path):
     assert set(codec.target_vocabulary.tokens[4:]) == {"AA", "EH", "K", "S", "T"}
 
 
-def test_every_dictionary_has_a_real_test(dictionary: Path):
+def test_every_dictionary_has_a_test_set(dictionary: Path):
     assert task_of(dictionary).has_real_test
     assert G2PTask.scored_by == "phonemes"
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path):
+def test_a_missing_file_is_reported(tmp_path: Path):
     with pytest.raises(UserError, match=r"none\.dict: cannot be read: No such file"):
         task_of(tmp_path / "none.dict").dataset.splits()
 
@@ -173,7 +173,7 @@ def none_installed(name: str) -> None:
 
 
 @pytest.mark.parametrize("files", [none_installed, lambda name: None, lambda name: []])
-def test_without_the_dictionary_both_remedies_are_told(monkeypatch: pytest.MonkeyPatch, files: Any):
+def test_without_the_dictionary_both_remedies_are_reported(monkeypatch: pytest.MonkeyPatch, files: Any):
     monkeypatch.setattr("importlib.metadata.files", files)
     with pytest.raises(UserError, match=r"is not installed: pip install 'regard\[g2p\]'; or name a .* as data\.file"):
         PronunciationDataset(G2PSection()).splits()
@@ -205,7 +205,9 @@ def test_all_letters_and_phonemes_of_the_installed_dictionary_can_be_learned(cmu
 
 
 def test_stress_is_marked_on_vowels_only():
-    phonemes = {p for _, said in read_dictionary(installed_dictionary(), stress=True) for p in said.split()}
+    phonemes = {
+        p for _, pronunciation in read_dictionary(installed_dictionary(), stress=True) for p in pronunciation.split()
+    }
     vowels = {phoneme[:-1] for phoneme in phonemes if phoneme[-1] in "012"}
     assert len(vowels) == 15
     assert len({phoneme.rstrip("012") for phoneme in phonemes}) == 39

@@ -1,4 +1,4 @@
-"""Parallel text from files: which files, which pairs, and what is said when they are not there."""
+"""Parallel text from files: names of files, pairs, and errors for missing files."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def test_pairs_are_read_from_every_kind_of_file(tmp_path: Path, kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_split_can_be_gone_through_twice_and_both_at_once(tmp_path: Path, kind: str):
+def test_a_split_can_be_iterated_twice_and_concurrently(tmp_path: Path, kind: str):
     train = task_of(tmp_path, kind).dataset.splits()["train"]
     assert list(train) == list(train) == PAIRS
     assert list(zip(train, train, strict=True)) == [(pair, pair) for pair in PAIRS]
 
 
-def test_one_side_may_be_packed_and_the_other_not(tmp_path: Path):
+def test_only_one_side_may_be_compressed(tmp_path: Path):
     task = task_of(tmp_path)
     write(tmp_path / "train.de.gz", lines([source for source, _ in TEXTS]))
     (tmp_path / "train.de").unlink()
@@ -91,7 +91,7 @@ def test_the_languages_complete_the_names_of_the_files(tmp_path: Path):
     assert list(swapped.dataset.splits()["train"]) == [Pair(pair.target, pair.source) for pair in PAIRS]
 
 
-def test_lines_are_read_one_after_the_other_and_not_before_they_are_asked_for(tmp_path: Path):
+def test_lines_are_read_lazily_one_by_one(tmp_path: Path):
     task = task_of(tmp_path)
     write(tmp_path / "train.en", "A dog.\n\n")
     pairs = iter(task.dataset.splits()["train"])
@@ -102,7 +102,7 @@ def test_lines_are_read_one_after_the_other_and_not_before_they_are_asked_for(tm
 
 
 def test_files_may_change_between_two_readings(tmp_path: Path):
-    """Nothing is kept: the second time, the files are read anew."""
+    """Nothing is cached: the second time, the files are read again."""
     train = task_of(tmp_path).dataset.splits()["train"]
     assert len(list(train)) == 2
     write_two(tmp_path, "train", texts=[*TEXTS, ("Drei.", "Three.")])
@@ -112,7 +112,7 @@ def test_files_may_change_between_two_readings(tmp_path: Path):
 BAD = [("Ein Hund.", "A dog."), ("", "Nothing."), ("Lang.", "x" * 10_001), ("Zwei Katzen.", "Two cats.")]
 
 
-def test_pairs_that_are_of_no_use_are_refused_or_left_out(tmp_path: Path):
+def test_invalid_pairs_are_refused_or_skipped(tmp_path: Path):
     task = task_of(tmp_path)
     write_two(tmp_path, "train", texts=BAD)
     with pytest.raises(UserError, match=r"train\.de, line 2: the source text is empty"):
@@ -121,7 +121,7 @@ def test_pairs_that_are_of_no_use_are_refused_or_left_out(tmp_path: Path):
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
-def test_nothing_is_left_out_of_what_is_measured_on(tmp_path: Path, split: str):
+def test_no_pair_is_skipped_in_validation_and_test(tmp_path: Path, split: str):
     task = task_of(tmp_path, test=write_two(tmp_path, "test"), skip=True)
     write_two(tmp_path, split, texts=BAD)
     with pytest.raises(UserError, match=rf"{split}\.de, line 2: the source text is empty"):
@@ -129,7 +129,7 @@ def test_nothing_is_left_out_of_what_is_measured_on(tmp_path: Path, split: str):
 
 
 @pytest.mark.parametrize(("split", "language"), [("train", "de"), ("train", "en"), ("validation", "en")])
-def test_a_missing_file_is_named_with_what_could_be_given(tmp_path: Path, split: str, language: str):
+def test_a_missing_file_is_reported_with_the_accepted_names(tmp_path: Path, split: str, language: str):
     task = task_of(tmp_path)
     missing = tmp_path / f"{split}.{language}"
     missing.unlink()
@@ -141,24 +141,24 @@ def test_a_missing_file_is_named_with_what_could_be_given(tmp_path: Path, split:
         task.dataset.splits()
 
 
-def test_a_missing_test_set_is_told_before_training(tmp_path: Path):
+def test_a_missing_test_set_is_reported_before_training(tmp_path: Path):
     with pytest.raises(UserError, match=r"data\.test: there is no .*/test\.de"):
         task_of(tmp_path, test=str(tmp_path / "test")).dataset.splits()
 
 
-def test_a_missing_test_table_is_told_before_training(tmp_path: Path):
+def test_a_missing_test_table_is_reported_before_training(tmp_path: Path):
     with pytest.raises(UserError, match=r"test\.tsv"):
         task_of(tmp_path, test=str(tmp_path / "test.tsv")).dataset.splits()
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".tsv.gz"])
-def test_a_missing_table_is_named(tmp_path: Path, suffix: str):
+def test_a_missing_table_is_reported(tmp_path: Path, suffix: str):
     task = FilesTask(FilesSection(train=str(tmp_path / f"none{suffix}"), validation="validation.tsv"))
     with pytest.raises(UserError, match=rf"none{suffix}"):
         list(task.dataset.splits()["train"])
 
 
-def test_without_a_test_set_there_is_none(tmp_path: Path):
+def test_a_task_without_a_test_set_has_no_test_split(tmp_path: Path):
     task = task_of(tmp_path)
     assert not task.has_real_test
     assert task.dataset.splits().keys() == {"train", "validation"}
@@ -166,26 +166,26 @@ def test_without_a_test_set_there_is_none(tmp_path: Path):
         task.dataset.pairs("test")
 
 
-def test_with_a_test_set_a_training_is_to_be_scored(tmp_path: Path):
+def test_a_task_with_a_test_set_has_a_final_evaluation(tmp_path: Path):
     task = task_of(tmp_path, test=write_two(tmp_path, "test"))
     assert task.has_real_test
     assert list(task.dataset.pairs("test")) == PAIRS
 
 
 @pytest.mark.parametrize("joint", [False, True])
-def test_sides_share_their_tokens_as_the_settings_say(tmp_path: Path, joint: bool):
+def test_sides_share_their_tokens_as_configured(tmp_path: Path, joint: bool):
     assert task_of(tmp_path, text={"joint": joint}).has_joint_vocabulary == joint
 
 
 @pytest.mark.parametrize("key", ["source", "target"])
 @pytest.mark.parametrize("language", ["", "../de", "d e", "de\n", "de/x"])
-def test_a_language_is_the_end_of_a_name_and_nothing_else(key: str, language: str):
+def test_a_language_that_is_no_file_suffix_is_refused(key: str, language: str):
     with pytest.raises(ValueError, match=key):
         FilesSection.model_validate({"train": "train", "validation": "validation", key: language})
 
 
 @pytest.mark.parametrize("key", ["train", "validation", "test"])
-def test_a_name_of_files_is_not_empty(key: str):
+def test_an_empty_file_name_is_refused(key: str):
     with pytest.raises(ValueError, match=key):
         FilesSection.model_validate({"train": "a", "validation": "b", key: ""})
 
@@ -211,11 +211,11 @@ def multi30k(data_folder: Path) -> Path:
     return folder
 
 
-def test_without_its_data_both_ways_to_get_it_are_told(data_folder: Path):
+def test_without_the_data_both_ways_to_get_it_are_reported(data_folder: Path):
     task = Multi30kTask(Multi30kSection())
-    for ask in (task.dataset.splits, lambda: task.has_real_test):
+    for call in (task.dataset.splits, lambda: task.has_real_test):
         with pytest.raises(UserError) as error:
-            ask()
+            call()
         assert f"multi30k has not been downloaded to {data_folder / 'multi30k'}" in str(error.value)
         assert "'regard data get multi30k'" in str(error.value)
         assert "'regard data get multi30k --from FOLDER'" in str(error.value)
@@ -224,7 +224,7 @@ def test_without_its_data_both_ways_to_get_it_are_told(data_folder: Path):
 
 @pytest.mark.parametrize("name", [file.name for file in datasets.find_dataset("multi30k").files])
 @pytest.mark.parametrize("change", [-1, 1])
-def test_a_file_of_another_size_is_not_the_data(multi30k: Path, name: str, change: int):
+def test_a_file_of_another_size_is_refused(multi30k: Path, name: str, change: int):
     path = multi30k / name
     path.write_bytes(b"x" * (path.stat().st_size + change))
     with pytest.raises(UserError, match="multi30k has not been downloaded"):
@@ -241,7 +241,7 @@ def test_each_split_is_read_from_its_files(multi30k: Path, split: Any, name: str
     assert first == Pair(f"This is {name}.{source}", f"This is {name}.{target}")
 
 
-def test_other_languages_are_not_in_it():
+def test_other_languages_of_multi30k_are_refused():
     with pytest.raises(UserError, match=r"data\.source: 'fr' is not a valid choice"):
         loading.load_experiment("multi30k", ["data.source=fr"])
 
@@ -251,6 +251,6 @@ def test_texts_are_scored_by_bleu():
 
 
 @pytest.mark.parametrize("recipe", [["multi30k", "data.source=en"], ["multi30k", "data.target=de"]])
-def test_source_and_target_are_not_the_same(recipe: list[str]):
+def test_equal_source_and_target_languages_are_refused(recipe: list[str]):
     with pytest.raises(UserError, match=r"data\.target: '(de|en)' is the source as well"):
         loading.load_experiment(recipe[0], recipe[1:])

@@ -16,7 +16,7 @@ def sentences(count: int, length: int, wide_gaps: float = 0.1) -> list[str]:
 
 
 @given(st.integers(0, 2**32), st.integers(1, 200), st.floats(0, 1))
-def test_a_sentence_is_as_long_as_asked_and_printable(seed: int, length: int, wide_gaps: float):
+def test_a_sentence_has_the_given_length_and_is_printable(seed: int, length: int, wide_gaps: float):
     sentence = random_sentence(Random(seed), length, wide_gaps)
     assert len(sentence) == length
     assert set(sentence) <= set(PRINTABLE)
@@ -57,7 +57,7 @@ def test_english_has_every_letter_and_the_common_ones_more_often():
         pytest.param(lambda text: len(set(text)) >= 18, id="noise"),
     ],
 )
-def test_all_that_people_type_occurs(holds):
+def test_everything_that_people_type_occurs(holds):
     texts = sentences(20_000, length=20)
     assert 20 <= sum(map(holds, texts)) <= 19_000
 

@@ -19,11 +19,11 @@ def test_with_blank_each_source_character_has_a_target_token():
     assert SpacesTask(SpacesSection()).tokenization.target_text(tokens) == "ab"
 
 
-def test_without_blank_the_spaces_leave_no_trace():
+def test_without_blank_spaces_have_no_target_token():
     assert SpacesTask(SpacesSection(blank=False)).tokenization.target_tokens(PAIR) == ["a", "b"]
 
 
-def test_a_typed_blank_is_only_characters():
+def test_a_typed_blank_token_is_read_as_characters():
     pair = Pair("<blank> x", "<blank>x")
     tokens = SpacesTask(SpacesSection()).tokenization.target_tokens(pair)
     assert tokens == [*"<blank>", BLANK, "x"]
@@ -31,13 +31,13 @@ def test_a_typed_blank_is_only_characters():
 
 
 @pytest.mark.parametrize("other", ["", "a", "abb", "ba", "a  b ", "a b", " "])
-def test_an_answer_that_is_not_the_right_one_has_no_blanks(other: str):
+def test_a_target_other_than_the_reference_has_no_blanks(other: str):
     assert SpacesTask(SpacesSection()).tokenization.target_tokens(Pair("a  b ", other)) == list(other)
 
 
 @pytest.mark.parametrize("blank", [True, False])
 @given(source=st.text("ab ", max_size=5), answer=st.text("ab ", max_size=5))
-def test_the_tokens_of_any_answer_say_that_answer(blank: bool, source: str, answer: str):
+def test_the_tokens_of_any_target_spell_that_target(blank: bool, source: str, answer: str):
     task = SpacesTask(SpacesSection(blank=blank))
     tokens = task.tokenization.target_tokens(Pair(source, answer))
     assert task.tokenization.target_text(tokens) == answer
@@ -45,7 +45,7 @@ def test_the_tokens_of_any_answer_say_that_answer(blank: bool, source: str, answ
     assert tokens.count(BLANK) == (source.count(" ") if blank and right else 0)
 
 
-def test_nothing_but_spaces_leaves_nothing():
+def test_a_source_of_only_spaces_has_an_empty_target():
     pair = Pair("   ", "")
     assert SpacesTask(SpacesSection()).tokenization.target_tokens(pair) == [BLANK] * 3
     assert SpacesTask(SpacesSection()).tokenization.target_text([BLANK] * 3) == ""

@@ -1,4 +1,4 @@
-"""How trainings are compared: bit by bit, except for the time that they took."""
+"""Comparison of training runs: bit by bit, except for durations."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def read_rows() -> Callable[[Path], list[dict[str, Any]]]:
 
 @pytest.fixture
 def train_in(tmp_path: Path, watcher: Callable[..., Any]) -> Callable[..., Any]:
-    """Train an experiment in `tmp_path / name`; the watcher knows how it went."""
+    """Train an experiment in `tmp_path / name`; returns the observer."""
 
     def run(experiment: Experiment, stop_after: int | None = None, name: str = "run") -> Any:
-        watching = watcher(stop_after)
-        watching.progress = train(experiment, tmp_path / name, watching)
-        return watching
+        observer = watcher(stop_after)
+        observer.progress = train(experiment, tmp_path / name, observer)
+        return observer
 
     return run

@@ -1,4 +1,4 @@
-"""What a training works on: refused before anything is written, and the same when it goes on."""
+"""Encoded splits: refused before anything is written, and identical when training resumes."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ model:
   dropout: 0.1
 training: {epochs: 2, batch_tokens: 4000, validate_every: 3, save_every: 1000}
 """
-REGULARISED = ("data.text.regularization={best: 8, alpha: 0.1}",)
+REGULARIZED = ("data.text.regularization={best: 8, alpha: 0.1}",)
 WORDS = ("data.text.unit=words", "data.text.size=null")
 Make = Callable[..., Experiment]
 
 
 @pytest.fixture
 def texts(corpus: Path, tmp_path: Path) -> Path:
-    """The corpus, to be changed."""
+    """A copy of the corpus that may be changed."""
     return Path(shutil.copytree(corpus, tmp_path / "corpus"))
 
 
@@ -63,7 +63,7 @@ def append(path: Path, text: str) -> None:
         file.write(text)
 
 
-# --- A refused training leaves nothing behind ------------------------------------------------------------
+# --- A refused run leaves no file ------------------------------------------------------------------------
 
 
 def empty_line(texts: Path, split: str) -> None:
@@ -82,24 +82,24 @@ def no_file(texts: Path, split: str) -> None:
 @pytest.mark.parametrize("settings", [(), WORDS], ids=["subwords", "words"])
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("damage", "message"),
     [
         (empty_line, r"{split}\.en, line \d+: the target text is empty"),
         (lone_line, r"{split}\.en ends after line \d+, this file after line \d+"),
         (no_file, r"data\.{split}: there is no .*{split}\.en"),
     ],
 )
-def test_bad_texts_are_refused_and_nothing_is_left(
+def test_invalid_texts_are_refused_and_no_file_is_left(
     small: Make,
     texts: Path,
     train_in: Any,
     tmp_path: Path,
-    spoil: Callable[[Path, str], None],
+    damage: Callable[[Path, str], None],
     message: str,
     split: str,
     settings: tuple[str, ...],
 ):
-    spoil(texts, split)
+    damage(texts, split)
     before = names(tmp_path)
     with pytest.raises(UserError, match=message.format(split=split)):
         train_in(small(*settings, f"data.test={texts / 'test'}"))
@@ -107,7 +107,7 @@ def test_bad_texts_are_refused_and_nothing_is_left(
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_too_few_positions_are_refused_and_nothing_is_left(small: Make, train_in: Any, tmp_path: Path, side: str):
+def test_too_few_positions_are_refused_and_no_file_is_left(small: Make, train_in: Any, tmp_path: Path, side: str):
     experiment = small(f"model.{side}.positions={{kind: learned, longest: 5}}")
     before = names(tmp_path)
     with pytest.raises(
@@ -125,7 +125,7 @@ def test_positions_are_counted_in_both_splits(small: Make, texts: Path, train_in
         train_in(small(*WORDS, "model.decoder.positions={kind: learned, longest: 40}"))
 
 
-def test_not_even_the_folder_of_the_runs_is_left(small: Make, train_in: Any, tmp_path: Path):
+def test_the_parent_folder_is_not_left_either(small: Make, train_in: Any, tmp_path: Path):
     experiment = small("model.decoder.positions={kind: learned, longest: 5}")
     before = names(tmp_path)
     with pytest.raises(UserError, match="5 positions are too few"):
@@ -133,17 +133,17 @@ def test_not_even_the_folder_of_the_runs_is_left(small: Make, train_in: Any, tmp
     assert names(tmp_path) == before
 
 
-def test_positions_that_pass_the_check_are_enough_for_every_way_to_split(small: Make, train_in: Any):
-    """A text that is split in another way has more tokens."""
-    too_few = small(*REGULARISED, "model.encoder.positions={kind: learned, longest: 2}")
+def test_checked_positions_suffice_for_every_sampled_segmentation(small: Make, train_in: Any):
+    """A sampled segmentation may have more tokens."""
+    too_few = small(*REGULARIZED, "model.encoder.positions={kind: learned, longest: 2}")
     with pytest.raises(UserError) as error:
         train_in(too_few)
     needed = int(re.findall(r"\d+", str(error.value))[1])
-    train_in(small(*REGULARISED, f"model.encoder.positions={{kind: learned, longest: {needed}}}"))
+    train_in(small(*REGULARIZED, f"model.encoder.positions={{kind: learned, longest: {needed}}}"))
 
 
-def test_a_vocabulary_that_is_too_small_for_the_validation_texts_is_told(tmp_path: Path, dictionary: Path):
-    """A notation that is not open has to know all of it."""
+def test_a_closed_vocabulary_without_validation_tokens_is_reported(tmp_path: Path, dictionary: Path):
+    """A closed vocabulary must contain every token."""
     codec = Codec.build(
         loading.load_experiment("g2p", [f"data.file={dictionary}"]).task.learn_tokenization([Pair("ask", "AA S K")]),
         [Pair("ask", "AA S K")],
@@ -159,52 +159,52 @@ def test_a_vocabulary_that_is_too_small_for_the_validation_texts_is_told(tmp_pat
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_that_cannot_be_written_to_is_told(small: Make, train_in: Any, tmp_path: Path):
+def test_a_read_only_folder_is_reported(small: Make, train_in: Any, tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"file: cannot be written to: (File exists|Not a directory)"):
         train_in(small(*WORDS), name="file/run")
 
 
-def test_texts_of_a_training_lie_in_no_file_that_is_left(small: Make, train_in: Any, tmp_path: Path):
+def test_encoded_texts_leave_no_file(small: Make, train_in: Any, tmp_path: Path):
     before = names(tmp_path)
     train_in(small(*WORDS), stop_after=1)
     new = {name.split("/")[0] for name in names(tmp_path) - before}
     assert new == {"run"}
 
 
-def test_material_is_gone_when_it_is_no_longer_needed(small: Make, tmp_path: Path):
+def test_encoded_splits_are_closed_after_use(small: Make, tmp_path: Path):
     experiment = small(*WORDS)
     pairs = experiment.task.dataset.splits()
     with encode_splits(
         Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"]), pairs, tmp_path / "run"
-    ) as material:
-        assert {split: len(corpus) for split, corpus in material.splits.items()} == {
-            split: len(list(those)) for split, those in pairs.items()
+    ) as encoded:
+        assert {split: len(corpus) for split, corpus in encoded.splits.items()} == {
+            split: len(list(examples)) for split, examples in pairs.items()
         }
-        assert material.splits["train"][0] == material.codec.example(next(iter(pairs["train"])))
+        assert encoded.splits["train"][0] == encoded.codec.example(next(iter(pairs["train"])))
     with pytest.raises(ValueError, match="closed"):
-        material.splits["train"][0]
+        encoded.splits["train"][0]
 
 
-# --- Told while reading ----------------------------------------------------------------------------------
+# --- Progress while reading ------------------------------------------------------------------------------
 
 
-class Impatient:
-    """Counts what it is told, and wants to stop the so-manieth time that it is asked."""
+class StoppingObserver:
+    """Records reports, and stops after a number of calls of `should_stop`."""
 
-    def __init__(self, patience: int) -> None:
-        self.patience, self.asked = patience, 0
-        self.told: list[tuple[Split, int]] = []
+    def __init__(self, calls_before_stop: int) -> None:
+        self.calls_before_stop, self.calls = calls_before_stop, 0
+        self.reports: list[tuple[Split, int]] = []
 
     def on_tokenizer_training(self) -> None:
         pass
 
     def on_examples_read(self, split: Split, pairs: int) -> None:
-        self.told.append((split, pairs))
+        self.reports.append((split, pairs))
 
     def should_stop(self) -> bool:
-        self.asked += 1
-        return self.asked > self.patience
+        self.calls += 1
+        return self.calls > self.calls_before_stop
 
     def on_train_begin(self, *_: object) -> None:
         pytest.fail("training began, though it should have stopped before")
@@ -212,68 +212,68 @@ class Impatient:
     on_step_end = on_validation_end = on_train_begin
 
 
-def test_pairs_are_counted_aloud(monkeypatch: pytest.MonkeyPatch):
+def test_progress_over_pairs_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 2)
     pairs = [Pair(str(number), "") for number in range(5)]
-    reader = Impatient(99)
-    assert list(ProgressIterator(pairs, "train", reader)) == pairs
-    assert reader.told == [("train", 2), ("train", 4), ("train", 5)]
-    assert reader.asked == 2
-    assert list(ProgressIterator([], "validation", reader)) == []
-    assert reader.told[-1] == ("validation", 0)
+    observer = StoppingObserver(99)
+    assert list(ProgressIterator(pairs, "train", observer)) == pairs
+    assert observer.reports == [("train", 2), ("train", 4), ("train", 5)]
+    assert observer.calls == 2
+    assert list(ProgressIterator([], "validation", observer)) == []
+    assert observer.reports[-1] == ("validation", 0)
 
 
-def test_one_may_stop_among_the_pairs(monkeypatch: pytest.MonkeyPatch):
+def test_iteration_over_pairs_can_be_stopped(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 2)
     with pytest.raises(TrainingStopped):
-        list(ProgressIterator([Pair("a", "b")] * 5, "train", Impatient(1)))
+        list(ProgressIterator([Pair("a", "b")] * 5, "train", StoppingObserver(1)))
 
 
 @pytest.mark.parametrize(
-    "patience",
+    "calls_before_stop",
     [
         0,  # while words are counted
-        5,  # while numbers are written
+        5,  # while ids are written
     ],
 )
-def test_stopping_while_texts_are_read_leaves_nothing(
-    small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: int
+def test_stopping_while_reading_texts_leaves_no_file(
+    small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls_before_stop: int
 ):
     monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 100)
     experiment = small(*WORDS)
     before = names(tmp_path)
-    reader = Impatient(patience)
+    observer = StoppingObserver(calls_before_stop)
     with pytest.raises(TrainingStopped):
-        train(experiment, tmp_path / "run", reader)
+        train(experiment, tmp_path / "run", observer)
     gc.collect()  # a file that was left open would be told of now
-    assert reader.asked == patience + 1
+    assert observer.calls == calls_before_stop + 1
     assert names(tmp_path) == before
 
 
 @pytest.mark.parametrize(
-    "patience",
+    "calls_before_stop",
     [
         0,  # while they are counted
         5,  # while SentencePiece reads them
         9,  # while words are counted
     ],
 )
-def test_stopping_while_subwords_are_learned_leaves_nothing(
-    small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: int
+def test_stopping_while_learning_subwords_leaves_no_file(
+    small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls_before_stop: int
 ):
     monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 100)
     experiment = small()
     before = names(tmp_path)
     with pytest.raises(TrainingStopped):
-        train(experiment, tmp_path / "run", Impatient(patience))
+        train(experiment, tmp_path / "run", StoppingObserver(calls_before_stop))
     assert names(tmp_path) == before
 
 
-def test_whoever_watches_knows_how_much_was_read(small: Make, train_in: Any):
+def test_an_observer_gets_the_number_of_pairs_read(small: Make, train_in: Any):
     assert train_in(small(*WORDS), stop_after=1).read == {"train": 400, "validation": 20}
 
 
-# --- Going on --------------------------------------------------------------------------------------------
+# --- Resuming --------------------------------------------------------------------------------------------
 
 
 def change_word(texts: Path) -> None:
@@ -295,25 +295,25 @@ def add_pair(texts: Path) -> None:
 
 @pytest.mark.parametrize("saved", [True, False])
 @pytest.mark.parametrize("change", [change_word, change_order, add_pair])
-def test_a_training_does_not_go_on_with_other_texts(
+def test_training_does_not_resume_with_changed_texts(
     small: Make, texts: Path, train_in: Any, tmp_path: Path, change: Callable[[Path], None], saved: bool
 ):
     experiment = small(*WORDS)
     train_in(experiment, stop_after=2)
     if not saved:
         (tmp_path / "run" / "state.safetensors").unlink()  # as if killed before
-    before, kept = contents(texts), contents(tmp_path / "run")
+    before, saved_files = contents(texts), contents(tmp_path / "run")
     change(texts)
     message = "the training data has changed since this run was started; restore it, or choose another --out"
     with pytest.raises(UserError, match=f"^{re.escape(str(tmp_path / 'run'))}: {message}$"):
         train_in(experiment)
-    assert contents(tmp_path / "run") == kept
+    assert contents(tmp_path / "run") == saved_files
     for name, content in before.items():
         (texts / name).write_bytes(content)
     assert train_in(experiment, stop_after=1).train_begins[0][0] == (2 if saved else 0)
 
 
-def test_an_unfinished_training_of_an_older_version_is_refused(small: Make, train_in: Any, tmp_path: Path):
+def test_an_unfinished_run_of_an_older_version_is_refused(small: Make, train_in: Any, tmp_path: Path):
     train_in(small(*WORDS), stop_after=2)
     path = tmp_path / "run" / "run.json"
     path.write_text(json.dumps({"format": 1, "regard": "0.2.0", "torch": "2.13.0"}))
@@ -321,17 +321,17 @@ def test_an_unfinished_training_of_an_older_version_is_refused(small: Make, trai
         train_in(small(*WORDS))
 
 
-def test_a_finished_training_stays_as_it_is(small: Make, train_in: Any, tmp_path: Path):
+def test_a_finished_run_is_not_changed(small: Make, train_in: Any, tmp_path: Path):
     experiment = small(*WORDS, "training.epochs=1")
     assert train_in(experiment).progress.finished
-    kept = contents(tmp_path / "run")
+    saved_files = contents(tmp_path / "run")
     assert train_in(experiment).losses == []
-    assert contents(tmp_path / "run") == kept
+    assert contents(tmp_path / "run") == saved_files
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [REGULARISED, (*REGULARISED, "data.text.joint=false"), WORDS])
-def test_a_training_on_files_goes_on_as_if_it_had_not_stopped(
+@pytest.mark.parametrize("settings", [REGULARIZED, (*REGULARIZED, "data.text.joint=false"), WORDS])
+def test_training_on_files_resumes_bit_identically(
     small: Make, train_in: Any, tmp_path: Path, read_tensors: Any, read_rows: Any, settings: tuple[str, ...]
 ):
     experiment = small(*settings, "training.epochs=1", "training.batch_tokens=2000")
@@ -351,12 +351,12 @@ def test_a_training_on_files_goes_on_as_if_it_had_not_stopped(
     assert names(tmp_path / "whole") == names(tmp_path / "parts")
 
 
-def test_other_ways_to_split_are_another_training(small: Make, train_in: Any):
-    plain, varied = (train_in(small(*some), stop_after=2, name=name) for some, name in (((), "a"), (REGULARISED, "b")))
+def test_sampled_segmentations_change_the_training(small: Make, train_in: Any):
+    plain, varied = (train_in(small(*some), stop_after=2, name=name) for some, name in (((), "a"), (REGULARIZED, "b")))
     assert plain.losses != varied.losses
 
 
-def test_a_run_that_goes_on_reads_with_the_words_that_it_has_learned(small: Make, train_in: Any, tmp_path: Path):
+def test_a_resumed_run_keeps_its_learned_vocabulary(small: Make, train_in: Any, tmp_path: Path):
     train_in(small(*WORDS), stop_after=1)
     vocabulary = Run(tmp_path / "run").codec().source_vocabulary
     train_in(small(*WORDS), stop_after=1)

@@ -1,4 +1,4 @@
-"""From files to translations, as a user types it: a person's own text, subwords, scores, and what can go wrong."""
+"""From files to translations by commands: user text, subwords, scores and errors."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ decoding: {length_factor: 0, length_extra: 12}
 
 
 @pytest.fixture
-def place(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with my.yaml and corpus/, in which we are."""
+def folder(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with my.yaml and corpus/, which is the working directory."""
     shutil.copytree(corpus, tmp_path / "corpus")
     (tmp_path / "my.yaml").write_text(MINE)
     monkeypatch.chdir(tmp_path)
@@ -49,14 +49,14 @@ def place(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return tmp_path
 
 
-def done(answer: Any) -> Any:
+def succeeded(answer: Any) -> Any:
     assert answer.code == 0, answer.err
     assert "Traceback" not in answer.err
     return answer
 
 
 def refused(answer: Any, *parts: str) -> None:
-    """Exit code 2, nothing but `regard: …` on stderr behind how reading went, no run."""
+    """Assert exit code 2, only `regard: …` on stderr after the progress of reading, and no run."""
     assert answer.code == 2, answer
     assert answer.out == ""
     assert all(
@@ -69,48 +69,48 @@ def refused(answer: Any, *parts: str) -> None:
     assert not Path("runs/my").exists()
 
 
-def test_own_text_is_learned_scored_and_translated(regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch):
-    answer = done(regard("train", "my.yaml"))
+def test_user_text_is_learned_scored_and_translated(regard: Regard, folder: Path, monkeypatch: pytest.MonkeyPatch):
+    answer = succeeded(regard("train", "my.yaml"))
     assert answer.out.startswith("runs/my: done (all epochs done)")
     assert "BLEU" in answer.out
     assert "runs/my/examples/index.html: attention maps of example sentences" in answer.out
     assert {"scores.json", "examples", "subwords.model"} <= {path.name for path in Path("runs/my").iterdir()}
 
-    again = done(regard("train", "my.yaml"))
+    again = succeeded(regard("train", "my.yaml"))
     assert "done (all epochs done)" in again.out
     assert "BLEU" not in again.out, "scored once"
 
-    monkeypatch.chdir(place / "corpus")  # from elsewhere
-    answer = done(regard("evaluate", "../runs/my", "--beam", "1,5", "--json"))
+    monkeypatch.chdir(folder / "corpus")  # from elsewhere
+    answer = succeeded(regard("evaluate", "../runs/my", "--beam", "1,5", "--json"))
     rows = [json.loads(line) for line in answer.out.splitlines()]
     assert [row["beam"] for row in rows] == [1, 5]
-    wanted = "bleu bleu_lc bleu_signature chrf chrf_signature perplexity loss exact_match sentences_per_second"
-    for row, kept in zip(rows, json.loads((place / "runs/my/scores.json").read_text()), strict=True):
-        assert set(wanted.split()) <= row.keys()
+    expected = "bleu bleu_lc bleu_signature chrf chrf_signature perplexity loss exact_match sentences_per_second"
+    for row, kept in zip(rows, json.loads((folder / "runs/my/scores.json").read_text()), strict=True):
+        assert set(expected.split()) <= row.keys()
         assert row["sentences"] == 30
         assert row["bleu"] == kept["bleu"]
         assert row["chrf"] == kept["chrf"]
 
-    for path in (place / "corpus").glob("train.*"):
+    for path in (folder / "corpus").glob("train.*"):
         path.unlink()
-    assert json.loads(done(regard("evaluate", "../runs/my", "--json")).out)["bleu"] == rows[0]["bleu"]
-    for path in (place / "corpus").glob("test.*"):
+    assert json.loads(succeeded(regard("evaluate", "../runs/my", "--json")).out)["bleu"] == rows[0]["bleu"]
+    for path in (folder / "corpus").glob("test.*"):
         path.unlink()
-    assert "done (all epochs done)" in done(regard("train", "../my.yaml", "--out", "../runs/my")).out
+    assert "done (all epochs done)" in succeeded(regard("train", "../my.yaml", "--out", "../runs/my")).out
 
-    answer = done(regard("translate", "../runs/my", "Der Hund 🐕 schläft.", "--json"))
+    answer = succeeded(regard("translate", "../runs/my", "Der Hund 🐕 schläft.", "--json"))
     translation = json.loads(answer.out)
     assert "🐕" in "".join(translation["source_tokens"])
     assert "<unknown>" not in translation["text"]
-    lines = done(regard("translate", "../runs/my", stdin="Der Hund.\n\n漢字\n".encode())).out.splitlines()
+    lines = succeeded(regard("translate", "../runs/my", stdin="Der Hund.\n\n漢字\n".encode())).out.splitlines()
     assert len(lines) == 3
     assert lines[1] == ""
 
 
-def test_the_other_direction_is_two_lines(regard: Regard, place: Path):
+def test_the_reverse_direction_needs_two_lines(regard: Regard, folder: Path):
     text = MINE.replace("source: de", "source: en").replace("target: en", "target: de")
     Path("back.yaml").write_text(text.replace("  test: corpus/test\n", ""))
-    done(regard("train", "back.yaml"))
+    succeeded(regard("train", "back.yaml"))
     task = Run(Path("runs/back")).experiment.task
     first = next(iter(task.dataset.splits()["train"]))
     assert first.source == Path("corpus/train.en").read_text().split("\n")[0]
@@ -118,22 +118,22 @@ def test_the_other_direction_is_two_lines(regard: Regard, place: Path):
     answer = regard("evaluate", "runs/back")
     assert answer.code == 2
     assert "data.test: this experiment has no files for the test split" in answer.err
-    done(regard("evaluate", "runs/back", "--split", "validation"))
+    succeeded(regard("evaluate", "runs/back", "--split", "validation"))
 
 
-def test_tables_serve_as_well_as_pairs_of_files(regard: Regard, place: Path):
+def test_tables_are_read_like_pairs_of_files(regard: Regard, folder: Path):
     for split in ("train", "validation"):
         sides = [Path(f"corpus/{split}.{language}").read_text().splitlines() for language in ("de", "en")]
         rows = "".join(f"{source}\t{target}\n" for source, target in zip(*sides, strict=True))
         Path(f"{split}.tsv.gz").write_bytes(gzip.compress(rows.encode()))
     tables = ["--set", "data.train=train.tsv.gz", "--set", "data.validation=validation.tsv.gz"]
     for name, options in (("tables", tables), ("files", [])):
-        done(regard("train", "my.yaml", "--out", f"runs/{name}", *options, "--set", "data.test=null"))
+        succeeded(regard("train", "my.yaml", "--out", f"runs/{name}", *options, "--set", "data.test=null"))
     losses = [[row["validation_loss"] for row in Run(Path(f"runs/{name}")).metrics()] for name in ("tables", "files")]
     assert losses[0] == losses[1] != []
 
 
-def test_an_interrupted_training_goes_on(regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupted_training_resumes(regard: Regard, folder: Path, monkeypatch: pytest.MonkeyPatch):
     stepped = LineObserver.on_step_end
 
     def interrupted(self: LineObserver, progress: TrainingProgress, loss: float) -> None:
@@ -148,16 +148,16 @@ def test_an_interrupted_training_goes_on(regard: Regard, place: Path, monkeypatc
     assert answer.code == 130
     assert "runs/my: stopped after step 2; run the same command to continue" in answer.err
     assert not Path("runs/my/scores.json").exists()
-    done(regard("train", "my.yaml", *options))
+    succeeded(regard("train", "my.yaml", *options))
     assert Path("runs/my/scores.json").exists()
-    done(regard("train", "my.yaml", *options, "--out", "runs/whole"))
+    succeeded(regard("train", "my.yaml", *options, "--out", "runs/whole"))
     one, other = ([{**row, "seconds": 0} for row in Run(Path(f"runs/{name}")).metrics()] for name in ("my", "whole"))
     assert one == other
     assert Path("runs/my/model.safetensors").read_bytes() == Path("runs/whole/model.safetensors").read_bytes()
 
 
-def test_an_interruption_of_the_last_step_leaves_the_test_for_later(
-    regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_interruption_of_the_last_step_leaves_the_test_set_pending(
+    regard: Regard, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def interrupted(self: LineObserver, row: dict[str, Any], best: bool) -> None:
         if row["step"] == self.steps:
@@ -174,24 +174,24 @@ def test_an_interruption_of_the_last_step_leaves_the_test_for_later(
     assert not Path("runs/my/scores.json").exists()
     for language in ("de", "en"):
         shutil.copy(f"corpus/validation.{language}", f"corpus/test.{language}")
-    answer = done(regard("train", "my.yaml", "--set", "training.epochs=1"))
+    answer = succeeded(regard("train", "my.yaml", "--set", "training.epochs=1"))
     assert "regard: note: runs/my: the test split has changed since training" in answer.err
     assert Path("runs/my/scores.json").exists()
 
 
-def test_another_test_than_in_training_is_told_of(regard: Regard, place: Path):
-    done(regard("train", "my.yaml", "--set", "training.epochs=1"))
+def test_a_changed_test_set_is_noted(regard: Regard, folder: Path):
+    succeeded(regard("train", "my.yaml", "--set", "training.epochs=1"))
     for language in ("de", "en"):
         path = Path(f"corpus/test.{language}")
         first = Path(f"corpus/train.{language}").read_text().split("\n")[0]
         path.write_text(path.read_text() + first + "\n")
     note = "regard: note: runs/my: the {} split has changed since training"
-    assert note.format("test") in done(regard("evaluate", "runs/my")).err
-    assert "note" not in done(regard("evaluate", "runs/my", "--split", "validation")).err
+    assert note.format("test") in succeeded(regard("evaluate", "runs/my")).err
+    assert "note" not in succeeded(regard("evaluate", "runs/my", "--split", "validation")).err
 
 
 def test_an_interruption_while_texts_are_read_leaves_no_run(
-    regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch
+    regard: Regard, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def interrupted(self: LineObserver, split: str, pairs: int) -> None:
         self.interrupts.signal = signal.SIGINT
@@ -227,12 +227,14 @@ def test_an_interruption_while_texts_are_read_leaves_no_run(
         ),
     ],
 )
-def test_wrong_use_is_told_with_the_remedy(regard: Regard, place: Path, settings: list[str], parts: list[str]):
+def test_invalid_settings_are_reported_with_the_remedy(
+    regard: Regard, folder: Path, settings: list[str], parts: list[str]
+):
     options = [part for setting in settings for part in ("--set", setting)]
     refused(regard("train", "my.yaml", *options), *parts)
 
 
-def test_a_damaged_line_is_told_with_its_file_and_number(regard: Regard, place: Path):
+def test_a_damaged_line_is_reported_with_its_file_and_number(regard: Regard, folder: Path):
     with Path("corpus/train.de").open("ab") as file:
         file.write(b"caf\xe9\n")
     with Path("corpus/train.en").open("ab") as file:
@@ -240,6 +242,8 @@ def test_a_damaged_line_is_told_with_its_file_and_number(regard: Regard, place: 
     refused(regard("train", "my.yaml"), "corpus/train.de, line 401: byte 4 (0xE9) is not UTF-8")
 
 
-def test_without_multi30k_the_recipe_tells_how_to_get_it(regard: Regard, place: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("REGARD_DATA", str(place))
+def test_without_multi30k_the_recipe_explains_how_to_get_it(
+    regard: Regard, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGARD_DATA", str(folder))
     refused(regard("train", "multi30k", "--out", "runs/my"), "'regard data get multi30k'", "--from FOLDER")

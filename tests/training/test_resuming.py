@@ -1,4 +1,4 @@
-"""Stop, go on, finish: bit-identical to not stopping, wherever it stopped and however it was stopped."""
+"""Stopping and resuming is bit-identical to not stopping, at any step and after any kind of stop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Same = Callable[[Path, Path], None]
 
 
 @pytest.mark.parametrize("steps", [1, 3, 4, 5, 11, 12])
-def test_a_training_that_was_stopped_goes_on_as_if_it_had_not(
+def test_a_stopped_training_resumes_bit_identically(
     brief: Make, trained_brief: Callable[..., Path], train_in: Any, tmp_path: Path, same_training: Same, steps: int
 ):
     """In the middle of an epoch, at its end, which is a validation, and at the very end."""
@@ -56,13 +56,13 @@ def test_a_training_may_be_stopped_after_every_step(
             "model.decoder.embedding=16",
             "model.attention.kind=multi-head",
         ),
-        # Here some weights never get a gradient, and the optimizer has nothing to remember of them.
+        # Here some weights never get a gradient, and the optimizer has no state for them.
         ("model.attention.kind=scaled-dot", "model.attention.hard=true"),
         ("model.attention.kind=none", "model.decoder.start=zeros"),
     ],
     ids=["adamw", "plateau", "tied", "transformer", "hard", "no-source"],
 )
-def test_every_kind_of_training_goes_on(
+def test_every_kind_of_training_resumes(
     brief: Make,
     trained_brief: Callable[..., Path],
     train_in: Any,
@@ -80,11 +80,11 @@ def test_every_kind_of_training_goes_on(
 
 
 class Crash(BaseException):
-    """The end of the process: nothing but files is left."""
+    """Simulates the end of the process: only files are left."""
 
 
 class Crashes:
-    """Lets every write through, except for one: that leaves the old file, or the new one, and ends the process."""
+    """Lets every write succeed except one, which leaves the old or the new file and ends the process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int, *, written: bool) -> None:
         self.at, self.written, self.count = at, written, 0
@@ -121,7 +121,7 @@ FEW = ("training.save_every=0", "training.epochs=2", "training.validate_every=3"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
-def test_a_crash_at_any_write_does_no_harm(
+def test_a_crash_at_any_write_loses_nothing(
     brief: Make,
     trained_brief: Callable[..., Path],
     train_in: Any,
@@ -148,7 +148,7 @@ def test_a_crash_at_any_write_does_no_harm(
     assert writes > 12
 
 
-def test_what_a_killed_process_has_left_half_written_is_swept_away(
+def test_partial_files_of_a_killed_process_are_removed(
     brief: Make, trained_brief: Callable[..., Path], train_in: Any, tmp_path: Path, same_training: Same
 ):
     train_in(brief(), stop_after=5)
@@ -162,7 +162,7 @@ def test_what_a_killed_process_has_left_half_written_is_swept_away(
 
 
 def read_until(process: subprocess.Popen[bytes], pattern: bytes) -> bytes:
-    """What the process writes to stderr, up to a line with `pattern`, or to its end."""
+    """The stderr of the process up to a line with `pattern`, or to its end."""
     seen = b""
     assert process.stderr
     for line in process.stderr:
@@ -173,7 +173,7 @@ def read_until(process: subprocess.Popen[bytes], pattern: bytes) -> bytes:
 
 
 @pytest.mark.slow
-def test_a_training_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
+def test_a_repeatedly_killed_training_ends_bit_identically(
     tiny_file: Path, trained: Path, tmp_path: Path, start_regard: Callable[..., Any], same_training: Same
 ):
     random = Random(4)
@@ -199,7 +199,7 @@ def test_a_training_that_is_killed_again_and_again_ends_as_if_it_had_not_been(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_stops_after_the_step_saves_and_says_how_to_go_on(
+def test_a_signal_stops_after_the_step_saves_and_prints_how_to_resume(
     tiny: Make,
     tiny_file: Path,
     trained: Path,
@@ -218,16 +218,16 @@ def test_a_signal_stops_after_the_step_saves_and_says_how_to_go_on(
     assert process.returncode == code, stderr.decode()
     assert stdout == b""
     assert b"stopping after the current step; a second signal stops immediately" in stderr
-    told = re.search(rf"{out}: stopped after step (\d+); run the same command to continue", stderr.decode())
-    assert told
+    output = re.search(rf"{out}: stopped after step (\d+); run the same command to continue", stderr.decode())
+    assert output
     assert b"Traceback" not in stderr
     resumed = train_in(tiny())
-    assert resumed.train_begins[0][0] == int(told[1])
+    assert resumed.train_begins[0][0] == int(output[1])
     same_training(out, trained)
 
 
 @pytest.mark.slow
-def test_asked_twice_it_stops_at_once(tiny_file: Path, tmp_path: Path, start_regard: Callable[..., Any]):
+def test_a_second_signal_stops_immediately(tiny_file: Path, tmp_path: Path, start_regard: Callable[..., Any]):
     process = start_regard("train", tiny_file, "--out", tmp_path / "run", "--set", "training.epochs=1000")
     read_until(process, rb"step 24/")
     process.send_signal(signal.SIGSTOP)  # both arrive before the next step is over

@@ -19,7 +19,7 @@ def rates(steps: int, losses: tuple[float, ...] = (), **settings: Any) -> list[f
     return [rate(step, steps, losses) for step in range(steps)]
 
 
-def test_constant_rises_and_stays():
+def test_constant_rate_warms_up_and_stays_at_its_peak():
     assert rates(10, kind="constant", peak=2.0, warmup=0.4) == [0.5, 1.0, 1.5, 2.0, 2, 2, 2, 2, 2, 2]
     assert rates(4, kind="constant", peak=2.0, warmup=0.0) == [2, 2, 2, 2]
 
@@ -47,14 +47,14 @@ def test_inverse_square_root():
         ((3.0, 2.0, 1.0), 0),
         ((1.0, 2.0), 0),
         ((1.0, 2.0, 3.0), 1),
-        ((1.0, 1.0, 1.0), 1),  # no better is not better
-        ((1.0, 2.0, 0.5, 2.0), 0),  # a better one starts the count anew
+        ((1.0, 1.0, 1.0), 1),  # an equal loss is no improvement
+        ((1.0, 2.0, 0.5, 2.0), 0),  # an improvement resets the count
         ((1.0, 2.0, 2.0, 2.0, 2.0), 2),
         ((1.0, 2.0, 2.0, 2.0), 1),
         ((1.0, 2.0, 2.0, 0.5, 2.0, 2.0), 2),
     ],
 )
-def test_plateau_follows_from_the_validation_losses_alone(losses: tuple[float, ...], cuts: int):
+def test_plateau_depends_only_on_the_validation_losses(losses: tuple[float, ...], cuts: int):
     values = rates(10, losses, kind="plateau", peak=2.0, warmup=0.2, factor=0.5, patience=2)
     assert values == [1.0 * 0.5**cuts, *[2.0 * 0.5**cuts] * 9]
 
@@ -64,9 +64,9 @@ def test_every_rate_is_positive_and_reaches_at_most_its_peak(kind: str, warmup: 
     values = rates(steps, kind=kind, peak=0.5, warmup=warmup)
     assert all(0 < value <= 0.5 for value in values)
     assert max(values) == pytest.approx(0.5)
-    top = values.index(max(values))
-    assert all(earlier <= later for earlier, later in pairwise(values[: top + 1]))
-    assert all(earlier >= later for earlier, later in pairwise(values[top:]))
+    peak = values.index(max(values))
+    assert all(earlier <= later for earlier, later in pairwise(values[: peak + 1]))
+    assert all(earlier >= later for earlier, later in pairwise(values[peak:]))
 
 
 def ratios(count: int, **settings: Any) -> list[float]:
@@ -74,7 +74,7 @@ def ratios(count: int, **settings: Any) -> list[float]:
     return [ratio(epoch) for epoch in range(count)]
 
 
-def test_constant_teacher_forcing_stays():
+def test_constant_teacher_forcing_does_not_change():
     assert ratios(3) == [1.0, 1.0, 1.0]
     assert ratios(3, ratio=0.3) == [0.3, 0.3, 0.3]
 

@@ -1,4 +1,4 @@
-"""What a training does: loss, validation, the best weights, when it ends, what it refuses."""
+"""Training: loss, validation, best weights, early stopping and refused settings."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ NewTrainer = Callable[..., trainer.Trainer]
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_the_loss_is_that_of_each_real_token_and_padding_never_counts(brief: Make, train_in: TrainIn, smoothing: float):
-    """Computed again by hand, sentence by sentence, without any padding."""
+def test_the_loss_averages_valid_tokens_and_ignores_padding(brief: Make, train_in: TrainIn, smoothing: float):
+    """Recomputed sentence by sentence, without padding."""
     experiment = brief("model.dropout=0", "training.teacher_forcing.ratio=1", f"training.label_smoothing={smoothing}")
-    watching = train_in(experiment, stop_after=1)
+    observer = train_in(experiment, stop_after=1)
 
     pairs = experiment.task.dataset.splits()["train"]
     codec = Codec.build(experiment.task.learn_tokenization(pairs), pairs)
@@ -49,23 +49,23 @@ def test_the_loss_is_that_of_each_real_token_and_padding_never_counts(brief: Mak
         source = batch.source[row][batch.source_valid[row]].unsqueeze(0)
         inputs = batch.inputs[row][batch.valid[row]].unsqueeze(0)
         state = model.start(source, torch.ones_like(source, dtype=torch.bool))
-        chances = log_softmax(model.decoder.teacher_forced(inputs, state)[0][0], -1)
-        for chance, truth in zip(chances, batch.outputs[row][batch.valid[row]].tolist(), strict=True):
-            losses.append((-(1 - smoothing) * chance[truth] - smoothing * chance.mean()).item())
-    assert watching.losses == pytest.approx([sum(losses) / len(losses)], abs=1e-5)
-    assert watching.progress.tokens == len(losses)
-    assert watching.progress.loss_sum == pytest.approx(sum(losses), rel=1e-5)
+        log_probs = log_softmax(model.decoder.teacher_forced(inputs, state)[0][0], -1)
+        for step_log_probs, reference in zip(log_probs, batch.outputs[row][batch.valid[row]].tolist(), strict=True):
+            losses.append((-(1 - smoothing) * step_log_probs[reference] - smoothing * step_log_probs.mean()).item())
+    assert observer.losses == pytest.approx([sum(losses) / len(losses)], abs=1e-5)
+    assert observer.progress.tokens == len(losses)
+    assert observer.progress.loss_sum == pytest.approx(sum(losses), rel=1e-5)
 
 
 def test_training_loss_is_the_mean_over_tokens_since_the_last_validation(brief: Make, train_in: TrainIn):
-    watching = train_in(brief("data.train=40", "training.batch_tokens=70", "training.validate_every=3"))
+    observer = train_in(brief("data.train=40", "training.batch_tokens=70", "training.validate_every=3"))
     training = brief().task.dataset.splits()["train"]
     codec = Codec.build(brief().task.learn_tokenization(training), training)
     experiment = brief("data.train=40")
     batches = Batches(codec.examples(experiment.task.dataset.splits()["train"]), batch_tokens=70, seed=1)
     sizes = [int(batches.at(step).valid.sum()) for step in range(3, 6)]
-    expected = sum(loss * size for loss, size in zip(watching.losses[3:6], sizes, strict=True)) / sum(sizes)
-    assert watching.rows[1]["train_loss"] == pytest.approx(expected)
+    expected = sum(loss * size for loss, size in zip(observer.losses[3:6], sizes, strict=True)) / sum(sizes)
+    assert observer.rows[1]["train_loss"] == pytest.approx(expected)
 
 
 def test_the_loss_falls_and_the_task_is_learned(trained: Path):
@@ -80,20 +80,20 @@ def test_training_learns_with_fewer_reference_tokens(tiny: Make, train_in: Train
     options = {"floor": 0.2, "epochs": 2}
     own = [f"{name}={value}" for name, value in options.items() if kind in TEACHER_FORCING_SCHEDULES.with_option(name)]
     schedule = [f"training.teacher_forcing.{setting}" for setting in (f"kind={kind}", "ratio=0.6", *own)]
-    watching = train_in(tiny("data.train=150", "training.epochs=5", *schedule))
-    assert watching.rows[-1]["train_loss"] < 0.9 * watching.rows[0]["train_loss"]
-    ratios = [row["teacher_forcing"] for row in watching.rows]
+    observer = train_in(tiny("data.train=150", "training.epochs=5", *schedule))
+    assert observer.rows[-1]["train_loss"] < 0.9 * observer.rows[0]["train_loss"]
+    ratios = [row["teacher_forcing"] for row in observer.rows]
     assert ratios[0] == 0.6
     assert (ratios[-1] < 0.6) == (kind != "constant")
 
 
-def test_a_coin_falls_for_each_token_as_often_as_the_ratio_says(brief: Make, new_trainer: NewTrainer):
+def test_the_teacher_forcing_mask_is_random_per_token_with_the_given_ratio(brief: Make, new_trainer: NewTrainer):
     trainer = new_trainer(brief("training.teacher_forcing.ratio=0.7"))
     teacher_forcing_mask = trainer.teacher_forcing_mask(torch.zeros(200, 101, dtype=torch.long))
     assert teacher_forcing_mask is not None
     assert teacher_forcing_mask.shape == (200, 101)
     assert float(teacher_forcing_mask.float().mean()) == pytest.approx(0.7, abs=0.01)
-    assert not (teacher_forcing_mask == teacher_forcing_mask[:1]).all()  # not one coin for a whole sentence,
+    assert not (teacher_forcing_mask == teacher_forcing_mask[:1]).all()  # neither one value for a whole sentence,
     assert not (teacher_forcing_mask == teacher_forcing_mask[:, :1]).all()  # nor one for all sentences at a step
 
 
@@ -106,17 +106,17 @@ def test_dropout_is_on_in_training_and_off_in_validation(brief: Make, train_in: 
 def test_gradients_are_clipped(brief: Make, tmp_path: Path, watcher: Any, monkeypatch: pytest.MonkeyPatch):
     norms = []
 
-    class Spy(torch.optim.Adam):
+    class RecordingOptimizer(torch.optim.Adam):
         def step(self, *arguments: Any) -> Any:
             norms.append(torch.cat([p.grad.flatten() for group in self.param_groups for p in group["params"]]).norm())
             return super().step(*arguments)
 
-    monkeypatch.setattr(torch.optim, "Adam", Spy)
+    monkeypatch.setattr(torch.optim, "Adam", RecordingOptimizer)
     train(brief("training.clip=0.01"), tmp_path / "run", watcher(2))
     assert [float(norm) for norm in norms] == pytest.approx([0.01, 0.01], rel=1e-3)
 
 
-def test_each_setting_of_the_optimizer_arrives(brief: Make, new_trainer: NewTrainer):
+def test_each_setting_reaches_the_optimizer(brief: Make, new_trainer: NewTrainer):
     options = ("kind=adamw", "weight_decay=0.25", "beta1=0.5", "beta2=0.75", "epsilon=0.125")
     trainer = new_trainer(brief(*(f"training.optimizer.{option}" for option in options)))
     assert isinstance(trainer.optimizer, torch.optim.AdamW)
@@ -126,7 +126,7 @@ def test_each_setting_of_the_optimizer_arrives(brief: Make, new_trainer: NewTrai
     assert group["lr"] == pytest.approx(0.03 / round(0.2 * trainer.steps))
 
 
-def test_the_seed_decides_and_the_callers_random_numbers_do_not(
+def test_training_depends_on_the_seed_and_not_on_the_global_random_state(
     brief: Make, train_in: TrainIn, same_training: Callable[[Path, Path], None], tmp_path: Path
 ):
     for name in ("one", "two"):
@@ -140,10 +140,10 @@ def test_the_seed_decides_and_the_callers_random_numbers_do_not(
 # --- Validation ------------------------------------------------------------------------------------------
 
 
-def test_a_row_for_each_validation_says_what_was_measured(brief: Make, train_in: TrainIn, tmp_path: Path):
-    watching = train_in(brief("training.validate_every=5"))
+def test_each_validation_has_a_row_of_metrics(brief: Make, train_in: TrainIn, tmp_path: Path):
+    observer = train_in(brief("training.validate_every=5"))
     rows = Run(tmp_path / "run").metrics()
-    assert rows == watching.rows
+    assert rows == observer.rows
     assert [row["step"] for row in rows] == [5, 10, 12]  # and at the end
     measures = [
         f"{kind}_{name}"
@@ -156,7 +156,7 @@ def test_a_row_for_each_validation_says_what_was_measured(brief: Make, train_in:
         assert all(math.isfinite(value) for value in row.values())
 
 
-def test_validation_is_measured_on_the_validation_split_with_the_saved_weights(trained: Path):
+def test_validation_metrics_are_those_of_the_saved_weights_on_the_validation_split(trained: Path):
     translator = regard.load(trained)
     pairs = translator.experiment.task.dataset.splits()["validation"]
     batches = Batches(translator.codec.examples(pairs), batch_tokens=100, seed=9)
@@ -170,14 +170,14 @@ def test_the_saved_model_is_the_one_with_the_lowest_validation_loss(
     brief: Make, train_in: TrainIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_tensors: Callable[..., Any]
 ):
     losses = iter([3.0, 1.0, 1.0, 2.0, 0.5, 4.0])
-    real = trainer.compute_losses
+    original = trainer.compute_losses
     monkeypatch.setattr(
-        trainer, "compute_losses", lambda *a, teacher: _with_loss(real(*a, teacher=teacher), losses, teacher)
+        trainer, "compute_losses", lambda *a, teacher: _with_loss(original(*a, teacher=teacher), losses, teacher)
     )
-    watching = train_in(brief("training.validate_every=2"))
-    assert watching.best == [True, True, False, False, True, False]
-    assert watching.progress.best_step == 10
-    assert watching.progress.best_loss == 0.5
+    observer = train_in(brief("training.validate_every=2"))
+    assert observer.best == [True, True, False, False, True, False]
+    assert observer.progress.best_step == 10
+    assert observer.progress.best_loss == 0.5
     weights, about = read_tensors(tmp_path / "run" / "model.safetensors")
     assert about == {"step": 10}
     monkeypatch.undo()
@@ -193,33 +193,35 @@ def _with_loss(measures: Any, losses: Any, teacher: bool) -> Any:
 @pytest.mark.parametrize(
     ("losses", "steps"),
     [
-        ([3.0, 2.0, 2.5, 2.0, 1.0, 1.0], 8),  # two without a better one, 2.0 is not better than 2.0
+        ([3.0, 2.0, 2.5, 2.0, 1.0, 1.0], 8),  # two validations without improvement: 2.0 is not lower than 2.0
         ([3.0, 2.0, 2.5, 1.0, 1.5, 1.5], 12),
         ([3.0, 4.0, 5.0], 6),
     ],
 )
-def test_training_stops_early_when_no_better_loss_comes(
+def test_training_stops_early_without_improvement(
     brief: Make, train_in: TrainIn, monkeypatch: pytest.MonkeyPatch, losses: list[float], steps: int
 ):
-    coming, real = iter(losses), trainer.compute_losses
+    upcoming_losses, original = iter(losses), trainer.compute_losses
     monkeypatch.setattr(
-        trainer, "compute_losses", lambda *a, teacher: _with_loss(real(*a, teacher=teacher), coming, teacher)
+        trainer,
+        "compute_losses",
+        lambda *a, teacher: _with_loss(original(*a, teacher=teacher), upcoming_losses, teacher),
     )
     progress = train_in(brief("training.validate_every=2", "training.patience=2")).progress
     assert progress.step == steps
     assert progress.finished == "no better loss in 2 validations"
 
 
-def test_the_same_sentences_are_measured_with_and_without_a_teacher(
+def test_the_same_sentences_are_validated_with_and_without_teacher_forcing(
     brief: Make, train_in: TrainIn, monkeypatch: pytest.MonkeyPatch
 ):
     counts: dict[bool, int] = {}
-    real = trainer.compute_losses
+    original = trainer.compute_losses
 
     def counting(model: Any, batches: Any, *, teacher: bool) -> Any:
         listed = list(batches)
         counts[teacher] = sum(len(batch.source) for batch in listed)
-        return real(model, listed, teacher=teacher)
+        return original(model, listed, teacher=teacher)
 
     monkeypatch.setattr(trainer, "compute_losses", counting)
     train_in(brief("data.validation=20"))
@@ -233,17 +235,17 @@ def contents(path: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
-def test_the_observer_is_told_everything_in_order(brief: Make, train_in: TrainIn):
-    watching = train_in(brief())
-    ((first, steps, parameters),) = watching.train_begins
+def test_the_observer_is_called_in_order(brief: Make, train_in: TrainIn):
+    observer = train_in(brief())
+    ((first, steps, parameters),) = observer.train_begins
     assert (first, steps) == (0, 12)
     assert parameters > 1000
-    assert len(watching.losses) == 12
-    assert [row["step"] for row in watching.rows] == [4, 8, 12]
-    assert watching.progress.finished == "all epochs done"
+    assert len(observer.losses) == 12
+    assert [row["step"] for row in observer.rows] == [4, 8, 12]
+    assert observer.progress.finished == "all epochs done"
 
 
-def test_a_run_that_is_done_says_so_and_is_not_touched(brief: Make, train_in: TrainIn, tmp_path: Path):
+def test_a_finished_run_is_reported_and_not_changed(brief: Make, train_in: TrainIn, tmp_path: Path):
     first = train_in(brief())
     before = contents(tmp_path / "run")
     again = train_in(brief())
@@ -278,12 +280,12 @@ def test_another_task_is_refused_and_another_description_is_not(brief: Make, tra
         train_in(brief("data.task=reverse"))
 
 
-def test_an_empty_directory_will_do(brief: Make, train_in: TrainIn, tmp_path: Path):
+def test_an_empty_directory_is_accepted(brief: Make, train_in: TrainIn, tmp_path: Path):
     (tmp_path / "run").mkdir()
     assert train_in(brief(), stop_after=1).progress.step == 1
 
 
-def test_a_directory_with_other_things_in_it_is_refused_and_left_alone(brief: Make, train_in: TrainIn, tmp_path: Path):
+def test_a_directory_with_other_files_is_refused_and_not_changed(brief: Make, train_in: TrainIn, tmp_path: Path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "thesis.tex").write_text("all my work")
     with pytest.raises(UserError, match="run: this is not a run directory"):
@@ -294,7 +296,7 @@ def test_a_directory_with_other_things_in_it_is_refused_and_left_alone(brief: Ma
         train_in(brief(), name="file")
 
 
-def test_two_at_once_in_one_directory_are_refused(brief: Make, train_in: TrainIn, tmp_path: Path):
+def test_two_trainings_in_one_directory_are_refused(brief: Make, train_in: TrainIn, tmp_path: Path):
     train_in(brief(), stop_after=1)
     before = contents(tmp_path / "run")
     with lock_folder(tmp_path / "run") as alone:
@@ -307,7 +309,7 @@ def test_two_at_once_in_one_directory_are_refused(brief: Make, train_in: TrainIn
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
 @pytest.mark.parametrize("kind", ["learned", "one-hot"])
-def test_positions_that_do_not_suffice_are_refused_before_training(
+def test_insufficient_positions_are_refused_before_training(
     brief: Make, train_in: TrainIn, tmp_path: Path, side: str, kind: str
 ):
     def positions(longest: int) -> Experiment:
@@ -323,7 +325,7 @@ def test_positions_that_do_not_suffice_are_refused_before_training(
     [lambda about: {}, lambda about: about | {"step": "x"}, lambda about: about | {"unknown": 1}, lambda about: []],
     ids=["empty", "no-number", "unknown-key", "list"],
 )
-def test_a_state_that_is_not_one_is_refused(
+def test_an_invalid_state_is_refused(
     brief: Make, train_in: TrainIn, tmp_path: Path, damage: Callable[[dict[str, Any]], Any]
 ):
     train_in(brief(), stop_after=3)
@@ -338,24 +340,24 @@ def test_a_state_without_its_optimizer_is_refused(brief: Make, train_in: TrainIn
     train_in(brief(), stop_after=3)
     run = Run(tmp_path / "run")
     tensors, about = run.read_tensors("state.safetensors")
-    lost = next(name for name in tensors if name.endswith("/exp_avg"))
-    del tensors[lost]
+    removed = next(name for name in tensors if name.endswith("/exp_avg"))
+    del tensors[removed]
     run.write_tensors("state.safetensors", tensors, about)
     with pytest.raises(UserError, match=r"run/state\.safetensors: "):
         train_in(brief())
 
 
-# --- Breaking down ---------------------------------------------------------------------------------------
+# --- Divergence ------------------------------------------------------------------------------------------
 
 
-def test_a_rate_far_too_high_is_explained(brief: Make, train_in: TrainIn):
+def test_divergence_by_a_high_learning_rate_is_explained(brief: Make, train_in: TrainIn):
     with pytest.raises(
         UserError, match=r"training diverged after step \d+: the loss is .* Try a lower training.rate.peak"
     ):
         train_in(brief("training.rate.peak=1.0e+38"))
 
 
-def test_what_was_saved_before_a_breakdown_stays(
+def test_saved_state_survives_divergence(
     brief: Make, train_in: TrainIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     train_in(brief(), stop_after=6)
@@ -369,7 +371,9 @@ def test_what_was_saved_before_a_breakdown_stays(
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_state_with_a_broken_weight_is_not_saved(brief: Make, new_trainer: NewTrainer, tmp_path: Path, value: float):
+def test_a_state_with_a_weight_that_is_not_finite_is_not_saved(
+    brief: Make, new_trainer: NewTrainer, tmp_path: Path, value: float
+):
     trainer = new_trainer(brief())
     trainer.step()
     trainer.save()
@@ -382,10 +386,10 @@ def test_a_state_with_a_broken_weight_is_not_saved(brief: Make, new_trainer: New
 
 
 @pytest.mark.parametrize("setting", ["training.validate_every=1", "training.save_every=0"])
-def test_broken_weights_are_neither_measured_nor_kept(
+def test_weights_that_are_not_finite_are_neither_validated_nor_saved(
     brief: Make, train_in: TrainIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
 ):
-    """The step that ruins the weights may be the last before a validation or a saving."""
+    """The diverging step may be the last before a validation or a checkpoint."""
     train_in(brief(setting), stop_after=6)
     before = contents(tmp_path / "run")
     monkeypatch.setattr(trainer, "learning_rate", lambda *_: 1e38)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def tab_to(window: Any, target: Any) -> None:
-    """Tab, until it is there; it must be there before all has been passed."""
+    """Press Tab until `target` has the focus; it must get it within one pass over the page."""
     for _ in range(60):
         window.page.keyboard.press("Tab")
         if target.evaluate("(one) => one === document.activeElement"):

@@ -115,7 +115,7 @@ def test_an_svg_has_all_labels(window: Any, tmp_path: Path, scripts_name: str, v
     translation = window.translate(text, scripts_name)
     maps = [*translation["n_best"][0]["labels"], *translation["source_labels"]]
     shown = [node["label"] for node in translation["tree"]] if view == "Beam" else maps
-    assert {label[:5] for label in shown} <= {label[:5] for label in found}  # long ones are cut
+    assert {label[:5] for label in shown} <= {label[:5] for label in found}  # long ones are truncated
     assert len(found) > len(shown)
 
 

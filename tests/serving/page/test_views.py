@@ -159,10 +159,10 @@ def test_every_hypothesis_has_a_node(beam: Any):
         ])"""
         )
     )
-    for node, (token, shown_score, rank, look) in zip(tree, boxes, strict=True):
+    for node, (token, shown_score, rank, style) in zip(tree, boxes, strict=True):
         assert (token, shown_score) == (node["token"], score(node["score"]))
         assert rank == (f"#{node['rank']}" if node["rank"] else None)
-        assert look == node["fate"].replace(" ", "-") or (node["fate"], look) == ("kept", "best")
+        assert style == node["fate"].replace(" ", "-") or (node["fate"], style) == ("kept", "best")
     assert sum(rank is not None for _, _, rank, _ in boxes) == 3
     positions = (
         window.panel()

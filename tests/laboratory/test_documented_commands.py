@@ -41,7 +41,7 @@ def commands() -> list[tuple[list[str], list[str]]]:
     return found
 
 
-def same(word: str, other: str) -> bool:
+def same_word(word: str, other: str) -> bool:
     """Numbers are compared with a tolerance: their last bits depend on the processor."""
     try:
         return float(word.strip(".,;")) == pytest.approx(float(other.strip(".,;")), rel=1e-3, abs=1e-6)
@@ -49,9 +49,9 @@ def same(word: str, other: str) -> bool:
         return word == other
 
 
-def alike(line: str, other: str) -> bool:
+def same_line(line: str, other: str) -> bool:
     words, others = line.split(), other.split()
-    return len(words) == len(others) and all(map(same, words, others))
+    return len(words) == len(others) and all(map(same_word, words, others))
 
 
 def test_the_page_shows_every_command_of_the_laboratory() -> None:
@@ -74,7 +74,7 @@ def test_lab_commands_print_what_the_page_shows(
     assert answer.code == 0, answer.err
     lines = iter(answer.out.splitlines())
     for line in shown:
-        assert line == LEFT_OUT or any(alike(line, other) for other in lines), f"not printed: {line}"
+        assert line == LEFT_OUT or any(same_line(line, other) for other in lines), f"not printed: {line}"
 
 
 @pytest.mark.slow
