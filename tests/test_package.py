@@ -225,7 +225,10 @@ def package_of(path: Path) -> str:
 DOCUMENTED = (
     *("regard", "regard.data", "regard.files", "regard.inference", "regard.nn", "regard.runs", "regard.search"),
     *("regard.tasks", "regard.text", "regard.training", "regard.serving.schemas"),
-    *chain.from_iterable(modules_in(f"regard.{package}") for package in ("config", "corpora", "evaluation")),
+    *chain.from_iterable(
+        map(modules_in, ("regard.config", "regard.corpora", "regard.evaluation", "regard.laboratory"))
+    ),
+    *chain.from_iterable(map(modules_in, ("regard.plotting", "regard.reports", "regard.studies"))),
 )
 
 

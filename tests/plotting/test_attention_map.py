@@ -178,12 +178,12 @@ def test_higher_weights_are_darker_and_zero_is_the_paper_color() -> None:
 @pytest.mark.parametrize("weights", [[], np.zeros((0, 7)), np.zeros((3, 0, 7))])
 def test_an_empty_output_is_reported_in_the_figure(weights) -> None:
     figure = draw_attention_map(weights, SOURCE, [], title="$silence$", axes=("head",) if np.ndim(weights) == 3 else ())
-    assert all_text(figure) == ["nothing was produced", "$silence$"]
+    assert all_text(figure) == ["empty output", "$silence$"]
     figures.render_figure(figure, ".svg")
 
 
 def test_an_empty_source_is_reported_in_the_figure() -> None:
-    assert all_text(draw_attention_map(np.zeros((5, 0)), [], TARGET)) == ["nothing was read"]
+    assert all_text(draw_attention_map(np.zeros((5, 0)), [], TARGET)) == ["empty source"]
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,14 @@ from matplotlib.text import Text
 
 from regard.plotting import figures
 from regard.plotting.attention_map import LONGEST_LABEL
-from regard.plotting.beam_tree import (
+from regard.plotting.beam_tree import FATES, PATH_TO_BEST, draw_beam_tree
+from regard.plotting.tree_layout import (
     ABOVE_PRUNED,
-    FATES,
     MAX_BEAM_ROWS,
     MAX_PRUNED_ROWS,
     MAX_WIDTH,
-    PATH_TO_BEST,
     arrange,
     best_ranks,
-    draw_beam_tree,
 )
 
 

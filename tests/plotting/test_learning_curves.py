@@ -7,7 +7,14 @@ from matplotlib.lines import Line2D
 
 from regard.errors import UserError
 from regard.plotting import figures
-from regard.plotting.learning_curves import ACCURACIES, LOSSES, RATE, TEACHER_FORCING, draw_learning_curves, points
+from regard.plotting.learning_curves import (
+    ACCURACIES,
+    LOSSES,
+    RATE,
+    TEACHER_FORCING,
+    draw_learning_curves,
+    metric_points,
+)
 
 PERCENT = ["accuracy (%)", "schedule (%)"]
 
@@ -162,4 +169,4 @@ def test_no_validations_are_reported_in_the_figure() -> None:
 
 
 def test_points_are_steps_and_values() -> None:
-    assert points([{"step": 2, "rate": 0.5}, {"step": 3}, {"rate": 1.0}], "rate") == ([2.0], [0.5])
+    assert metric_points([{"step": 2, "rate": 0.5}, {"step": 3}, {"rate": 1.0}], "rate") == ([2.0], [0.5])

@@ -76,4 +76,4 @@ def test_hostile_tokens_are_drawn_literally() -> None:
 
 
 def test_a_translation_without_steps_is_drawn() -> None:
-    assert texts(draw_translation_steps([], SOURCE)) == ["nothing was produced"]
+    assert texts(draw_translation_steps([], SOURCE)) == ["empty output"]

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from regard.plotting import attention_map, figures
-from regard.plotting.comparison import DotRow, draw_dots
+from regard.plotting.dot_plot import DotRow, draw_dots
 from regard.plotting.symbols import Formula
 from regard.reports.pages import TEMPLATES, environment
 from regard.reports.report_page import (

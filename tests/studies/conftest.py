@@ -10,7 +10,8 @@ import pytest
 
 from regard.studies import parsing
 from regard.studies.definition import Study
-from regard.studies.results import ConditionResults, Result, StudyResults
+from regard.studies.results import StudyResults
+from regard.studies.run_results import ConditionResults, Result
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from regard.studies import built_in, parsing, tables
+from regard.studies import built_in, export, parsing
 from regard.studies.definition import Study
 from regard.studies.results import collect_results
 from regard.studies.runner import training_jobs
@@ -30,7 +30,7 @@ def test_an_old_study_is_complete_and_has_the_same_results():
     study = old_study()
     jobs = training_jobs(study, OLD / "runs")
     assert [job.state for job in jobs] == ["done"] * 4
-    results = tables.results_to_dict(collect_results(study, jobs))
+    results = export.results_to_dict(collect_results(study, jobs))
     expected = json.loads((OLD / "small/results.json").read_text())
     assert results["runs"] == expected["runs"] == {"wanted": 4, "finished": 4}
     assert results["metrics"] == ["exact_match", "alignment_accuracy", "truncated", "token_accuracy"]

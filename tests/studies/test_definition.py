@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from regard.studies import parsing
-from regard.studies.definition import Axis, Condition, Study
+from regard.studies.axes import Axis
+from regard.studies.definition import Condition, Study
 
 GRID = """
 experiment: copy

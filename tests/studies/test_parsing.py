@@ -552,7 +552,8 @@ def test_a_mistake_on_the_command_line_is_reported_as_typed(option: str, typed: 
     "typed", ["training.epochs=[1", "training.epochs=1,,2", "training.epochs=*x", "training.epochs=1], [2"]
 )
 def test_invalid_yaml_on_the_command_line_is_reported_as_typed(typed: str):
-    assert error_message(experiment="copy", vary=[typed]).startswith(f"--vary {typed}, line 1: this ")
+    problem = error_message(experiment="copy", vary=[typed]).removeprefix(f"--vary {typed}, line 1: ")
+    assert problem.startswith(("this is not YAML", "aliases (*x) are not supported"))
 
 
 def test_invalid_seeds_and_metrics_are_reported_with_their_flags():

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from regard.plotting import comparison
+from regard.plotting.band_plot import Band
+from regard.plotting.dot_plot import DotRow
 from regard.studies import plots
 from regard.studies.results import StudyResults
 
@@ -19,15 +20,15 @@ class RecordedPlots:
     """Records the arguments of the drawing functions."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.bands: list[tuple[list[comparison.Band], tuple[object, ...], dict[str, object]]] = []
-        self.dots: list[list[comparison.DotRow]] = []
+        self.bands: list[tuple[list[Band], tuple[object, ...], dict[str, object]]] = []
+        self.dots: list[list[DotRow]] = []
         draw_bands, draw_dots = plots.draw_bands, plots.draw_dots
 
-        def bands(given: list[comparison.Band], *more: object, **named: object) -> object:
+        def bands(given: list[Band], *more: object, **named: object) -> object:
             self.bands.append((list(given), more, named))
             return draw_bands(given, *more, **named)  # type: ignore[arg-type]
 
-        def dots(given: list[comparison.DotRow], *more: object, **named: object) -> object:
+        def dots(given: list[DotRow], *more: object, **named: object) -> object:
             self.dots.append(list(given))
             return draw_dots(given, *more, **named)  # type: ignore[arg-type]
 
@@ -42,7 +43,7 @@ def recorded_plots(monkeypatch: pytest.MonkeyPatch) -> RecordedPlots:
 
 def test_every_run_is_a_dot(new_results: NewResults, recorded_plots: RecordedPlots):
     results = new_results(SHARES, vary=VARY, seeds=2, measures=["exact_match", "validation_loss", "alignment_accuracy"])
-    assert len(list(plots.scores(results))) == 2  # there is no alignment accuracy
+    assert len(list(plots.score_plots(results))) == 2  # there is no alignment accuracy
     none, dot = recorded_plots.dots[0]
     assert (none.label, none.values, none.group) == ("none", (0.1, 0.2), "")
     summary = results.cells[1].summary("exact_match")
@@ -54,19 +55,19 @@ def test_evaluations_of_one_run_are_groups_of_a_row(new_results: NewResults, rec
     results = new_results(
         {"dot · beam 1": [0.9], "dot · beam 4": [0.8]}, vary=["model.attention.kind=dot"], test=["beam=1,4"], seeds=1
     )
-    list(plots.scores(results))
+    list(plots.score_plots(results))
     assert [(dots.label, dots.group) for dots in recorded_plots.dots[0]] == [("dot", "beam 1"), ("dot", "beam 4")]
 
 
 def test_evaluations_of_a_single_run_have_a_row_each(new_results: NewResults, recorded_plots: RecordedPlots):
-    list(plots.scores(new_results({"beam 1": [0.9], "beam 4": [0.8]}, test=["beam=1,4"], seeds=1)))
+    list(plots.score_plots(new_results({"beam 1": [0.9], "beam 4": [0.8]}, test=["beam=1,4"], seeds=1)))
     assert [(dots.label, dots.group) for dots in recorded_plots.dots[0]] == [("beam 1", ""), ("beam 4", "")]
 
 
 def test_a_numeric_axis_is_drawn_as_a_scale(new_results: NewResults, recorded_plots: RecordedPlots):
     shares = {f"{kind} · beam {beam}": [beam / 100, beam / 50] for kind in ("none", "dot") for beam in (10, 1, 2)}
     results = new_results(shares, vary=VARY, test=["beam=10,1,2"], seeds=2)
-    (picture,) = plots.trends(results)
+    (picture,) = plots.trend_plots(results)
     assert picture.alt == "exact match against beam"
     bands, _, named = recorded_plots.bands[0]
     assert [(band.label, band.x) for band in bands] == [("none", (1, 2, 10)), ("dot", (1, 2, 10))]
@@ -75,16 +76,16 @@ def test_a_numeric_axis_is_drawn_as_a_scale(new_results: NewResults, recorded_pl
 
 
 def test_names_or_only_two_numbers_are_not_drawn_as_a_scale(new_results: NewResults):
-    assert list(plots.trends(new_results(SHARES, vary=VARY, seeds=2))) == []
+    assert list(plots.trend_plots(new_results(SHARES, vary=VARY, seeds=2))) == []
     results = new_results(
         {"dot · beam 1": [0.9], "dot · beam 4": [0.8]}, vary=["model.attention.kind=dot"], test=["beam=1,4"]
     )
-    assert list(plots.trends(results)) == []
+    assert list(plots.trend_plots(results)) == []
 
 
 def test_learning_curves_have_a_value_for_each_run_and_step(new_results: NewResults, recorded_plots: RecordedPlots):
     results = new_results(SHARES, vary=VARY, seeds=2)
-    assert [picture.alt for picture in plots.curves(results)] == [
+    assert [picture.alt for picture in plots.learning_curve_plots(results)] == [
         "learning curves: loss",
         "learning curves: exact match",
     ]
@@ -105,7 +106,7 @@ def test_later_steps_omit_a_run_that_ended_early(new_results: NewResults, record
     (cell,) = results.cells
     short = replace(cell.results[1], validations=cell.results[1].validations[:2])
     early = StudyResults(results.study, (replace(cell, results=(cell.results[0], short)),), 2, 2, ())
-    list(plots.curves(early))
+    list(plots.learning_curve_plots(early))
     assert recorded_plots.bands[0][0][0].runs[1][2] is None
 
 
@@ -113,13 +114,13 @@ def test_a_run_with_two_evaluations_has_one_learning_curve(new_results: NewResul
     results = new_results(
         {"dot · beam 1": [0.9], "dot · beam 4": [0.8]}, vary=["model.attention.kind=dot"], test=["beam=1,4"]
     )
-    list(plots.curves(results))
+    list(plots.learning_curve_plots(results))
     assert [band.label for band in recorded_plots.bands[1][0]] == ["dot"]
 
 
 def test_sentences_of_similar_length_are_scored_together(new_results: NewResults, recorded_plots: RecordedPlots):
     results = new_results({"none": [0.3, 0.3], "dot": [1.0, 0.0]}, vary=VARY, seeds=2, sentences=200)
-    (picture,) = plots.lengths(results)
+    (picture,) = plots.length_plots(results)
     assert picture.alt == "exact match against source length"
     (none, dot), _, _ = recorded_plots.bands[0]
     lengths = results.cells[0].results[0].lengths
@@ -148,7 +149,7 @@ def test_an_evaluation_of_longer_texts_continues_the_line_of_the_shorter_ones(
         test=["data.max_length=5,9"],
         seeds=1,
     )
-    list(plots.lengths(results))
+    list(plots.length_plots(results))
     lines = [(band.panel, band.label) for band in recorded_plots.bands[0][0]]
     assert lines == [("dot", "max_length 5"), ("dot", "max_length 9")]  # of the same lengths: two lines
     short, long = results.cells
@@ -157,7 +158,7 @@ def test_an_evaluation_of_longer_texts_continues_the_line_of_the_shorter_ones(
         long.results[0], lengths=tuple(n + 10 for n in lengths), sources=tuple(f"{'x' * 10}{text}" for text in sources)
     )
     apart = StudyResults(results.study, (short, replace(long, results=(longer,))), 1, 1, ())
-    list(plots.lengths(apart))
+    list(plots.length_plots(apart))
     (band,) = recorded_plots.bands[1][0]
     assert (band.panel, band.label) == ("", "dot")
     assert band.x[0] < 8 < 12 < band.x[-1]
@@ -166,19 +167,19 @@ def test_an_evaluation_of_longer_texts_continues_the_line_of_the_shorter_ones(
 def test_with_two_axes_the_first_has_panels(new_results: NewResults, recorded_plots: RecordedPlots):
     shares = {f"{kind} · max_length {length}": [0.5] for kind in ("none", "dot") for length in (3, 5)}
     results = new_results(shares, vary=[*VARY, "data.max_length=3,5"], seeds=1)
-    list(plots.lengths(results))
+    list(plots.length_plots(results))
     indices = [(band.panel, band.label) for band in recorded_plots.bands[0][0]]
     assert indices == [(kind, f"max_length {length}") for kind in ("none", "dot") for length in (3, 5)]
 
 
 def test_metrics_without_sentence_scores_have_no_plot_by_length(new_results: NewResults):
-    assert list(plots.lengths(new_results(SHARES, vary=VARY, seeds=2, measures=["validation_loss"]))) == []
+    assert list(plots.length_plots(new_results(SHARES, vary=VARY, seeds=2, measures=["validation_loss"]))) == []
 
 
 def test_a_sentence_has_one_length_for_all_models(new_results: NewResults, recorded_plots: RecordedPlots):
     results = new_results(SHARES, vary=VARY, seeds=2)
     none, dot = results.cells
     longer = tuple(replace(result, lengths=tuple(n + 1 for n in result.lengths)) for result in dot.results)
-    list(plots.lengths(StudyResults(results.study, (none, replace(dot, results=longer)), 4, 4, ())))
+    list(plots.length_plots(StudyResults(results.study, (none, replace(dot, results=longer)), 4, 4, ())))
     bands, _, _ = recorded_plots.bands[0]
     assert bands[0].x == bands[1].x

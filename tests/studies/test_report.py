@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from regard.reports.report_page import Picture
 from regard.studies import report
 from regard.studies.definition import Study
-from regard.studies.results import ConditionResults, StudyResults, collect_results
+from regard.studies.results import StudyResults, collect_results
+from regard.studies.run_results import ConditionResults
 from regard.studies.runner import training_jobs
 from regard.studies.worker import Reporter, run_request
 

@@ -14,7 +14,8 @@ from regard.errors import UserError
 from regard.evaluation.significance import approximate_randomization
 from regard.evaluation.statistics import holm_correction, paired_t_test, welch_test
 from regard.studies.definition import Study
-from regard.studies.results import Result, StudyResults, collect_results
+from regard.studies.results import StudyResults, collect_results
+from regard.studies.run_results import Result
 from regard.studies.runner import training_jobs
 from regard.studies.worker import Reporter, run_request
 

@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 
 from regard.reports.report_page import Table
-from regard.studies import tables
+from regard.studies import export, tables
 from regard.studies.results import StudyResults
 from regard.studies.runner import TrainingJob
 
@@ -81,7 +81,7 @@ def test_markdown_keeps_its_columns_for_any_cells():
 
 def test_csv_has_every_run_and_every_measure(new_results: NewResults):
     results = new_results(SHARES, vary=VARY, seeds=2)
-    rows = list(csv.DictReader(StringIO(tables.runs_csv(results))))
+    rows = list(csv.DictReader(StringIO(export.runs_csv(results))))
     assert [(row["model.attention.kind"], row["seed"], row["exact_match"]) for row in rows] == [
         ("none", "1", "0.1"),
         ("none", "2", "0.2"),
@@ -89,7 +89,7 @@ def test_csv_has_every_run_and_every_measure(new_results: NewResults):
         ("dot", "2", "0.8"),
     ]
     assert {row["bleu"] for row in rows} == {""}
-    summaries = list(csv.DictReader(StringIO(tables.summary_csv(results))))
+    summaries = list(csv.DictReader(StringIO(export.summary_csv(results))))
     (dot,) = [row for row in summaries if (row["model.attention.kind"], row["metric"]) == ("dot", "exact_match")]
     assert float(dot["mean"]) == pytest.approx(0.85)
     assert float(dot["variance"]) == pytest.approx(0.005)
@@ -97,7 +97,7 @@ def test_csv_has_every_run_and_every_measure(new_results: NewResults):
 
 def test_json_has_all_results(new_results: NewResults):
     results = new_results(SHARES, vary=VARY, seeds=3, expect=[{"order": ["none", "dot"], "reason": "it looks"}])
-    known = json.loads(tables.dump_json(results))
+    known = json.loads(export.dump_json(results))
     assert known["axes"] == {"model.attention.kind": ["none", "dot"]}
     assert known["runs"] == {"wanted": 6, "finished": 4}
     assert [c["label"] for c in known["conditions"]] == ["none", "dot"]
@@ -122,6 +122,6 @@ def test_json_has_failures(new_results: NewResults, new_study: Callable[..., obj
         "none", 3, WorkerRequest(Path("runs/x-3"), condition.with_seed(3), []), state="failed", error="no memory"
     )
     with_failure = StudyResults(results.study, results.cells, 5, 4, (failed,))
-    assert tables.results_to_dict(with_failure)["failures"] == [
+    assert export.results_to_dict(with_failure)["failures"] == [
         {"run": "x-3", "label": "none", "seed": 3, "error": "no memory"}
     ]

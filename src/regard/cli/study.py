@@ -82,9 +82,10 @@ def run_jobs_with_progress(study: Study, jobs: Sequence[TrainingJob], at_once: i
 
 def report_study(study: Study, jobs: Sequence[TrainingJob], out: Path, as_json: bool) -> None:
     """Write the report and print its tables."""
+    from regard.studies.export import dump_json
     from regard.studies.report import PAGE, write_report
     from regard.studies.results import collect_results
-    from regard.studies.tables import all_tables, dump_json
+    from regard.studies.tables import all_tables
 
     failed = [job for job in jobs if job.state == "failed"]
     results = collect_results(study, jobs)

@@ -23,7 +23,7 @@ from regard.laboratory.formatting import format_decimal, format_number, format_p
 from regard.laboratory.importance import MEASURES, Importance
 from regard.laboratory.lab_report import LabReport
 from regard.plotting import attention_map
-from regard.plotting.comparison import DotRow, draw_dots
+from regard.plotting.dot_plot import DotRow, draw_dots
 from regard.plotting.figures import message_figure
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.tasks import Split

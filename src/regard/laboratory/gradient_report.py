@@ -16,7 +16,7 @@ from regard.laboratory.gradients import PARTS, GradientProfile, Part, gradient_p
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.sentences import load_examples
 from regard.nn.build import initial_model
-from regard.plotting.comparison import Band, draw_bands
+from regard.plotting.band_plot import Band, draw_bands
 from regard.plotting.figures import message_figure
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.tasks import Split

@@ -28,7 +28,7 @@ from regard.laboratory.probe_tasks import (
 )
 from regard.laboratory.probes import MAX_LABELS
 from regard.laboratory.states import BOTTLENECK, DECODER, ENCODER, describe_bottleneck
-from regard.plotting.comparison import Band, draw_bands
+from regard.plotting.band_plot import Band, draw_bands
 from regard.plotting.figures import message_figure
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 

@@ -58,7 +58,12 @@ class ProbedSentence:
 
 @dataclass(frozen=True)
 class ProbeData:
-    """Sentences and the states of a model that reads them, by kind of state."""
+    """Sentences and the states of a model that reads them.
+
+    Args:
+        sentences: The sentences.
+        states: The states, by kind.
+    """
 
     sentences: Sequence[ProbedSentence]
     states: Mapping[str, States]

@@ -48,26 +48,42 @@ class ModuleCall:
 
 @dataclass(frozen=True)
 class EncoderOutput:
-    """The state of a translation after the encoder has run."""
+    """The state of a translation after the encoder has run.
 
-    source: Tensor  # [1, positions]
+    Args:
+        source: Source token ids, [1, positions].
+        encoding: The encoded source.
+    """
+
+    source: Tensor
     encoding: Encoding
 
 
 @dataclass(frozen=True)
 class DecoderStart:
-    """The state of a translation before the first decoder step."""
+    """The state of a translation before the first decoder step.
+
+    Args:
+        state: The decoder's state.
+    """
 
     state: State
 
 
 @dataclass(frozen=True)
 class DecoderStep:
-    """The state of a translation after one decoder step."""
+    """The state of a translation after one decoder step.
 
-    token: Tensor  # the input token [1, 1]
-    features: Tensor  # [1, 1, size]
-    logits: Tensor  # [1, 1, vocabulary]
+    Args:
+        token: The input token, [1, 1].
+        features: The features, [1, 1, size].
+        logits: The logits, [1, 1, vocabulary].
+        state: The decoder's state.
+    """
+
+    token: Tensor
+    features: Tensor
+    logits: Tensor
     state: State
 
 

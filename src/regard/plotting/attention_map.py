@@ -7,7 +7,6 @@ Lengths are in inches and font sizes in points, 72 to the inch, as in matplotlib
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -18,16 +17,13 @@ from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike, NDArray
 
 from regard.plotting.figures import ems, literal, message_figure
+from regard.plotting.map_layout import SMALLEST_CELL, MapLayout
 from regard.plotting.palette import ATTENTION_COLORMAP, BLACK, ORANGE
 from regard.plotting.panels import truncate
 from regard.text.word_boundaries import token_labels, visible, word_spans, word_starts
 
 LONGEST_LABEL = 16  # characters
 SHORTEST_TITLE = 40  # characters that a title has room for, however small the map
-LARGEST_CELL = 0.36
-SMALLEST_CELL = 0.1  # below this its label could not be read, so only some are labelled
-USUAL_SIDE = 10.0  # cells shrink to keep the maps this wide and high ...
-LARGEST_SIDE = 24.0  # ... and, from the smallest cell on, the maps grow up to this
 
 
 def draw_attention_map(
@@ -64,7 +60,7 @@ def draw_attention_map(
     axes = axes or ("map",) * bool(names)
     maps = _validated_weights(weights, len(source_tokens), len(target_tokens), axes)
     if not len(source_tokens) or not len(target_tokens):
-        return message_figure("nothing was read" if len(target_tokens) else "nothing was produced", title)
+        return message_figure("empty source" if len(target_tokens) else "empty output", title)
     source, target = piece_labels(source_tokens, source_starts), piece_labels(target_tokens, starts)
     source_words = word_spans(word_starts(source_tokens, source_starts), len(source))
     words = word_spans(word_starts(target_tokens, starts), len(target))
@@ -74,11 +70,11 @@ def draw_attention_map(
         row, column = divmod(number, sheet.columns)
         panel = figure.add_axes(sheet.map_position(row, column))
         image = _draw_attention_cells(panel, maps[index])
-        _part_words(panel, words, source_words)
+        _draw_word_lines(panel, words, source_words)
         _label_source(panel, source if row == 0 else [], sheet)
         _label_target(panel, target if column == 0 else [], sheet)
-        _join_pieces(panel, words if column == 0 else [], source_words if row == 0 else [], sheet)
-        _ring(panel, links, sheet)
+        _draw_brackets(panel, words if column == 0 else [], source_words if row == 0 else [], sheet)
+        _draw_rings(panel, links, sheet)
         name = names[number] if names else " · ".join(f"{axis} {i + 1}" for axis, i in zip(axes, index, strict=True))
         name_size = min(sheet.caption, 72 * sheet.map_width / max(ems(name), 1))
         panel.set_title(name, y=0, pad=-5, va="top", fontsize=name_size, **literal())
@@ -91,104 +87,38 @@ def draw_attention_map(
 
 
 def token_label(token: str) -> str:
-    """A token as its label: what cannot be seen is made visible, what is too long is cut."""
+    """The label of a token: invisible characters are made visible, a long token is cut.
+
+    Args:
+        token: The token.
+    """
     return shorten_label(visible(token))
 
 
 def piece_labels(tokens: Sequence[str], starts: Sequence[bool] | None) -> list[str]:
-    """A label for each token; with `starts`, tokens within a word are marked as subwords."""
+    """A label for each token; tokens within a word are marked as subwords.
+
+    Args:
+        tokens: The tokens.
+        starts: Which tokens begin a word; None if each token is a word.
+    """
     return [shorten_label(name) for name in token_labels(tokens, starts)]
 
 
 def shorten_label(name: str) -> str:
-    """The label, cut to `LONGEST_LABEL` characters."""
+    """The label, cut to `LONGEST_LABEL` characters.
+
+    Args:
+        name: The label.
+    """
     return name if len(name) <= LONGEST_LABEL else name[: LONGEST_LABEL - 1] + "…"
-
-
-@dataclass(frozen=True)
-class MapLayout:
-    """Positions of all parts: maps in a grid, labels above and to the left of it, the color bar to its right."""
-
-    rows: int
-    columns: int
-    cell: float
-    map_width: float
-    map_height: float
-    gap: float  # between maps, from left to right
-    foot: float  # below each map, for its name
-    left: float  # room for the labels of the rows
-    top: float  # room for the labels of the columns
-    slanted: bool  # words are slanted; single characters stand upright
-    type_size: float
-    caption: float  # the size of all type that is not a token
-
-    @classmethod
-    def fit(cls, source: Sequence[str], target: Sequence[str], lead: Sequence[int]) -> MapLayout:
-        """The largest cells that keep the sheet to a usual size, or at least to a possible one."""
-        count = int(np.prod(lead))
-        columns = lead[-1] if len(lead) > 1 else min(count, 4)
-        rows = ceil(count / columns)
-        longest = max(columns * len(source), rows * len(target))
-        cell = min(LARGEST_CELL, max(USUAL_SIDE / longest, SMALLEST_CELL), LARGEST_SIDE / longest)
-        map_width, map_height = cell * len(source), cell * len(target)
-        type_size = 72 * 0.58 * max(cell, SMALLEST_CELL)
-        caption = 9 + 0.4 * cell * longest
-        em, line = type_size / 72, (1.4 * caption + 8) / 72
-        slanted = sum(ems(text) > 1.5 for text in source) > len(source) / 2
-        tallest = max(map(ems, source))
-        if slanted:
-            tallest = 0.71 * (tallest + 1)  # the height of a box on its corner
-        return cls(
-            rows=rows,
-            columns=columns,
-            cell=cell,
-            map_width=map_width,
-            map_height=map_height,
-            gap=0.3,
-            foot=line + 0.15 if lead else 0,
-            left=em * max(map(ems, target)) + line,
-            top=em * max(tallest, 1.2) + line,
-            slanted=slanted,
-            type_size=type_size,
-            caption=caption,
-        )
-
-    @property
-    def grid_width(self) -> float:
-        return self.columns * self.map_width + (self.columns - 1) * self.gap
-
-    @property
-    def grid_height(self) -> float:
-        return self.rows * (self.map_height + self.foot)
-
-    @property
-    def width(self) -> float:
-        return self.left + self.grid_width + 1.2  # the color bar and its labels
-
-    @property
-    def height(self) -> float:
-        return self.top + self.grid_height + 0.6  # the title
-
-    def map_position(self, row: int, column: int) -> tuple[float, float, float, float]:
-        """Left, bottom, width and height of one map, as parts of the figure's size."""
-        x = self.left + column * (self.map_width + self.gap)
-        y = self.grid_height - self.map_height - row * (self.map_height + self.foot)
-        return x / self.width, y / self.height, self.map_width / self.width, self.map_height / self.height
-
-    def scale_position(self) -> tuple[float, float, float, float]:
-        height = float(np.clip(self.grid_height, 1.2, 4))
-        x, y = self.left + self.grid_width + 0.2, (self.grid_height + self.foot - height) / 2
-        return x / self.width, y / self.height, 0.15 / self.width, height / self.height
-
-    def title_position(self) -> tuple[float, float]:
-        return self.left / self.width, (self.grid_height + self.top + 0.15) / self.height
 
 
 def _draw_attention_cells(panel: Axes, weights: NDArray[np.float64]) -> AxesImage:
     image = panel.imshow(weights, cmap=ATTENTION_COLORMAP, vmin=0, vmax=1, aspect="equal", interpolation="nearest")
     outputs, sources = weights.shape
     panel.tick_params(which="both", length=0, pad=5)
-    if max(weights.shape) <= 24:  # among many cells the lines would be all that one sees
+    if max(weights.shape) <= 24:  # lines between many cells would dominate the map
         panel.set_xticks(np.arange(1, sources) - 0.5, minor=True)
         panel.set_yticks(np.arange(1, outputs) - 0.5, minor=True)
         panel.grid(which="minor", color="0.9", linewidth=0.6)
@@ -197,17 +127,17 @@ def _draw_attention_cells(panel: Axes, weights: NDArray[np.float64]) -> AxesImag
     return image
 
 
-def _part_words(panel: Axes, words: Sequence[range], source_words: Sequence[range]) -> None:
+def _draw_word_lines(panel: Axes, words: Sequence[range], source_words: Sequence[range]) -> None:
     """A line between one word and the next, clearer than those between cells."""
     outputs, sources = words[-1].stop, source_words[-1].stop
-    if len(words) < outputs or len(source_words) < sources:  # else the lines between cells will do
+    if len(words) < outputs or len(source_words) < sources:  # otherwise the lines between cells are enough
         style: dict[str, Any] = {"color": "0.6", "linewidth": 0.9}
         panel.hlines([word.start - 0.5 for word in words[1:]], -0.5, sources - 0.5, **style)
         panel.vlines([word.start - 0.5 for word in source_words[1:]], -0.5, outputs - 0.5, **style)
 
 
-def _join_pieces(panel: Axes, words: Sequence[range], source_words: Sequence[range], sheet: MapLayout) -> None:
-    """A bracket between the map and its labels for each word of several pieces."""
+def _draw_brackets(panel: Axes, words: Sequence[range], source_words: Sequence[range], sheet: MapLayout) -> None:
+    """A bracket between the map and its labels for each word of several subwords."""
     style: dict[str, Any] = {"color": "dimgray", "linewidth": 1.2, "clip_on": False}
     edge = -0.5 - 2.5 / 72 / sheet.cell  # in cells
     for word in words:
@@ -218,7 +148,7 @@ def _join_pieces(panel: Axes, words: Sequence[range], source_words: Sequence[ran
             panel.hlines(edge, word.start - 0.35, word.stop - 0.65, **style)
 
 
-def _ring(panel: Axes, links: Collection[tuple[int, int]], sheet: MapLayout) -> None:
+def _draw_rings(panel: Axes, links: Collection[tuple[int, int]], sheet: MapLayout) -> None:
     """A ring in each of these cells, in a color that the map does not have, with dark edges.
 
     On dark cells the ring is visible, on light ones its edges; on those in between, and in gray print, both.

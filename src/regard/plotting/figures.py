@@ -20,7 +20,11 @@ DOTS_PER_INCH = 200
 
 
 def check_suffix(path: Path | str) -> str:
-    """The suffix of a figure's file, in small letters. Call it before a long computation, not after."""
+    """The suffix of a figure's file, in lower case. Call it before a long computation, not after.
+
+    Args:
+        path: The file.
+    """
     suffix = Path(path).suffix.lower()
     if suffix in METADATA:
         return suffix
@@ -29,23 +33,30 @@ def check_suffix(path: Path | str) -> str:
 
 
 def save_figure(figure: Figure, path: Path | str) -> None:
-    """Write the figure as .png, .svg or .pdf. The same figure gives the same bytes.
+    """Write the figure as .png, .svg or .pdf, atomically. The same figure gives the same bytes.
 
-    The file appears whole or not at all.
+    Args:
+        figure: The figure.
+        path: The file; its suffix determines the format.
     """
     files.write_output(Path(path), render_figure(figure, check_suffix(path)), "the figure")
 
 
 def render_figure(figure: Figure, suffix: str) -> bytes:
-    """The bytes of the figure in the format that `suffix` (such as ".svg") names."""
+    """The bytes of the figure.
+
+    Args:
+        figure: The figure.
+        suffix: The format, such as ".svg".
+    """
     settings: dict[Any, Any] = {
         "svg.hashsalt": "regard",  # otherwise the ids in the file are random
-        "svg.fonttype": "none",  # text stays text: it can be searched, and read aloud
+        "svg.fonttype": "none",  # text stays text, for search and screen readers
         "pdf.fonttype": 42,  # the same, by embedding the font as it is
     }
     buffer = BytesIO()
     with matplotlib.rc_context(settings), warnings.catch_warnings():
-        # A token may be in any script. One that no installed font can draw becomes a box, not an alarm.
+        # A token may be in any script. One that no installed font can draw becomes a box, without a warning.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .*missing from")
         warnings.filterwarnings("ignore", message=r"Matplotlib currently does not support .* natively")
         figure.savefig(
@@ -68,20 +79,29 @@ def literal() -> dict[str, Any]:
 def fonts() -> list[str]:
     """The font that comes with matplotlib, then those that fill its gaps, where they are installed.
 
-    The last is for those who look at an .svg file without them.
+    The last is for viewers of an .svg file that lack them.
     """
-    # Asking for a font that is not there would log a complaint for each piece of text.
+    # A font that is not installed would log a warning for each text.
     installed = {font.name for font in fontManager.ttflist}
     return ["DejaVu Sans", *(name for name in WIDER_FONTS if name in installed), "sans-serif"]
 
 
 def ems(text: str) -> float:
-    """How wide the text is about, in sizes of its type."""
+    """The approximate width of a text, in ems.
+
+    Args:
+        text: The text.
+    """
     return sum(1.0 if east_asian_width(c) in "WF" else 0.65 for c in text)
 
 
 def message_figure(message: str, title: str | None) -> Figure:
-    """A figure that contains only a message, where there is nothing to draw."""
+    """A figure that contains only a message, where there is nothing to draw.
+
+    Args:
+        message: The message.
+        title: Drawn above, literally.
+    """
     figure = Figure(figsize=(4, 1.2))
     figure.text(0.5, 0.4, message, ha="center", va="center", fontsize=13, style="italic", color="dimgray")
     if title:

@@ -17,10 +17,16 @@ from regard.plotting.symbols import figure_text
 
 @dataclass(frozen=True)
 class Curve:
-    """A formula, and what was measured of the same thing."""
+    """A formula and measurements of the same quantity.
+
+    Args:
+        label: Its name in the legend.
+        formula: x and y of the line.
+        measured: x and y of the points.
+    """
 
     label: str
-    formula: tuple[Sequence[float], Sequence[float]]  # x, y
+    formula: tuple[Sequence[float], Sequence[float]]
     measured: tuple[Sequence[float], Sequence[float]]
 
 

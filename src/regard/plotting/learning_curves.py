@@ -22,7 +22,15 @@ Points = tuple[list[float], list[float]]  # steps, values
 
 @dataclass(frozen=True)
 class Series:
-    """One line. Style and marker tell the lines apart where color cannot: in print, to color-blind eyes."""
+    """One line. Style and marker differ, too, for print and for color vision deficiencies.
+
+    Args:
+        key: The metric.
+        label: Its name in the legend.
+        color: Color.
+        style: Line style.
+        marker: Marker.
+    """
 
     key: str
     label: str
@@ -31,7 +39,7 @@ class Series:
     marker: str
 
 
-# Teacher-forced and free-running look the same in all panels.
+# Teacher-forced and free-running have the same style in all panels.
 LOSSES = (
     Series("free_running_loss", "validation, free-running", VERMILION, "--", "s"),
     Series("validation_loss", "validation, teacher-forced", BLUE, "-", "o"),
@@ -50,6 +58,10 @@ def draw_learning_curves(metrics: Metrics, title: str | None = None) -> Figure:
     """The curves of a run from the rows of its `metrics.jsonl`, one for each validation.
 
     A value that is missing, None or not finite is left out. A panel without any value is left out too.
+
+    Args:
+        metrics: The rows, one for each validation.
+        title: Drawn above, literally.
     """
     if not metrics:
         raise UserError("no validation has been recorded yet, so there is no curve to draw")
@@ -60,7 +72,7 @@ def draw_learning_curves(metrics: Metrics, title: str | None = None) -> Figure:
             (2.6, _draw_accuracies, [series.key for series in ACCURACIES]),
             (1.2, _draw_schedules, [RATE.key, TEACHER_FORCING.key]),
         )
-        if any(points(metrics, key)[0] for key in keys)
+        if any(metric_points(metrics, key)[0] for key in keys)
     ]
     if not panels:
         raise UserError("the recorded validations hold no step with a loss or an accuracy to draw")
@@ -83,8 +95,13 @@ def draw_learning_curves(metrics: Metrics, title: str | None = None) -> Figure:
     return figure
 
 
-def points(metrics: Metrics, key: str) -> Points:
-    """The steps at which `key` has a finite value, and the values."""
+def metric_points(metrics: Metrics, key: str) -> Points:
+    """The steps at which a metric has a finite value, and the values.
+
+    Args:
+        metrics: The rows, one for each validation.
+        key: The metric.
+    """
     rows = [(_finite_float(row.get("step")), _finite_float(row.get(key))) for row in metrics]
     known = [(step, value) for step, value in rows if step is not None and value is not None]
     return [step for step, _ in known], [value for _, value in known]
@@ -96,14 +113,14 @@ def _finite_float(value: object) -> float | None:
 
 def _draw_losses(axes: Axes, metrics: Metrics) -> None:
     for series in LOSSES:
-        _draw_line(axes, series, points(metrics, series.key))
+        _draw_line(axes, series, metric_points(metrics, series.key))
     _shade_exposure_bias(axes, metrics)
-    steps, losses = points(metrics, "validation_loss")
+    steps, losses = metric_points(metrics, "validation_loss")
     if losses:
         best, step = min(zip(losses, steps, strict=True))
         text = f"best: {best:.3g} at step {step:,.0f}"
         axes.plot(step, best, "o", markersize=13, fillstyle="none", color=BLACK, label=text)
-    drawn = [value for series in LOSSES for value in points(metrics, series.key)[1]]
+    drawn = [value for series in LOSSES for value in metric_points(metrics, series.key)[1]]
     if 0 < 100 * min(drawn) < max(drawn):  # the end of the run would lie flat on the axis
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -112,8 +129,8 @@ def _draw_losses(axes: Axes, metrics: Metrics) -> None:
 
 def _shade_exposure_bias(axes: Axes, metrics: Metrics) -> None:
     """Fill the gap that opens when the model continues from its own tokens instead of the reference."""
-    forced = dict(zip(*points(metrics, "validation_loss"), strict=True))
-    free = dict(zip(*points(metrics, "free_running_loss"), strict=True))
+    forced = dict(zip(*metric_points(metrics, "validation_loss"), strict=True))
+    free = dict(zip(*metric_points(metrics, "free_running_loss"), strict=True))
     steps = [step for step in forced if step in free]
     if len(steps) > 1:
         low, high = [forced[step] for step in steps], [free[step] for step in steps]
@@ -122,7 +139,7 @@ def _shade_exposure_bias(axes: Axes, metrics: Metrics) -> None:
 
 def _draw_accuracies(axes: Axes, metrics: Metrics) -> None:
     for series in ACCURACIES:
-        steps, values = points(metrics, series.key)
+        steps, values = metric_points(metrics, series.key)
         _draw_line(axes, series, (steps, [100 * value for value in values]))
     axes.set_ylim(-3, 103)
     axes.set_ylabel("accuracy (%)")
@@ -130,11 +147,11 @@ def _draw_accuracies(axes: Axes, metrics: Metrics) -> None:
 
 def _draw_schedules(axes: Axes, metrics: Metrics) -> None:
     """Learning rate and teacher forcing, both in per cent: two scales on one panel would mislead."""
-    steps, rates = points(metrics, RATE.key)
+    steps, rates = metric_points(metrics, RATE.key)
     peak = max(rates, default=0)
     if peak > 0:
         _draw_line(axes, RATE, (steps, [100 * rate / peak for rate in rates]), f"\n(100 % = {peak:.3g})")
-    steps, ratios = points(metrics, TEACHER_FORCING.key)
+    steps, ratios = metric_points(metrics, TEACHER_FORCING.key)
     if min(ratios, default=1) < 1:
         _draw_line(axes, TEACHER_FORCING, (steps, [100 * ratio for ratio in ratios]))
     axes.set_ylim(-8, 108)
@@ -168,7 +185,7 @@ def _style_curve_panel(axes: Axes) -> None:
 
 def _add_epochs(axes: Axes, metrics: Metrics) -> None:
     """A second scale, above: epochs are proportional to steps."""
-    steps, epochs = points(metrics, "epoch")
+    steps, epochs = metric_points(metrics, "epoch")
     if steps and steps[-1] > 0 and epochs[-1] > 0:
         ratio = epochs[-1] / steps[-1]
         scale = axes.secondary_xaxis("top", functions=(partial(mul, ratio), partial(mul, 1 / ratio)))

@@ -1,6 +1,6 @@
 """Grids of numbers, one for each step of a computation, in the order in which they are computed.
 
-Lengths are in inches and sizes of type in points, 72 to the inch, as matplotlib has them.
+Lengths are in inches and font sizes in points, 72 to the inch, as in matplotlib.
 """
 
 from __future__ import annotations
@@ -32,19 +32,33 @@ EDGE = 0.03  # half of a line is drawn beyond its cell
 
 @dataclass(frozen=True)
 class Grid:
-    """One step: the symbol of what comes out of it, the formula, and the numbers, whose rows and columns have names."""
+    """One step of a computation: a matrix with its formula.
+
+    Args:
+        symbol: The symbol of the result.
+        formula: The formula.
+        numbers: The matrix.
+        rows: Names of the rows.
+        columns: Names of the columns.
+        tinted: Whether cells are colored; False where columns have different units.
+    """
 
     symbol: str
     formula: str
     numbers: Sequence[Sequence[float]]
     rows: Sequence[str]
     columns: Sequence[str]
-    tinted: bool = True  # not where numbers of different kinds stand side by side
+    tinted: bool = True
 
 
-def draw_matrix_steps(groups: Sequence[Sequence[Grid]], form: Callable[[float], str]) -> Figure:
-    """The grids from left to right, each group on a new line; `form` says how a number is written."""
-    lines = [line for group in groups for line in _wrap_boxes([Box.around(grid, form) for grid in group])]
+def draw_matrix_steps(groups: Sequence[Sequence[Grid]], format_value: Callable[[float], str]) -> Figure:
+    """The grids from left to right, each group on a new line.
+
+    Args:
+        groups: The grids of each group.
+        format_value: Formats a number.
+    """
+    lines = [line for group in groups for line in _wrap_boxes([MatrixBox.around(grid, format_value) for grid in group])]
     width = max(_width(line) for line in lines)
     height = sum(max(box.height for box in line) + GAP for line in lines) - GAP
     figure = Figure(figsize=(width + 2 * EDGE, height + 2 * EDGE))
@@ -62,25 +76,35 @@ def draw_matrix_steps(groups: Sequence[Sequence[Grid]], form: Callable[[float], 
 
 
 @dataclass(frozen=True)
-class Box:
-    """A grid with its texts as they are drawn, and the room that they need."""
+class MatrixBox:
+    """A grid with its texts as they are drawn, and the space that they need.
+
+    Args:
+        grid: The grid.
+        texts: The numbers as text; empty if the cells are too small for them.
+        rows: Names of the rows.
+        columns: Names of the columns.
+        size: Font size in and around the cells.
+        cell_width: Width of a cell.
+        cell_height: Height of a cell.
+    """
 
     grid: Grid
-    texts: list[list[str]]  # empty where the cells are too small to hold their numbers
+    texts: list[list[str]]
     rows: list[str]
     columns: list[str]
-    size: float  # of the type in and around the cells
+    size: float
     cell_width: float
     cell_height: float
 
     @classmethod
-    def around(cls, grid: Grid, form: Callable[[float], str]) -> Box:
+    def around(cls, grid: Grid, format_value: Callable[[float], str]) -> MatrixBox:
         rows, columns = ([_shorten(name) for name in names] for names in (grid.rows, grid.columns))
         if len(columns) > MOST_NUMBERED_COLUMNS:
             cell = min(2 * SMALL_TYPE / 72, LARGEST_SIDE / max(len(rows), len(columns)))
             return cls(grid, [], rows, columns, SMALL_TYPE, cell, cell)
         size = TYPE if len(rows) <= MOST_LARGE_ROWS else SMALL_TYPE
-        texts = [[form(number) for number in row] for row in grid.numbers]
+        texts = [[format_value(number) for number in row] for row in grid.numbers]
         widest = max(ems(text) for row in [columns, *texts] for text in row)
         return cls(grid, texts, rows, columns, size, max(3.2, widest + 0.9) * size / 72, 2 * size / 72)
 
@@ -104,13 +128,13 @@ class Box:
         return self.top + self.cell_height * len(self.rows)
 
 
-def _width(line: Sequence[Box]) -> float:
+def _width(line: Sequence[MatrixBox]) -> float:
     return sum(box.width + GAP for box in line) - GAP
 
 
-def _wrap_boxes(boxes: Sequence[Box]) -> list[list[Box]]:
+def _wrap_boxes(boxes: Sequence[MatrixBox]) -> list[list[MatrixBox]]:
     """As many boxes on a line as it is wide, and at least one."""
-    lines: list[list[Box]] = [[]]
+    lines: list[list[MatrixBox]] = [[]]
     for box in boxes:
         if lines[-1] and _width([*lines[-1], box]) > USUAL_WIDTH:
             lines.append([])
@@ -118,7 +142,7 @@ def _wrap_boxes(boxes: Sequence[Box]) -> list[list[Box]]:
     return lines
 
 
-def _draw_matrix(sheet: Axes, box: Box, left: float, top: float) -> None:
+def _draw_matrix(sheet: Axes, box: MatrixBox, left: float, top: float) -> None:
     """Symbol and formula, below them the names of the columns, and to the left of the cells those of the rows."""
     heading: dict[str, Any] = {"ha": "left", "va": "top"}
     symbol, style = figure_text(Formula(box.grid.symbol))
@@ -151,7 +175,7 @@ def _middles(edges: NDArray[np.floating]) -> NDArray[np.floating]:
     return (edges[:-1] + edges[1:]) / 2
 
 
-def _draw_matrix_cells(sheet: Axes, box: Box, x: NDArray[np.floating], y: NDArray[np.floating]) -> None:
+def _draw_matrix_cells(sheet: Axes, box: MatrixBox, x: NDArray[np.floating], y: NDArray[np.floating]) -> None:
     numbers = np.asarray(box.grid.numbers, dtype=float)
     largest = np.abs(numbers).max() or 1
     tints = numbers / largest if box.grid.tinted else np.zeros_like(numbers)

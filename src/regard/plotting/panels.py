@@ -26,19 +26,33 @@ FOOT = 0.75  # below the panels, for the numbers and the name of their axis
 
 
 def distinct(names: Iterable[str]) -> list[str]:
-    """The distinct names in order of appearance."""
+    """The distinct names in order of appearance.
+
+    Args:
+        names: Names, some of them repeated.
+    """
     return list(dict.fromkeys(names))
 
 
 def truncate(text: str, longest: int) -> str:
-    """The printable text. If it is too long, its middle is cut: such names often differ at their ends."""
+    """The printable text. If it is too long, its middle is cut: such names often differ at their ends.
+
+    Args:
+        text: The text.
+        longest: Largest number of characters.
+    """
     text = printable(text)
     head = (longest - 1) * 3 // 5
     return text if len(text) <= longest else text[:head] + "…" + text[head + 1 - longest :]
 
 
 def fold(texts: Sequence[str], lines: int = 2) -> list[str]:
-    """The texts on one line or two, truncated, but not so far that two of them become equal."""
+    """The texts on one line or two, truncated, but not so far that two of them become equal.
+
+    Args:
+        texts: The texts.
+        lines: 1 or 2 lines.
+    """
     for longest in (LONGEST_TEXT, 4 * LONGEST_TEXT):
         short = [truncate(text, longest) for text in texts]
         if len(set(short)) == len(set(texts)):
@@ -58,24 +72,35 @@ def _break(text: str) -> str:
     return f"{text[:split].rstrip()}\n{text[split:].lstrip()}"
 
 
-def width(texts: Iterable[str]) -> float:
-    """The approximate width of the widest line of these texts, in inches."""
+def text_width(texts: Iterable[str]) -> float:
+    """The approximate width of the widest line of these texts, in inches.
+
+    Args:
+        texts: Texts of one or several lines.
+    """
     return max((TYPE / 72 * ems(line) for text in texts for line in text.splitlines()), default=0.0)
 
 
 @dataclass(frozen=True)
 class PanelLayout:
-    """Positions of all parts: equal panels in a grid, with room around and between them.
+    """Positions of all parts: equal panels in a grid, with space around and between them.
 
     All of it is computed, because a layout engine moves things a little each time that a figure is drawn. A legend is
     put beside or below: what is beyond the figure's edge widens it when it is saved.
+
+    Args:
+        panels: Names of the panels.
+        panel_width: Width of a panel.
+        panel_height: Height of a panel.
+        left: Space to the left of the panels.
+        right: Space to the right of each panel.
     """
 
     panels: Sequence[str]
     panel_width: float
     panel_height: float
     left: float
-    right: float  # of each panel, for what is printed there
+    right: float
 
     @property
     def rows(self) -> int:
@@ -112,7 +137,12 @@ class PanelLayout:
         return self.top + self.grid_height + FOOT
 
     def fraction(self, x: float, y: float) -> tuple[float, float]:
-        """A point, in inches from the left and the upper edge, as fractions of the figure's size."""
+        """A point as fractions of the figure's size.
+
+        Args:
+            x: Inches from the left edge.
+            y: Inches from the upper edge.
+        """
         return x / self.width, 1 - y / self.height
 
     def start(self) -> tuple[Figure, dict[str, Axes]]:
@@ -134,7 +164,13 @@ class PanelLayout:
         return figure, dict(zip(self.panels, grid, strict=False))
 
     def name_axes(self, figure: Figure, x_label: str, y_label: str = "") -> None:
-        """Each name once, in the middle of all panels."""
+        """Label both axes, once, in the middle of all panels.
+
+        Args:
+            figure: The figure.
+            x_label: Label of the x axis.
+            y_label: Label of the y axis.
+        """
         x, y = self.left + self.grid_width / 2, self.top + self.grid_height / 2
         text, style = figure_text(x_label)
         figure.text(*self.fraction(x, self.height - 0.36), text, ha="center", va="top", fontsize=TYPE, **style)
@@ -146,16 +182,28 @@ class PanelLayout:
     def add_legend(
         self, figure: Figure, keys: Sequence[tuple[Line2D, str]], down: float = 0, handle: float = 2.6
     ) -> float:
-        """A legend that far below the panels, in one line or, if there is no room, in columns. Returns its height."""
+        """Add a legend below the panels, in one line or in columns, and return its height.
+
+        Args:
+            figure: The figure.
+            keys: Lines and labels.
+            down: Distance below the panels.
+            handle: Length of a line.
+        """
         labels = fold([label for _, label in keys])
-        room, sizes = self.left + self.grid_width, [width([label]) + 0.6 for label in labels]
+        room, sizes = self.left + self.grid_width, [text_width([label]) + 0.6 for label in labels]
         columns = len(keys) if sum(sizes) <= room else max(1, int(room / max(sizes)))
         _draw_legend(figure, keys, labels, self.fraction(0.1, self.height + 0.05 + down), columns, handle)
         lines = max(label.count("\n") + 1 for label in labels)
         return ceil(len(keys) / columns) * (1.25 * lines + 0.5) * TYPE / 72
 
     def add_legend_beside(self, figure: Figure, keys: Sequence[tuple[Line2D, str]]) -> None:
-        """A legend to the right of the panels."""
+        """Add a legend to the right of the panels.
+
+        Args:
+            figure: The figure.
+            keys: Lines and labels.
+        """
         _draw_legend(figure, keys, fold([label for _, label in keys]), self.fraction(self.width, self.top), 1, 2.6)
 
 

@@ -8,7 +8,7 @@ from math import floor, log10
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator
 
-from regard.plotting.panels import width
+from regard.plotting.panels import text_width
 
 MOST_TICKS = 20  # of values that were chosen, such as widths of a beam; more are learning curves
 ROUND = (1, 2, 2.5, 5, 10)  # ticks are these, times a power of ten
@@ -16,11 +16,18 @@ SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def scale_x(axes: Axes, values: Sequence[float], log: bool, panel_width: float) -> None:
-    """For these values, in ascending order."""
+    """Set scale, limits and ticks of the x axis.
+
+    Args:
+        axes: The panel.
+        values: The values, in ascending order.
+        log: Whether the axis is logarithmic.
+        panel_width: Width of the panel, in inches.
+    """
     axes.set_xscale("log" if log else "linear")
-    axes.xaxis.set_major_formatter(FuncFormatter(plain))
+    axes.xaxis.set_major_formatter(FuncFormatter(format_plain))
     if not log:
-        counted = all(float(value).is_integer() for value in values)  # there is no step two and a half
+        counted = all(float(value).is_integer() for value in values)  # counts have no halves
         ticks = max(2, round(panel_width / 0.9))
         axes.xaxis.set_major_locator(MaxNLocator(ticks, steps=ROUND, integer=counted))
         if values[0] >= 0:
@@ -32,25 +39,33 @@ def scale_x(axes: Axes, values: Sequence[float], log: bool, panel_width: float) 
 
 
 def _apart(values: Sequence[float], panel_width: float) -> list[float]:
-    """Those of the values whose numbers do not run into each other on a logarithmic axis of that width."""
+    """Those of the values whose labels do not overlap on a logarithmic axis of that width."""
     kept = [values[0]]
     inch = log10(values[-1] / values[0]) / panel_width
     for value in values[1:]:
-        if log10(value / kept[-1]) >= inch * (0.15 + width([plain(value)])):
+        if log10(value / kept[-1]) >= inch * (0.15 + text_width([format_plain(value)])):
             kept.append(value)
     return kept
 
 
 def scale_y(axes: Axes, low: float, high: float, percent: bool, log: bool) -> None:
-    """For values from `low` to `high`."""
+    """Set scale, limits and ticks of the y axis.
+
+    Args:
+        axes: The panel.
+        low: The smallest value.
+        high: The largest value.
+        percent: Whether values are percentages.
+        log: Whether the axis is logarithmic.
+    """
     if log:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(_log_locator((low, high)))
-        axes.yaxis.set_major_formatter(FuncFormatter(power))
+        axes.yaxis.set_major_formatter(FuncFormatter(format_power))
         axes.yaxis.set_minor_locator(NullLocator())
         return
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=ROUND))
-    axes.yaxis.set_major_formatter(FuncFormatter(plain))
+    axes.yaxis.set_major_formatter(FuncFormatter(format_plain))
     if percent:
         margin = 0.05 * (high - low) or 1
         axes.set_ylim(max(low - margin, -2), min(high + margin, max(high, 102)))
@@ -64,14 +79,35 @@ def _log_locator(values: Collection[float]) -> Locator:
     return LogLocator(subs=(1, 2, 5) if decades < 2.5 else (1,))
 
 
-def plain(value: float, _: object = None) -> str:
+def format_plain(value: float, position: object = None) -> str:
+    """A number with thousands separators and a typographic minus.
+
+    Args:
+        value: The number.
+        position: Unused; `FuncFormatter` passes it.
+    """
     return f"{value:,.10g}".replace("-", "−")
 
 
-def power(value: float, _: object = None) -> str:
-    """Plain, but for what is so small or large that its noughts would have to be counted: 2·10⁻⁵."""
-    if value < 1e-300 or 0.9e-3 < value < 1e5:  # an axis asks for ticks beyond its end as well, such as 0
-        return plain(value)
+def format_power(value: float, position: object = None) -> str:
+    """A number, very small and very large ones with a power of ten: 2·10⁻⁵.
+
+    Args:
+        value: The number.
+        position: Unused; `FuncFormatter` passes it.
+    """
+    if value < 1e-300 or 0.9e-3 < value < 1e5:  # an axis also requests ticks beyond its end, such as 0
+        return format_plain(value)
     exponent = floor(log10(value) + 1e-9)
     factor = f"{value / 10.0**exponent:.3g}"
     return f"{'' if factor == '1' else factor + '·'}10{str(exponent).translate(SUPERSCRIPT)}"
+
+
+def measure_label(measure: str, percent: bool) -> str:
+    """The label of an axis.
+
+    Args:
+        measure: What is measured.
+        percent: Whether values are drawn as percentages.
+    """
+    return f"{measure} (%)" if percent else measure

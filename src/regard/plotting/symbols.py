@@ -48,12 +48,20 @@ def html(symbol: str) -> Markup:
 
 
 def typeset_html(text: str) -> Markup:
-    """The text as HTML, with symbols if it is a `Formula`."""
+    """The text as HTML, with symbols if it is a `Formula`.
+
+    Args:
+        text: The text.
+    """
     return html(text) if isinstance(text, Formula) else escape(text)
 
 
 def figure_text(text: str) -> tuple[str, dict[str, Any]]:
-    """What to draw for a text, and keyword arguments for it: mathtext for a `Formula`, or the text as it is."""
+    """The text to draw, as mathtext if it is a `Formula`, and keyword arguments for matplotlib.
+
+    Args:
+        text: The text.
+    """
     if isinstance(text, Formula):
         return mathtext(printable(text)), literal() | {"parse_math": True}
     return printable(text), literal()

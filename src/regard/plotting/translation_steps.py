@@ -62,7 +62,7 @@ def draw_translation_steps(
         title: Drawn above, literally.
     """
     if not steps:
-        return message_figure("nothing was produced", title)
+        return message_figure("empty output", title)
     shown = steps[:MAX_STEPS]
     columns = [
         *(["scores"] if all(step.scores is not None for step in shown) else []),
@@ -108,7 +108,15 @@ HEADINGS = {
 
 @dataclass(frozen=True)
 class StepsLayout:
-    """Positions of all parts: the token of a step on the left, then its columns."""
+    """Positions of all parts: the token of a step on the left, then its columns.
+
+    Args:
+        columns: Names of the columns.
+        rows: Number of steps.
+        source_labels: Labels of the source tokens.
+        left: Space for the tokens of the steps.
+        slanted: Whether source labels are slanted.
+    """
 
     columns: Sequence[str]
     rows: int

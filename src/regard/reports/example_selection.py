@@ -172,7 +172,13 @@ class SelectionCriterion:
 
 @dataclass(frozen=True, eq=False)
 class SelectedExample:
-    """A sentence, the criterion that selected it, and the value of its measure."""
+    """A sentence that a criterion selected.
+
+    Args:
+        criterion: The criterion.
+        value: The value of its measure.
+        sentence: The sentence.
+    """
 
     criterion: SelectionCriterion
     value: float

@@ -26,7 +26,15 @@ NO_SENTENCES = "There are no sentences to show."
 
 @dataclass(frozen=True)
 class ExampleArticle:
-    """One example as the page shows it; `previous` and `next` are the numbers of its neighbors on the page."""
+    """One example on the page.
+
+    Args:
+        sentence: The sentence.
+        summary: Why it was selected.
+        image: Its attention map; None without attention.
+        previous: Number of the previous example on the page.
+        next: Number of the next example on the page.
+    """
 
     sentence: ExampleSentence
     summary: str
@@ -42,7 +50,12 @@ class ExampleArticle:
 
 @dataclass(frozen=True)
 class ExampleGroup:
-    """The examples that were selected by one criterion."""
+    """The examples that were selected by one criterion.
+
+    Args:
+        criterion: The criterion.
+        examples: The examples.
+    """
 
     criterion: SelectionCriterion
     examples: list[ExampleArticle]

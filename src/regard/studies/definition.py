@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,47 +13,28 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from regard.config import yaml_source
 from regard.config.base import Section
-from regard.config.draft import Override
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
-from regard.errors import printable, suggest
+from regard.errors import suggest
 from regard.evaluation.metrics import METRICS, OLD_NAMES, main_metric
+from regard.studies.axes import Axis, option_label
 from regard.studies.evaluations import EvaluationSpec, fingerprint
-
-
-def option_label(value: object) -> str:
-    """The label of an option: its value as YAML writes it.
-
-    Args:
-        value: Any value that YAML has.
-    """
-    try:
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    except TypeError:  # keys that JSON does not have
-        return str(value)
-
-
-def is_number(label: str) -> bool:
-    """True if a label is a finite number.
-
-    Args:
-        label: The label of an option.
-    """
-    try:
-        return isfinite(float(label))
-    except ValueError:
-        return False
-
 
 Label = Annotated[str, BeforeValidator(option_label)]
 Method = Literal["randomization", "bootstrap"]
 
 
 class Expectation(Section):
-    """An expected order of some options of one axis, by the main metric."""
+    """An expected order of some options of one axis, by the main metric.
 
-    order: list[Label] = Field(min_length=2)  # from worse to better
-    where: dict[Label, Label] = Field(default_factory=dict)  # only with these options of other axes
+    Attributes:
+        order: The options, from worse to better.
+        where: Only with these options of other axes.
+        reason: Why this is expected.
+    """
+
+    order: list[Label] = Field(min_length=2)
+    where: dict[Label, Label] = Field(default_factory=dict)
     reason: str = ""
 
     @model_validator(mode="before")
@@ -85,7 +64,17 @@ class Expectation(Section):
 
 
 class Plan(Section):
-    """The keys of a study that are not settings of an experiment."""
+    """The keys of a study that are not settings of an experiment.
+
+    Attributes:
+        question: What the study is to answer.
+        experiment: A recipe or an experiment file.
+        seeds: Number of runs of each condition.
+        baseline: For some axes, the option that the others are compared with.
+        measures: The names of the metrics to report; the first one is compared.
+        method: The test over sentences.
+        expect: Expected orders.
+    """
 
     question: str = ""
     experiment: str
@@ -113,53 +102,16 @@ class Plan(Section):
 
 
 @dataclass(frozen=True)
-class Option:
-    """One value of an axis: a label and the settings that it stands for."""
-
-    label: str
-    settings: tuple[Override, ...]
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One dimension of the grid: something that differs between runs or, in `test`, between evaluations."""
-
-    name: str
-    options: tuple[Option, ...]
-    origin: str
-    trains: bool  # True if it changes what is trained
-
-    @property
-    def title(self) -> str:
-        """The name without its section: `attention.kind` for `model.attention.kind`."""
-        section, dot, rest = self.name.partition(".")
-        return rest if dot and section in Experiment.model_fields else self.name
-
-    @property
-    def changes_only_data(self) -> bool:
-        """True if it changes nothing but the sentences of evaluations."""
-        settings = [setting for option in self.options for setting in option.settings]
-        return not self.trains and all(setting.path[0] == "data" for setting in settings)
-
-    @property
-    def labels(self) -> list[str]:
-        return [option.label for option in self.options]
-
-    def full_label(self, label: str) -> str:
-        """The label of an option where the axis is not shown: a bare `3` or `false` gets the title of the axis.
-
-        Args:
-            label: The label of one of the options.
-        """
-        bare = is_number(label) or label in ("true", "false", "null")
-        return printable(f"{self.title} {label}" if bare else label)
-
-
-@dataclass(frozen=True)
 class Condition:
-    """One point of the grid: what is trained, with every seed, and how it is evaluated."""
+    """One point of the grid: what is trained, with every seed, and how it is evaluated.
 
-    labels: tuple[str, ...]  # the option of each axis
+    Args:
+        labels: The option of each axis.
+        experiment: What is trained.
+        evaluation: How it is evaluated.
+    """
+
+    labels: tuple[str, ...]
     experiment: Experiment
     evaluation: EvaluationSpec
 
@@ -182,7 +134,11 @@ class Condition:
 
 
 def run_name(experiment: Experiment) -> str:
-    """The name of the run directory of an experiment in a study."""
+    """The name of the run directory of an experiment in a study.
+
+    Args:
+        experiment: The experiment, with its seed.
+    """
     settings = experiment.model_dump(exclude={"description": True, "training": {"seed"}})
     return f"{settings['data']['task']}-{fingerprint(settings)}-{experiment.training.seed}"
 

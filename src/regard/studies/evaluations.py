@@ -8,6 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from regard.config.base import Section
 from regard.search.options import SearchOptions, search_field
 from regard.tasks import TASKS, DataSection, Split
@@ -19,7 +21,7 @@ OLD_FOLDER = "exams"  # its name in Regard 0.5 and before, which is still read
 class DecodeOptions(Section):
     """How a test set is decoded: keys of a study's `test` section."""
 
-    split: Split = "test"
+    split: Split = Field("test", description="The split to decode.")
     beam: int = search_field("beam")
     length_penalty: float | None = search_field("length_penalty")
 

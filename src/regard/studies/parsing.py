@@ -22,11 +22,10 @@ of the grid is validated before anything is trained.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +36,12 @@ from regard.config.base import KeyPath
 from regard.config.draft import ExperimentDraft, Override, key_path
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
-from regard.evaluation.metrics import METRICS
-from regard.studies.definition import Axis, Condition, Option, Plan, Study, option_label
+from regard.studies.axes import Axis, Option, option_label
+from regard.studies.definition import Condition, Plan, Study
 from regard.studies.evaluations import DecodeOptions, EvaluationSpec
+from regard.studies.study_checks import Origin, check_axes, check_conditions, check_metrics, check_plan
 from regard.tasks import TASKS
 
-MAX_POINTS = 1_000
 KEYS = ("set", "vary", "test", *Plan.model_fields)
 SECTIONS = f"a study has the keys {', '.join(KEYS)}"
 EXAMPLES = {
@@ -53,9 +52,7 @@ EXAMPLES = {
 }
 # Runs are processes that share the cores. A study may override this.
 ONE_THREAD = Override(("training", "threads"), 1, "a study's runs have one thread each")
-NO_AXES = "vary and test have no axes"
 PATHS = {("data", key) for task in TASKS.values() for key in task.Section.path_keys}  # settings that are paths of files
-Origin = Callable[[KeyPath], str]  # of a key of the study
 
 
 def parse_study(text: str, where: str) -> list[YamlLeaf]:
@@ -149,11 +146,11 @@ def build_study(name: str, leaves: Iterable[YamlLeaf], folder: Path = Path()) ->
     vary = _parse_axes(_leaves_of(kept, "vary"), trains=True)
     tests = _parse_axes(_leaves_of(kept, "test"), trains=False)
     axes = (*vary, *tests)
-    _check_axes(axes, common)
-    _check_plan(plan, axes, draft.origin)
+    check_axes(axes, common)
+    check_plan(plan, axes, draft.origin)
     conditions = list(_build_conditions(plan, draft.origin, common, vary, tests, folder))
-    _check_conditions(name, conditions)
-    _check_metrics(plan, conditions, draft.origin)
+    check_conditions(name, conditions)
+    check_metrics(plan, conditions, draft.origin)
     return Study(name, plan, axes, tuple(conditions), tuple(_with_absolute_paths(kept)))
 
 
@@ -239,69 +236,6 @@ def _parse_axes(leaves: Sequence[YamlLeaf], trains: bool) -> list[Axis]:
         Axis(name, tuple(Option(label, tuple(found)) for label, found in own.items()), origins[name], trains)
         for name, own in options.items()
     ]
-
-
-def _check_axes(axes: Sequence[Axis], common: Sequence[Override]) -> None:
-    names = [axis.name for axis in axes]
-    for index, axis in enumerate(axes):
-        if axis.name in names[:index]:
-            raise UserError(f"{axis.origin}: {axis.name}: this is an axis of vary already; give one another name")
-    for setting in common:
-        if ".".join(setting.path) in names:
-            raise UserError(f"{setting.origin}: {'.'.join(setting.path)}: this is varied already; leave it out")
-    for setting in (*common, *(s for axis in axes for option in axis.options for s in option.settings)):
-        section = setting.value if setting.path == ("training",) and isinstance(setting.value, dict) else {}
-        if setting.path == ("training", "seed") or "seed" in section:
-            raise UserError(
-                f"{setting.origin}: training.seed: a study repeats each run with other seeds; seeds sets how many"
-            )
-    points = prod(len(axis.options) for axis in axes)
-    if points > MAX_POINTS:
-        raise UserError(f"{axes[-1].origin}: the grid has more than {MAX_POINTS:,} points with this axis; vary less")
-
-
-def _check_plan(plan: Plan, axes: Sequence[Axis], origin: Origin) -> None:
-    """Check that the axes and options of `baseline` and `expect` exist."""
-    labels = {axis.name: axis.labels for axis in axes}
-    wanted = [("baseline", axis, label, origin(("baseline", axis))) for axis, label in plan.baseline.items()]
-    for expectation in plan.expect:
-        wanted += [("expect: where", *held, origin(("expect",))) for held in expectation.where.items()]
-    for key, name, label, where in wanted:
-        if name not in labels:
-            raise UserError(f"{where}: {key}: {name!r} is not an axis; {suggest(name, labels) if labels else NO_AXES}")
-        if label not in labels[name]:
-            raise UserError(f"{where}: {key}: {name} has no {label!r}; {suggest(label, labels[name])}")
-    for expectation in plan.expect:
-        matching = expectation.matching_axes(axes)
-        if len(matching) > 1:
-            both = " and ".join(axes[index].name for index in matching)
-            raise UserError(
-                f"{origin(('expect',))}: expect: {both} have all of {', '.join(expectation.order)}; "
-                "name an option of the other one in where"
-            )
-        if not matching:
-            free = [f"{name} has {', '.join(known)}" for name, known in labels.items() if name not in expectation.where]
-            raise UserError(
-                f"{origin(('expect',))}: expect: no axis{' besides those of where' if expectation.where else ''} "
-                f"has all of {', '.join(expectation.order)}; {'; '.join(free) or NO_AXES}"
-            )
-
-
-def _check_conditions(name: str, conditions: Sequence[Condition]) -> None:
-    known: dict[tuple[str, EvaluationSpec], Condition] = {}
-    for condition in conditions:
-        other = known.setdefault((condition.run_name(1), condition.evaluation), condition)
-        if other is not condition:
-            labels = [" · ".join(each.labels) for each in (other, condition)]
-            raise UserError(f"{name}: {labels[0]} and {labels[1]} have the same settings; only their names differ")
-
-
-def _check_metrics(plan: Plan, conditions: Sequence[Condition], origin: Origin) -> None:
-    kinds = {None, *(condition.experiment.task.scored_by for condition in conditions)}
-    possible = [name for name, metric in METRICS.items() if metric.only in kinds]
-    for name in plan.measures:
-        if name not in possible:
-            raise UserError(f"{origin(('measures',))}: measures: this task has no {name}; {suggest(name, possible)}")
 
 
 def _build_conditions(

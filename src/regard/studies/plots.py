@@ -9,17 +9,24 @@ from statistics import fmean
 from matplotlib.figure import Figure
 
 from regard.evaluation.metrics import METRICS
-from regard.plotting.comparison import Band, DotRow, draw_bands, draw_dots
+from regard.plotting.band_plot import Band, draw_bands
+from regard.plotting.dot_plot import DotRow, draw_dots
 from regard.reports.report_page import Picture
-from regard.studies.definition import Axis, Condition, is_number
-from regard.studies.results import ConditionResults, StudyResults
+from regard.studies.axes import Axis, is_number
+from regard.studies.definition import Condition
+from regard.studies.results import StudyResults
+from regard.studies.run_results import ConditionResults
 
 MAX_BINS = 8
 MIN_SENTENCES = 20  # in a bin
 
 
-def scores(results: StudyResults) -> Iterator[Picture]:
-    """Every metric of the study: each run as a dot, the mean, and its 95 % interval."""
+def score_plots(results: StudyResults) -> Iterator[Picture]:
+    """Every metric of the study: each run as a dot, the mean, and its 95 % interval.
+
+    Args:
+        results: The results of the study.
+    """
     for name in results.study.metrics:
         metric = METRICS[name]
         dots = []
@@ -33,8 +40,12 @@ def scores(results: StudyResults) -> Iterator[Picture]:
             yield Picture(draw_dots(dots, metric.title, metric.percent), f"{metric.title} of each run", caption)
 
 
-def trends(results: StudyResults) -> Iterator[Picture]:
-    """Every metric as a line along each numeric axis, such as the beam width."""
+def trend_plots(results: StudyResults) -> Iterator[Picture]:
+    """Every metric as a line along each numeric axis, such as the beam width.
+
+    Args:
+        results: The results of the study.
+    """
     for axis in results.study.axes:
         if len(axis.labels) < 3 or not all(map(is_number, axis.labels)):
             continue
@@ -69,8 +80,12 @@ def _of_seed(cell: ConditionResults, seed: int, name: str) -> float | None:
     return next((result.value(name) for result in cell.results if result.seed == seed), None)
 
 
-def curves(results: StudyResults) -> Iterator[Picture]:
-    """Learning curves: validation loss, teacher-forced and free-running, and free-running exact match."""
+def learning_curve_plots(results: StudyResults) -> Iterator[Picture]:
+    """Learning curves: validation loss, teacher-forced and free-running, and free-running exact match.
+
+    Args:
+        results: The results of the study.
+    """
     cells = {cell.condition.run_name(1): cell for cell in reversed(results.cells) if cell.results}
     trained = [(results.study.training_label(cell.condition), cell) for cell in reversed(cells.values())]
     modes = {"validation_loss": "teacher-forced", "free_running_loss": "free-running"}
@@ -101,8 +116,12 @@ def _curve(label: str, cell: ConditionResults, key: str, panel: str) -> Iterator
         )
 
 
-def lengths(results: StudyResults) -> Iterator[Picture]:
-    """The main metric against source length, for each run."""
+def length_plots(results: StudyResults) -> Iterator[Picture]:
+    """The main metric against source length, for each run.
+
+    Args:
+        results: The results of the study.
+    """
     name = results.main_metric
     if not METRICS[name].by_sentence:
         return

@@ -16,8 +16,9 @@ from regard.plotting import attention_map, figures
 from regard.reports.report_page import ComparedSentence, Picture, ReportPage, ReportSection, SystemOutput, render_report
 from regard.runs import Run
 from regard.search import SearchOptions
-from regard.studies import plots, tables
-from regard.studies.results import Result, StudyResults
+from regard.studies import export, plots, tables
+from regard.studies.results import StudyResults
+from regard.studies.run_results import Result
 
 PAGE, PICTURES = "index.html", "pictures"
 MAX_SYSTEMS = 12
@@ -35,9 +36,9 @@ def write_report(results: StudyResults, out: Path) -> None:
     """
     texts = {
         "report.md": markdown_report(results),
-        "runs.csv": tables.runs_csv(results),
-        "summary.csv": tables.summary_csv(results),
-        "results.json": tables.dump_json(results),
+        "runs.csv": export.runs_csv(results),
+        "summary.csv": export.summary_csv(results),
+        "results.json": export.dump_json(results),
     }
     for name, text in texts.items():
         files.write_atomic(out / name, text.encode("utf-8", "backslashreplace"))
@@ -63,7 +64,11 @@ def write_pictures(pictures: Sequence[Picture], folder: Path) -> None:
 
 
 def markdown_report(results: StudyResults) -> str:
-    """The report without figures, in Markdown."""
+    """The report without figures, in Markdown.
+
+    Args:
+        results: The results of the study.
+    """
     parts = [
         f"# {results.study.name}",
         results.study.plan.question,
@@ -75,7 +80,11 @@ def markdown_report(results: StudyResults) -> str:
 
 
 def study_facts(results: StudyResults) -> dict[str, str]:
-    """The lines at the head of the report."""
+    """The lines at the head of the report.
+
+    Args:
+        results: The results of the study.
+    """
     study = results.study
     known = {
         "experiment": study.plan.experiment,
@@ -95,23 +104,31 @@ def study_facts(results: StudyResults) -> dict[str, str]:
     return known
 
 
-def expectations(results: StudyResults) -> Iterator[str]:
-    """Each expected order with its reason."""
+def expectation_texts(results: StudyResults) -> Iterator[str]:
+    """Each expected order with its reason.
+
+    Args:
+        results: The results of the study.
+    """
     for expectation in results.study.plan.expect:
         where = ", ".join(f"{axis}: {label}" for axis, label in expectation.where.items())
         yield f"{' < '.join(expectation.order)}{f' ({where})' if where else ''}. {expectation.reason}".strip()
 
 
 def build_page(results: StudyResults) -> ReportPage:
-    """The content of the HTML page."""
+    """The content of the HTML page.
+
+    Args:
+        results: The results of the study.
+    """
     warning = [BOOTSTRAP_WARNING] if results.study.plan.method == "bootstrap" else []
     expected = tables.expectation_table(results)
     sections = [
-        ReportSection("Result", (*HOW_TO_READ, *warning), (*tables.score_tables(results), *plots.scores(results))),
-        ReportSection("Expected and found", tuple(expectations(results)), (expected,) if expected else ()),
-        ReportSection("Along an axis", (), tuple(plots.trends(results))),
-        ReportSection("Learning curves", (), tuple(plots.curves(results))),
-        ReportSection("Score against source length", (), tuple(plots.lengths(results))),
+        ReportSection("Result", (*HOW_TO_READ, *warning), (*tables.score_tables(results), *plots.score_plots(results))),
+        ReportSection("Expected and found", tuple(expectation_texts(results)), (expected,) if expected else ()),
+        ReportSection("Along an axis", (), tuple(plots.trend_plots(results))),
+        ReportSection("Learning curves", (), tuple(plots.learning_curve_plots(results))),
+        ReportSection("Score against source length", (), tuple(plots.length_plots(results))),
         ReportSection("The same sentences", (HOW_CHOSEN,), tuple(compared_sentences(results))),
         ReportSection("Every run", (), (tables.run_table(results),)),
     ]
@@ -142,7 +159,11 @@ HOW_CHOSEN = (
 
 
 def compared_sentences(results: StudyResults) -> Iterator[ComparedSentence]:
-    """The same sentences side by side, each with the output and the attention of every model."""
+    """The same sentences side by side, each with the output and the attention of every model.
+
+    Args:
+        results: The results of the study.
+    """
     shown = comparable_results(results)
     if not shown:
         return
@@ -154,7 +175,11 @@ def compared_sentences(results: StudyResults) -> Iterator[ComparedSentence]:
 
 
 def comparable_results(study_results: StudyResults) -> list[tuple[str, Result]]:
-    """One result for each model, with its label: of the lowest seed that most have, on the same sentences."""
+    """One result for each model, with its label: of the lowest seed that most have, on the same sentences.
+
+    Args:
+        study_results: The results of the study.
+    """
     models = {cell.condition.run_name(1): cell for cell in reversed(study_results.cells) if cell.results}
     cells = list(reversed(models.values()))
     seeds = [result.seed for cell in cells for result in cell.results]

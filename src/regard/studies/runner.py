@@ -32,23 +32,41 @@ State = Literal["waiting", "running", "done", "failed", "stopped"]
 
 @dataclass(eq=False)  # no two jobs are equal
 class TrainingJob:
-    """One run of a study and its progress."""
+    """One run of a study and its progress.
 
-    label: str  # of its condition, without the options of `test`
+    Args:
+        label: The label of its condition, without the options of `test`.
+        seed: The seed.
+        request: What its process is to do.
+        state: Where it is in its life cycle.
+        phase: What its process is doing.
+        done: Steps, sentences or pairs of this phase that are done.
+        total: All steps, sentences or pairs of this phase; None if unknown.
+        phase_start: `done` when the phase began: earlier work does not count in the rate.
+        phase_began: When the phase began.
+        began: When the process began.
+        seconds: Duration of the process.
+        error: Its error message.
+        stop_requested: Whether it has been requested to stop.
+        process: Its process.
+        stderr: A temporary file with its standard error.
+    """
+
+    label: str
     seed: int
     request: WorkerRequest
     state: State = "waiting"
-    phase: str = ""  # what its process is doing
-    done: int = 0  # steps, sentences or pairs of this phase
+    phase: str = ""
+    done: int = 0
     total: int | None = None
-    phase_start: int = 0  # `done` when the phase began: earlier work does not count in the rate
+    phase_start: int = 0
     phase_began: float = 0.0
     began: float = 0.0
-    seconds: float = 0.0  # from start to end of the process
+    seconds: float = 0.0
     error: str = ""
     stop_requested: bool = False
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
-    stderr: IO[bytes] | None = field(default=None, repr=False)  # a temporary file
+    stderr: IO[bytes] | None = field(default=None, repr=False)
 
     @property
     def path(self) -> Path:

@@ -140,7 +140,12 @@ def run_request(request: WorkerRequest, reporter: Reporter) -> None:
 
 @contextmanager
 def exclusive_access(path: Path, reporter: Reporter) -> Iterator[None]:
-    """Lock a run. If another study is using it, wait."""
+    """Lock a run. If another study is using it, wait.
+
+    Args:
+        path: The run directory.
+        reporter: Receives the progress; its `should_stop` ends the wait.
+    """
     from regard.training import TrainingStopped
 
     while not reporter.should_stop():
@@ -154,7 +159,12 @@ def exclusive_access(path: Path, reporter: Reporter) -> Iterator[None]:
 
 
 def run_evaluations(request: WorkerRequest, reporter: Reporter) -> None:
-    """Do the pending evaluations. One that is impossible for this run does not stop the others."""
+    """Do the pending evaluations. One that is impossible for this run does not stop the others.
+
+    Args:
+        request: What to do.
+        reporter: Receives the progress.
+    """
     from regard.inference.translator import Translator
     from regard.runs import Run
 
@@ -226,6 +236,7 @@ def _stop_on_request(lines: BinaryIO, reporter: Reporter) -> None:
 
 def worker_main() -> None:
     # Standard output is for progress; what a library prints goes to standard error.
+    """Read a request from standard input and carry it out; the entry point of the process."""
     reporter = Reporter(os.fdopen(os.dup(1), "wb", buffering=0))
     os.dup2(2, 1)
     signal.signal(signal.SIGTERM, reporter.stop)

@@ -1,0 +1,167 @@
+"""The stored results of the runs of a study, by condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import inf
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from regard.errors import UserError
+from regard.evaluation.metrics import METRICS, OLD_NAMES, sentence_statistics
+from regard.evaluation.sentence_statistics import SentenceStatistics
+from regard.evaluation.statistics import SampleSummary, summarize
+from regard.runs import Run
+from regard.studies.definition import Condition
+
+
+class StoredResult(BaseModel):
+    """The content of the file that an evaluation has written.
+
+    Attributes:
+        evaluation: The metrics, by name.
+        sources: The source texts.
+        lengths: Their lengths, in tokens.
+        targets: One reference or several for each sentence.
+        outputs: The output texts.
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    evaluation: dict[str, Any]
+    sources: list[str] = Field(min_length=1)
+    lengths: list[int]
+    targets: list[list[str]]
+    outputs: list[str]
+
+    @field_validator("evaluation")
+    @classmethod
+    def _rename_metrics(cls, evaluation: dict[str, Any]) -> dict[str, Any]:
+        return {OLD_NAMES.get(name, name): value for name, value in evaluation.items()}
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        if not len(self.sources) == len(self.lengths) == len(self.targets) == len(self.outputs) or not all(
+            self.targets
+        ):
+            raise ValueError("its columns differ in length")
+        for name in METRICS.keys() & self.evaluation.keys():
+            if not isinstance(self.evaluation[name], int | float):
+                raise ValueError(f"its {name} is not a number")
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The result of one evaluation of one run.
+
+    Args:
+        seed: Seed of the run.
+        run: The run directory.
+        evaluation: The metrics, by name.
+        sources: The source texts.
+        lengths: Their lengths, in tokens.
+        targets: One reference or several for each sentence.
+        outputs: The output texts.
+        validations: The rows of `metrics.jsonl`.
+    """
+
+    seed: int
+    run: Path
+    evaluation: Mapping[str, Any]
+    sources: tuple[str, ...]
+    lengths: tuple[int, ...]
+    targets: tuple[tuple[str, ...], ...]
+    outputs: tuple[str, ...]
+    validations: tuple[Mapping[str, Any], ...]
+
+    @classmethod
+    def load(cls, run: Run, seed: int, path: Path) -> Result:
+        """Read a stored result.
+
+        Args:
+            run: The run directory.
+            seed: That of the run.
+            path: The file of the evaluation.
+        """
+        try:
+            stored = StoredResult.model_validate_json(path.read_bytes())
+        except ValidationError:
+            raise UserError(f"{path}: this file is damaged; remove it to repeat the evaluation") from None
+        return cls(
+            seed,
+            run.path,
+            stored.evaluation,
+            tuple(stored.sources),
+            tuple(stored.lengths),
+            tuple(map(tuple, stored.targets)),
+            tuple(stored.outputs),
+            tuple(run.metrics()),
+        )
+
+    def value(self, metric: str) -> float | None:
+        """The value of a metric; None if this run does not have it.
+
+        Args:
+            metric: Its name.
+        """
+        match METRICS[metric].source:
+            case "evaluation":
+                return self.evaluation.get(metric)
+            case "validation":
+                best = min(self.validations, key=lambda row: row.get("validation_loss", inf), default={})
+                return best.get(metric)
+            case "training":
+                return self.validations[-1].get("seconds") if self.validations else None
+
+    @cached_property
+    def statistics(self) -> Callable[[str], SentenceStatistics]:
+        """Counts for each sentence, by the name of a text metric."""
+        return cache(lambda metric: sentence_statistics(metric, self.outputs, self.targets))
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionResults:
+    """A cell of the grid: a condition with the results of its finished runs.
+
+    Args:
+        condition: The condition.
+        label: Its label.
+        results: One result per finished run.
+    """
+
+    condition: Condition
+    label: str
+    results: tuple[Result, ...]
+
+    def values(self, metric: str) -> list[float]:
+        """The values of a metric, one for each run that has it.
+
+        Args:
+            metric: Its name.
+        """
+        values = (result.value(metric) for result in self.results)
+        return [value for value in values if value is not None]
+
+    def summary(self, metric: str) -> SampleSummary | None:
+        """Mean and spread of a metric over seeds; None if no run has it.
+
+        Args:
+            metric: Its name.
+        """
+        values = self.values(metric)
+        return summarize(values) if values else None
+
+
+def same_sentences(one: Result, other: Result) -> bool:
+    """True if two results are of the same sources and references.
+
+    Args:
+        one: A result.
+        other: Another one.
+    """
+    return (one.sources, one.targets) == (other.sources, other.targets)
