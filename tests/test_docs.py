@@ -164,6 +164,6 @@ def test_the_worked_example_of_the_stopping_rule_is_correct() -> None:
     one = torch.ones(1, 1, dtype=torch.long)
     batch = SearchBatch(one, one > 0, one[0], one[0], length_penalty=1.0)
     ranks = batch.rank(torch.tensor([-1.0, -1.2, -1.2]), torch.tensor([2, 2, 8])).tolist()
-    assert ranks[1] < ranks[0] < ranks[2], "worse now, and better in the end"
+    assert ranks[1] < ranks[0] < ranks[2], "lower now, and higher at the end"
     for rank in ranks:
         assert f"= {rank:.3f}" in text

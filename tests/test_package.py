@@ -316,7 +316,7 @@ def test_tensors_are_created_on_a_named_device(path: Path):
             assert named or (ast.unparse(node.func) == "torch.Generator" and node.args), f"line {node.lineno}"
 
 
-# --- What a package does not import --------------------------------------------------------------------------
+# --- Forbidden imports --------------------------------------------------------------------------------------
 
 
 def test_search_imports_no_tasks_and_no_corpora():

@@ -94,7 +94,7 @@ def test_a_second_signal_stops_it_immediately(start_regard: Start, trained: Path
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_server_that_cannot_print_its_url_stops(start_regard: Start, trained: Path):
     with Path("/dev/full").open("wb") as full:
         process = start_regard("serve", trained, "--port", 0, stdout=full)

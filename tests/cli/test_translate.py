@@ -129,7 +129,7 @@ def test_outputs_do_not_depend_on_the_order_of_lines(regard: Regard, run: Path):
         assert forwards == backwards[::-1]
 
 
-def test_a_text_that_looks_like_a_run_is_noted(regard: Regard, trained: Path, tmp_path: Path):
+def test_a_text_that_resembles_a_run_path_is_noted(regard: Regard, trained: Path, tmp_path: Path):
     answer = regard("translate", trained, tmp_path / "none")
     assert answer.code == 2  # no such characters
     assert (

@@ -12,13 +12,13 @@ from regard.errors import suggest
 
 
 class Inner(Section):
-    colour: Literal["red", "green"] = "red"
+    color: Literal["red", "green"] = "red"
     size: int = Field(3, ge=1)
     share: float = 0.5
 
     @model_validator(mode="after")
     def _limit_size_of_green(self) -> Self:
-        if self.colour == "green" and self.size > 5:
+        if self.color == "green" and self.size > 5:
             raise invalid_combination("size", f"{self.size} is too much for green")
         return self
 
@@ -46,21 +46,21 @@ def reported_lines(values: dict[str, object], prefix: KeyPath = ()) -> list[str]
         ({}, "at name: name: missing; this key is required"),
         ({"name": "a", "nam": 1}, "at nam: nam: unknown key; did you mean 'name'? choices: name, inner"),
         (
-            {"name": "a", "inner": {"colour": "gren"}},
-            "at inner/colour: inner.colour: 'gren' is not a valid choice; did you mean 'green'? choices: red, green",
+            {"name": "a", "inner": {"color": "gren"}},
+            "at inner/color: inner.color: 'gren' is not a valid choice; did you mean 'green'? choices: red, green",
         ),
         (
-            {"name": "a", "inner": {"colour": 7}},
-            "at inner/colour: inner.colour: 7 is not a valid choice; choices: red, green",
+            {"name": "a", "inner": {"color": 7}},
+            "at inner/color: inner.color: 7 is not a valid choice; choices: red, green",
         ),
-        ({"name": "a", "inner": 7}, "at inner: inner: 7 is not a section; it has the keys colour, size, share"),
+        ({"name": "a", "inner": 7}, "at inner: inner: 7 is not a section; it has the keys color, size, share"),
         (
             {"name": "a", "inner": {"size": 0}},
             "at inner/size: inner.size: 0 is invalid: input should be greater than or equal to 1",
         ),
         ({"name": 1}, "at name: name: 1 is invalid: input should be a valid string"),
         (
-            {"name": "a", "inner": {"colour": "green", "size": 6}},
+            {"name": "a", "inner": {"color": "green", "size": 6}},
             "at inner/size: inner.size: 6 is too much for green",
         ),
         ({"name": "abcd"}, "at inner/size: inner.size: 3 is less than the name has"),

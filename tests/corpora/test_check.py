@@ -83,7 +83,7 @@ def test_problems_are_counted_and_the_first_ones_located(tmp_path: Path):
     )
     assert (nul.kind, nul.count) == ("NUL character", 1)
     assert nul.first[0].startswith(f"{source}, line 10: character 2 is NUL")
-    assert report.source.words.longest_line == 1  # the numbers are about the sound pairs
+    assert report.source.words.longest_line == 1  # statistics are over the valid pairs
 
 
 def test_pairs_skippable_in_training_are_refused_in_a_test_set(tmp_path: Path):
@@ -212,7 +212,7 @@ print(peak() - before)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell of a peak")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not report peak memory")
 def test_memory_stays_far_below_the_size_of_the_file(tmp_path: Path):
     path = tmp_path / "large"
     draw = Random(1)

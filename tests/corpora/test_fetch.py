@@ -248,7 +248,7 @@ def test_complete_files_are_not_downloaded_again(server: Server, folder: Path):
     assert watcher.present_names == list(TEXTS)
     assert not server.requests
 
-    (folder / "two.de").write_bytes(b"fast\n")  # the size is right, the content is not
+    (folder / "two.de").write_bytes(b"fast\n")  # correct size, wrong content
     fetch.download_dataset(SMALL, server.address, watcher := Watcher())
     assert list(watcher.kept_from) == ["two.de"]
     assert server.requests == [("two.de", None)]
@@ -319,7 +319,7 @@ def hostile_link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
 
 
 @pytest.mark.parametrize("form", ["tar.gz", "zip"])
-def test_an_archive_writes_nothing_but_the_wanted_files(folder: Path, tmp_path: Path, form: str):
+def test_only_the_requested_files_of_an_archive_are_written(folder: Path, tmp_path: Path, form: str):
     secret = tmp_path / "secret"
     secret.write_bytes(TEXTS["two.de"])  # correct content, but behind a link
     linked = {

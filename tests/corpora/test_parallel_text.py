@@ -254,7 +254,7 @@ def test_a_folder_is_reported(tmp_path: Path, name: str):
         list(read_lines(tmp_path / name))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="everything is permitted to root")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read any file")
 def test_a_file_without_permission_is_reported(tmp_path: Path):
     path = write(tmp_path / "s", "a\n")
     path.chmod(0)

@@ -103,7 +103,7 @@ def test_a_blank_is_a_token_but_not_part_of_the_text():
 def test_a_prefix_is_the_ids_of_its_target_tokens():
     codec = built(CaseTask(CaseSection()), [Pair("<U> aab", "AAB"), Pair("<L> b", "b")])
     upper_a, upper_b, lower_b = codec.target_vocabulary.to_ids("ABb")
-    assert codec.prefix("BAb") == (upper_b, upper_a, lower_b), "nothing before it, and no end"
+    assert codec.prefix("BAb") == (upper_b, upper_a, lower_b), "neither a start token nor an end"
     assert codec.prefix("") == ()
 
 

@@ -127,7 +127,7 @@ def test_every_word_has_the_same_weight() -> None:
 
 def test_function_words_and_unaligned_words_do_not_count() -> None:
     pair = Pair("a b", "the A B", frozenset({(1, 0), (0, 1)}))
-    assert accuracy([pair], [example((0, 0, 0, 0), 3)]) == 1.0, "B has no gold, and `the` is not asked"
+    assert accuracy([pair], [example((0, 0, 0, 0), 3)]) == 1.0, "B has no gold, and `the` is not scored"
 
 
 def test_a_word_may_be_aligned_with_several() -> None:
@@ -164,7 +164,7 @@ class TestLinks:
         assert attention_links(torch.zeros(0, 3)) == frozenset()
 
     def test_uniform_attention_has_no_link(self) -> None:
-        even = torch.full((5,), 0.2) + torch.tensor([0, 3e-8, 0, -3e-8, 0])  # but for rounding
+        even = torch.full((5,), 0.2) + torch.tensor([0, 3e-8, 0, -3e-8, 0])  # except for rounding
         weights = torch.stack([even, torch.tensor(row(0.2, 0.2, 0.21, 0.2, 0.19)), even])
         assert attention_links(weights) == {(1, 0), (2, 1), (1, 2)}
         assert attention_links(attention_peaks(weights)) == {(2, 1)}
@@ -238,8 +238,8 @@ class TestMovement:
     def test_steps_backward(self) -> None:
         assert backward_share({(0, 0), (1, 1), (4, 2), (2, 3), (3, 4)}) == 1 / 4
         assert backward_share({(0, 2), (1, 1), (2, 0)}) == 1
-        assert backward_share({(3, 0), (3, 1), (3, 2)}) == 0, "to stay is not to go back"
-        assert backward_share({(5, 0), (1, 3), (6, 7)}) == 1 / 2, "outputs without a link are passed over"
+        assert backward_share({(3, 0), (3, 1), (3, 2)}) == 0, "staying at a position is no backward step"
+        assert backward_share({(5, 0), (1, 3), (6, 7)}) == 1 / 2, "outputs without a link are skipped"
 
     @pytest.mark.parametrize("shape", [(0, 5), (0, 0)])
     def test_an_empty_output_has_no_measures(self, shape: tuple[int, int]) -> None:

@@ -70,5 +70,5 @@ def test_coefficients_match_scipy_and_stay_in_range(pairs: list[tuple[float, flo
 def test_same_top_position() -> None:
     assert same_top_position([1, 5, 2], [0.1, 0.3, 0.2]) == 1
     assert same_top_position([1, 5, 2], [0.4, 0.3, 0.2]) == 0
-    assert same_top_position([5, 5, 2], [7, 3, 3]) == 1, "of equal values, the first counts"
+    assert same_top_position([5, 5, 2], [7, 3, 3]) == 1, "ties are broken by position"
     assert same_top_position([1, 1, 1], [7, 3, 3]) is same_top_position([7, 3, 3], [1, 1, 1]) is None

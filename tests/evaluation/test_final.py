@@ -47,7 +47,7 @@ def evaluated(captions: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     """A copy of that run and its scores; not to be changed."""
     run = Run(Path(shutil.copytree(captions.path, tmp_path_factory.mktemp("runs") / "concluded")))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(examples, "_attention_picture", lambda shown: b"a picture")  # which takes its time
+        patch.setattr(examples, "_attention_picture", lambda shown: b"a picture")  # which is slow
         return run, evaluate_and_write(run)
 
 

@@ -90,7 +90,7 @@ def test_batched_losses_equal_a_loop_over_sentences(
     model, examples, assert_same_metrics, teacher: bool, size: int
 ) -> None:
     batches = [collate(examples[begin : begin + size]) for begin in range(0, len(examples), size)]
-    assert size == 1 or any((~batch.valid).any() for batch in batches), "there is padding to be left out"
+    assert size == 1 or any((~batch.valid).any() for batch in batches), "there is padding to ignore"
     assert_same_metrics(
         compute_losses(model, iter(batches), teacher=teacher), by_hand(model, examples, teacher=teacher)
     )

@@ -527,7 +527,7 @@ def test_should_stop_is_called_before_each_step_and_ends_the_search(translator: 
         translator.score([("abc", "abc")], should_stop=stop_after(0))
     with pytest.raises(SearchStopped):
         translator.alternatives(["abc"], [translation], 2, should_stop=stop_after(0))
-    assert translator.translate(["abc"])[0].text == translation.text, "a search that was stopped leaves nothing behind"
+    assert translator.translate(["abc"])[0].text == translation.text, "a stopped search does not affect later ones"
 
 
 def test_progress_counts_every_text_once(translator: Translator):
@@ -631,7 +631,7 @@ def test_copied_words_by_hand():
     assert copied_words(hypothesis([7, unknown, end], attention), source) == {1: "Ein"}
     assert copied_words(hypothesis([7, 8, end], attention), source) == {}
     assert copied_words(hypothesis([unknown, end], [[0.0, 0.0, 0.0]] * 2), source) == {}
-    assert copied_words(hypothesis([unknown, end], [[0.0, 0.0, 1.0]] * 2), source) == {}, "the end is no word"
+    assert copied_words(hypothesis([unknown, end], [[0.0, 0.0, 1.0]] * 2), source) == {}, "the end is not a word"
     heads = [[[0.6, 0.4, 0.0]] * 2, [[0.1, 0.9, 0.0]] * 2]
     assert copied_words(hypothesis([unknown, end], heads), source) == {0: "Gnu"}, "layers and heads averaged"
 

@@ -32,7 +32,7 @@ def softmax(scores: list[float]) -> list[float]:
     return [power / sum(powers) for power in powers]
 
 
-# Worked numbers
+# Worked examples
 
 
 class TestEECS182Discussion8:
@@ -95,7 +95,7 @@ class TestWeek4Slides:
 
     def test_context_of_weights(self) -> None:
         values = torch.tensor([[0.1, 0.2], [0.7, 0.4], [0.3, 0.6]])
-        scores = torch.tensor([[[0.15, 0.70, 0.15]]]).log()  # whose softmax they are
+        scores = torch.tensor([[[0.15, 0.70, 0.15]]]).log()  # the softmax of these is the weights
         context, _ = nn.attend(scores, unmasked_memory(values))
         # The slides print 0.46 as the second number, which is incorrect.
         torch.testing.assert_close(context, torch.tensor([[[0.55, 0.40]]]))
@@ -247,7 +247,7 @@ def torch_multi_head(mechanism: nn.MultiHeadAttention) -> torch.nn.MultiheadAtte
 def multi_head(query_size: int, memory_size: int, **options: Any) -> nn.MultiHeadAttention:
     torch.manual_seed(3)
     mechanism = nn.MultiHeadAttention(query_size, memory_size, **options)
-    for parameter in mechanism.parameters():  # biases, too
+    for parameter in mechanism.parameters():  # including biases
         torch.nn.init.normal_(parameter, std=0.5)
     return mechanism.requires_grad_(False)
 
@@ -379,7 +379,7 @@ def test_values_at_padding_do_not_change_the_result(kind: str, states: Tensor, v
     torch.testing.assert_close(wild_weights, weights, **CLOSE)
 
 
-# Scores at which nothing that softmax computes is rounded away
+# Scores of a range in which softmax does not round to zero
 score = st.floats(-20, 20, width=32)
 
 

@@ -64,7 +64,7 @@ def test_a_transformer_has_the_configured_parts_and_sizes() -> None:
     assert {(layer.self_attention.heads, layer.feed_forward[0].out_features) for layer in decoder.layers} == {(3, 11)}
     crosses = [layer.cross_attention for layer in decoder.layers]
     assert {(cross.heads, cross.query_size, cross.memory_size) for cross in crosses} == {(5, 9, 6)}
-    assert len({id(cross) for cross in crosses}) == 3, "one mechanism a layer"
+    assert len({id(cross) for cross in crosses}) == 3, "one mechanism per layer"
     assert decoder.weight_axes == ("layer", "head")
 
 
@@ -238,7 +238,7 @@ def test_training_starts_from_the_initial_weights_of_its_seed(new_trainer, brief
         dict(initial_model(experiment, *trainer.codec.sizes).named_parameters())
         for experiment in (brief(), brief("training.seed=2"))
     )
-    assert torch.equal(before, torch.get_rng_state()), "the caller's random numbers are left alone"
+    assert torch.equal(before, torch.get_rng_state()), "the caller's random state is not changed"
     for name, weight in trainer.model.named_parameters():
         assert torch.equal(drawn.pop(name), weight)
         assert not torch.equal(other[name], weight) or not weight.any() or "norm" in name

@@ -13,7 +13,7 @@ def test_a_fraction_p_is_dropped_and_the_mean_is_kept(p: float):
     torch.manual_seed(1)
     values = torch.ones(311, 1_009)
     dropped = Dropout(p)(values)
-    assert float((dropped == 0).double().mean()) == pytest.approx(p, abs=0.004)  # 1/256 is how p is rounded
+    assert float((dropped == 0).double().mean()) == pytest.approx(p, abs=0.004)  # p is rounded to 1/256
     assert float(dropped.double().mean()) == pytest.approx(1, rel=0.02)
     assert len(dropped.unique()) == 2
 

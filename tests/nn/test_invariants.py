@@ -42,7 +42,7 @@ def gradients(model: nn.Seq2Seq, value: Tensor) -> dict[str, Tensor | None]:
     return dict(zip(named, torch.autograd.grad(value, list(named.values()), allow_unused=True), strict=True))
 
 
-# Over every encoder with every decoder with every mechanism
+# For every encoder with every decoder with every mechanism
 
 
 @torch.inference_mode()
@@ -68,7 +68,7 @@ def test_weights_are_a_distribution_over_valid_positions(any_model, data) -> Non
     assert weights.shape == (batch, *(sizes[axis] for axis in decoder.weight_axes), data.inputs.shape[1], positions)
     assert (weights >= 0).all()
     padding = ~data.valid.view(batch, *[1] * (weights.dim() - 2), positions)
-    assert not weights.masked_select(padding).any(), "exactly nothing on padding"
+    assert not weights.masked_select(padding).any(), "weights are exactly zero on padding"
     total = 0.0 if section.attention.kind == "none" else 1.0
     torch.testing.assert_close(weights.sum(-1), torch.full(weights.shape[:-1], total), **CLOSE)
     if any_model.model.decoder.source_attentions[0].hard:
@@ -90,7 +90,7 @@ def test_every_parameter_that_affects_the_loss_gets_a_finite_gradient(any_model,
     scored = attention.has_scores and not model.decoder.source_attentions[0].hard
     for name, gradient in gradients(model, loss(model, data.source, data.valid, data)).items():
         if gradient is None:
-            assert not scored, f"{name} has no part in the loss"
+            assert not scored, f"{name} does not affect the loss"
             continue
         assert gradient.isfinite().all(), name
         # A softmax does not change when a constant is added to all scores, which is all that this bias does.
@@ -98,7 +98,7 @@ def test_every_parameter_that_affects_the_loss_gets_a_finite_gradient(any_model,
             assert gradient.any(), f"{name} has a gradient of zero"
 
 
-# Over every decoder with every mechanism and option, each with some encoder
+# For every decoder with every mechanism and option, each with some encoder
 
 
 def test_padding_changes_no_gradient(any_model, data) -> None:
@@ -138,7 +138,7 @@ def test_forward_steps_in_chunks_equals_one_call(any_model, data) -> None:
 def test_the_state_holds_the_attention_weights_of_the_latest_step(any_model, data) -> None:
     decoder = any_model.model.decoder
     state = any_model.model.start(data.source, data.valid)
-    assert state.weights is None, "before the first step it looked nowhere"
+    assert state.weights is None, "there are no weights before the first step"
     _, weights, state = decoder.forward_steps(data.inputs, state)
     assert torch.equal(state.weights, weights[..., -1, :])
 
@@ -310,10 +310,10 @@ def test_modules_store_nothing_of_a_call(any_model, data) -> None:
     assert stored_values(model) == before
     after = model.state_dict()
     assert after.keys() == parameters.keys()
-    assert all(torch.equal(after[name], parameters[name]) for name in parameters), "weights change in training only"
+    assert all(torch.equal(after[name], parameters[name]) for name in parameters), "parameters change only in training"
 
 
-# The enumeration itself
+# Coverage of the enumeration
 
 
 def choices(section: ModelSection) -> set[tuple[str, str]]:

@@ -45,7 +45,7 @@ def test_sines_follow_their_formula(size: int) -> None:
 
 def test_wavelengths_are_a_geometric_progression_from_2_pi_to_20000_pi() -> None:
     size = 64
-    # Of each pair at t = 1: an angle, which is the frequency.
+    # The angle of each pair at t = 1 is its frequency.
     one = nn.sinusoidal_encoding(1, 1, size).double().view(-1, 2)
     wavelengths = 2 * math.pi / torch.atan2(one[:, 0], one[:, 1])
     assert float(wavelengths[0]) == pytest.approx(2 * math.pi, rel=1e-6)
@@ -120,7 +120,7 @@ def test_an_embedding_is_scaled_to_variance_one() -> None:
     assert float(embedding(torch.arange(2_000).unsqueeze(0)).var()) == pytest.approx(1.0, rel=0.05)
 
 
-# Too long
+# Sequences beyond the last position
 
 
 @pytest.mark.parametrize("kind", LIMITED)

@@ -47,7 +47,7 @@ EQUATIONS: dict[str, Callable[[Tensor, Tensor, Parts], Parts]] = {
 
 
 def by_hand(kind: str, cell: nn.RecurrentLayers, inputs: Tensor, start: list[Parts]) -> tuple[Tensor, list[Parts]]:
-    """Outputs of one row [steps, size], and the end of each layer; `start` is that of layer and direction in turn."""
+    """Outputs of one row [steps, size], and the end of each layer; `start` has an entry per layer and direction."""
     weights, ends = dict(cell.recurrence.named_parameters()), []
     for layer in range(cell.layers):
         directions = []
@@ -117,7 +117,7 @@ def test_sizes_of_the_week_4_slides(kind: str, length: int) -> None:
     encoding = encoder(tokens, torch.ones(1, length, dtype=torch.bool))
     assert encoder.embedding(tokens).shape == (1, length, 100)
     assert encoding.states.shape == (1, length, 256)
-    assert encoding.final_state[0].shape == (1, 1, 256), "whatever the length"
+    assert encoding.final_state[0].shape == (1, 1, 256), "for any length"
     assert torch.equal(encoding.final_state[0][0], encoding.states[:, -1]), "the bottleneck is h_T"
 
 
@@ -207,7 +207,7 @@ def test_a_copied_start_that_does_not_fit_is_refused_with_both_shapes(kind: str,
 # Wirings, step by step by their equations
 
 
-READ = torch.tensor([[1, 7, 12], [0, 5, 5]])  # what the decoder is given
+READ = torch.tensor([[1, 7, 12], [0, 5, 5]])  # the tokens that the decoder reads
 
 
 def build(wiring: str, kind: str) -> tuple[nn.RecurrentEncoder, nn.RecurrentDecoder]:

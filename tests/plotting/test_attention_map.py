@@ -36,14 +36,14 @@ def test_the_image_shows_the_weights_row_by_row() -> None:
     (panel,) = maps_of(draw_attention_map(weights, SOURCE, TARGET))
     image = panel.images[0]
     np.testing.assert_array_equal(image.get_array(), weights)
-    assert image.get_clim() == (0, 1), "the scale is the same in all pictures"
+    assert image.get_clim() == (0, 1), "the scale is the same in all figures"
     assert image.origin == "upper", "the first token is the first row"
     assert panel.get_aspect() == 1, "cells are square"
 
 
 def test_source_labels_are_on_top_and_outputs_on_the_left_each_at_its_cell() -> None:
     figure = draw_attention_map(some_weights(5, 7), SOURCE, TARGET, title="case")
-    figure.draw_without_rendering()  # positions are known once it has been drawn
+    figure.draw_without_rendering()  # positions are known after drawing
     (panel,) = maps_of(figure)
     assert texts(panel.get_xticklabels()) == ["<U>", "I", "␣", "a", "m", "!", "<end>"]
     assert texts(panel.get_yticklabels()) == ["I", "␣", "A", "M", "<end>"]
@@ -226,7 +226,7 @@ def test_subwords_are_labeled_as_parts_of_words() -> None:
     assert texts(panel.get_yticklabels()) == shown
     (panel,) = maps_of(draw_attention_map(some_weights(6, 6), PIECES, PIECES, source_starts=BEGINS))
     assert texts(panel.get_xticklabels()) == shown
-    assert texts(panel.get_yticklabels()) == PIECES, "nobody said that these are pieces"
+    assert texts(panel.get_yticklabels()) == PIECES, "without word starts, every token is a word"
 
 
 def test_words_are_separated_by_lines_and_subwords_joined_by_brackets() -> None:
@@ -240,7 +240,7 @@ def test_words_are_separated_by_lines_and_subwords_joined_by_brackets() -> None:
     assert sorted({x for (x, _), (other, _) in separators if x == other}) == [0.5, 3.5, 4.5]
     assert sorted({y for (_, y), (_, other) in separators if y == other}) == [0.5]
     ((left, above), (right, also_above)) = lines_of(panel, inside=False)[0]
-    assert len(lines_of(panel, inside=False)) == 1, "only a word of several pieces has a bracket"
+    assert len(lines_of(panel, inside=False)) == 1, "only a word of several subwords has a bracket"
     assert above == also_above < -0.5
     assert 0.5 < left < 1
     assert 3 < right < 3.5

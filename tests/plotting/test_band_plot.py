@@ -106,7 +106,7 @@ def test_beam_widths_are_the_ticks() -> None:
     figure = draw_bands([band], "beam width", "BLEU", log_x=True)
     figure.draw_without_rendering()
     (axes,) = figure.axes
-    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "4", "8", "12", "64"], "13 has no room"
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2", "4", "8", "12", "64"], "13 does not fit"
     assert not axes.get_xticklabels(minor=True)
 
 
@@ -126,8 +126,8 @@ def test_a_logarithmic_x_axis_has_tick_labels(ends: tuple[float, float]) -> None
 def test_panels_are_in_rows_of_at_most_three_and_share_both_axes(count: int, shape: tuple[int, int]) -> None:
     figure = draw_bands([a_band(panel=f"panel {number}") for number in range(count)], "step", "BLEU")
     assert len(figure.axes) == count
-    places = [axes.get_position() for axes in figure.axes]
-    assert (len({round(index.y0, 6) for index in places}), len({round(index.x0, 6) for index in places})) == shape
+    positions = [axes.get_position() for axes in figure.axes]
+    assert (len({round(index.y0, 6) for index in positions}), len({round(index.x0, 6) for index in positions})) == shape
     assert len({(axes.get_xlim(), axes.get_ylim()) for axes in figure.axes}) == 1
     assert keys(figure) == ["dot"], "one legend for all"
 

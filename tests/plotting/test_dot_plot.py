@@ -74,7 +74,7 @@ def test_an_interval_beyond_100_percent_is_clipped_by_the_axis() -> None:
     (axes,) = draw_dots([*some_dots(), DotRow("bad", (0.0, 0.1), (-0.6, 0.7))], "exact matches", percent=True).axes
     assert axes.get_xlim() == (0, 100)
     assert all(bar.get_clip_on() for bar in axes.collections)
-    assert not any(dot.get_clip_on() for dot in axes.lines), "a dot at 100 % is whole"
+    assert not any(dot.get_clip_on() for dot in axes.lines), "a dot at 100 % is not clipped"
 
 
 def test_an_error_rate_above_100_percent_is_shown() -> None:

@@ -37,7 +37,7 @@ def test_contrast_shows_outputs_in_the_plane_and_distributions() -> None:
     first, second = plane.lines[:2]
     assert list(first.get_xdata()) == list(one.share_a)
     assert list(first.get_ydata()) == list(one.share_b)
-    assert second.get_markersize() > first.get_markersize(), "points on points stay visible"
+    assert second.get_markersize() > first.get_markersize(), "overlapping points stay visible"
     percent = distribution.patches[-1].get_data().values
     assert percent[10] == 100
     assert percent.sum() == 100

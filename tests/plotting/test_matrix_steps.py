@@ -9,9 +9,9 @@ from regard.plotting.symbols import Formula
 
 
 def a_grid(rows: int, columns: int, **more: object) -> Grid:
-    numbers = np.random.default_rng(0).normal(size=(rows, columns)).tolist()
+    values = np.random.default_rng(0).normal(size=(rows, columns)).tolist()
     names = [f"r{n}" for n in range(rows)], [f"c{n}" for n in range(columns)]
-    return Grid("E", "e = q · k", numbers, *names, **more)
+    return Grid("E", "e = q · k", values, *names, **more)
 
 
 def texts(figure: Figure) -> list[str]:
@@ -33,8 +33,8 @@ def overlaps(figure: Figure) -> int:
 def test_a_grid_shows_its_symbol_formula_labels_and_values() -> None:
     grid = Grid("E", "e = q · k", [[1, -2, 0.5], [3, 0, 4]], [Formula("q_1"), "q_2"], ["k_1", "k_2", "k_3"])
     figure = draw_matrix_steps([[grid]], "{:g}".format)
-    numbers, names = ["1", "-2", "0.5", "3", "0", "4"], ["$q_{1}$", "q_2", "k_1", "k_2", "k_3"]
-    assert texts(figure) == ["$E$", "$e$ = $q$ · $k$", *numbers, *names], "symbols are typeset, other names are not"
+    values, names = ["1", "-2", "0.5", "3", "0", "4"], ["$q_{1}$", "q_2", "k_1", "k_2", "k_3"]
+    assert texts(figure) == ["$E$", "$e$ = $q$ · $k$", *values, *names], "symbols are typeset, other names are not"
     (mesh,) = cells(figure)
     np.testing.assert_allclose(mesh.get_array(), np.array([[1, -2, 0.5], [3, 0, 4]]) / 4)
     assert mesh.get_clim() == (-1, 1), "zero is white"
@@ -69,8 +69,8 @@ def test_grids_of_many_columns_have_colors_only() -> None:
 
 def test_grids_are_placed_side_by_side_until_the_line_is_full() -> None:
     figure = draw_matrix_steps([[a_grid(2, 3)] * 7, [a_grid(2, 3)]], "{:g}".format)
-    places = [text.get_position() for text in figure.axes[0].texts if text.get_text() == "$E$"]
-    tops = [y for _, y in places]
+    positions = [text.get_position() for text in figure.axes[0].texts if text.get_text() == "$E$"]
+    tops = [y for _, y in positions]
     assert tops == sorted(tops)
     assert 1 < tops.count(tops[0]) < 7
     assert tops.count(tops[-1]) == 1

@@ -25,7 +25,7 @@ def test_the_page_has_the_attention_colors_of_the_figures() -> None:
     assert tuple(page_colors(light)) == ATTENTION_COLORS
     dark_luminances = [luminance(color) for color in page_colors(dark)]
     assert len(dark_luminances) == len(ATTENTION_COLORS)
-    assert dark_luminances == sorted(dark_luminances), "in dark mode, brighter is more"
+    assert dark_luminances == sorted(dark_luminances), "in dark mode, higher weights are brighter"
     cells = (Path(interactive.VIEW) / "cells.js").read_text(encoding="utf-8")
     assert f"LAST_ANCHOR = {len(ATTENTION_COLORS) - 1};" in cells
     assert "color-mix(in srgb" in cells, "linear in sRGB, as matplotlib interpolates"

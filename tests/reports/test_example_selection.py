@@ -72,10 +72,10 @@ class TestMeasures:
     def test_inversion(self) -> None:
         assert inversion(attending_to(0, 1, 2, 3, 4)) == 0
         assert inversion(attending_to(0, 1, 5, 2, 3, 4)) == 3, "from 5 back to 2"
-        assert inversion(attending_to(0, 5, 4, 1, 2, 3)) == 4, "the way back may take several words"
-        assert inversion(attending_to(0, 5, 1, 2, 3, 4, weight=0.5)) == pytest.approx(0.5 * 4), "half as sure"
+        assert inversion(attending_to(0, 5, 4, 1, 2, 3)) == 4, "the backward move may span several words"
+        assert inversion(attending_to(0, 5, 1, 2, 3, 4, weight=0.5)) == pytest.approx(0.5 * 4), "half the weight"
         blurred_map = torch.cat([attending_to(0, 5), attending_to(1, 2, 3, 4, sources=6, weight=0.3)])
-        assert inversion(blurred_map) == pytest.approx(0.3 * 4), "as sure as the less sure of both"
+        assert inversion(blurred_map) == pytest.approx(0.3 * 4), "the lower of both weights"
 
     def test_spread(self) -> None:
         assert spread(attending_to(3, 1, 4, 1, 0)) == pytest.approx(0)
@@ -83,7 +83,7 @@ class TestMeasures:
         assert spread(torch.tensor([[0.5, 0.5, 0.0, 0.0]] * 3)) == pytest.approx(0.5), "2 of 4 is half the entropy"
         halves = torch.tensor([[0.5, 0.5, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
         assert spread(halves) == pytest.approx(0.25), "the mean of the rows"
-        assert spread(0.5 * attending_to(3, 1, 4)) == pytest.approx(0), "what goes to the end is no spread among words"
+        assert spread(0.5 * attending_to(3, 1, 4)) == pytest.approx(0), "attention to the end is no spread among words"
 
     @pytest.mark.parametrize("measure", [diagonality, inversion, spread])
     @pytest.mark.parametrize("shape", [(0, 0), (0, 5), (5, 0)])
@@ -110,7 +110,7 @@ class TestMap:
             tokens=("▁play", "s", "<end>"),
             source_tokens=("▁Man", "n", ",", "▁spielt", "<end>"),
             starts=(True, False, False),  # the end still is a word of its own
-            source_starts=(True, False, False, True, True),  # so does the comma
+            source_starts=(True, False, False, True, True),  # so is the comma
             weights=weights,
             score=0,
         )
@@ -131,7 +131,7 @@ class TestMap:
         whole = a_sentence(1, attending_to(0, 1))
         assert not whole.truncated
         assert replace(whole, tokens=("a", "b")).truncated
-        assert not replace(whole, tokens=()).truncated, "nothing is not truncated"
+        assert not replace(whole, tokens=()).truncated, "an empty output is not truncated"
 
 
 class TestSelection:
@@ -194,7 +194,7 @@ class TestSelection:
         chosen = select_examples(sentences, each)
         assert len({one.sentence.number for one in chosen}) == len(chosen) <= min(count, 7 * each)
         if each * 2 >= count:
-            assert len(chosen) == count, "the scores take all that are left"
+            assert len(chosen) == count, "the score criteria select all that are left"
 
     def test_without_attention_only_score_criteria_select(self) -> None:
         sentences = [replace(each, weights=torch.zeros_like(each.weights)) for each in random_set(50)]

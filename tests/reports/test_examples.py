@@ -96,9 +96,9 @@ def test_the_page_states_title_criteria_and_scores(folder: Path) -> None:
 
 def test_links_resolve_within_the_page_and_nothing_is_loaded_from_elsewhere(folder: Path) -> None:
     page = Page(folder)
-    places = {found["id"] for _, found in page.tags if "id" in found}
+    positions = {found["id"] for _, found in page.tags if "id" in found}
     links = page.values("a", "href")
-    assert {link[1:] for link in links if link.startswith("#")} == places
+    assert {link[1:] for link in links if link.startswith("#")} == positions
     assert {link for link in links if not link.startswith("#")} == set(page.values("img", "src"))
     assert not re.search(r"https?:|//|@import|url\(", (folder / "index.html").read_text().replace("// The current", ""))
 
@@ -159,7 +159,7 @@ def test_a_failure_leaves_the_existing_folder(tmp_path: Path, monkeypatch: pytes
     before = (folder / "index.html").read_bytes()
 
     def fail(*_: object) -> str:
-        assert (folder / "index.html").read_bytes() == before, "the old one is still there"
+        assert (folder / "index.html").read_bytes() == before, "the old page still exists"
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(examples, "_examples_page", fail)

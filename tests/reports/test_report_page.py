@@ -164,7 +164,7 @@ def test_outputs_are_marked_as_correct_or_wrong() -> None:
     assert texts_of(page, "span", "mark correct") == ["✓ correct"]
     assert texts_of(page, "span", "mark wrong") == ["✗ wrong"]
     page_text = Parsed(page).texts
-    assert page_text.count("(nothing)") == 1, "the third wrote nothing"
+    assert page_text.count("(nothing)") == 1, "the third output is empty"
 
 
 def test_only_models_with_attention_have_a_map() -> None:
@@ -175,7 +175,7 @@ def test_rows_and_columns_have_headers() -> None:
     parsed = Parsed(render_report(ReportPage("t", "", {}, (ReportSection("s", (), (a_table(),)),))))
     assert parsed.values("th", "scope") == ["col"] * 3 + ["row"] * 2
     assert parsed.count("td") == 4
-    assert parsed.values("div", "class") == ["wide"], "it is scrolled in its own box"
+    assert parsed.values("div", "class") == ["wide"], "it scrolls in its own box"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def codec_of(experiment: Experiment) -> Codec:
     )
 
 
-# --- Made as a whole -------------------------------------------------------------------------------------
+# --- Creation --------------------------------------------------------------------------------------------
 
 
 def test_a_created_run_can_be_opened(tiny: Callable[..., Experiment], tmp_path: Path):

@@ -144,7 +144,7 @@ class SearchSetting:
     n_best: int = 1
     length_penalty: float = 0.0
     rules: Constraints = field(default_factory=Constraints)
-    n_models: int = 1  # how many models
+    n_models: int = 1  # size of the ensemble
     temperature: float | None = None
     top_k: int | None = None
     top_p: float = 1.0
@@ -440,7 +440,7 @@ Logits = Callable[[int, tuple[int, ...]], Sequence[float]]  # by the source's on
 @dataclass(frozen=True)
 class TableState:
     sources: int
-    read: Tensor  # [rows, 1 + steps]: the source's only token, and what was read
+    read: Tensor  # [rows, 1 + steps]: the source's only token, and the decoder inputs
     weights: Tensor | None = None
 
     def select(self, index: Tensor) -> TableState:

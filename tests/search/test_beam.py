@@ -29,7 +29,7 @@ WIDTHS = 1, 2, 3, 4
 
 
 def unfilled_width(longest: int) -> int:
-    """A width that a beam does not fill: three tokens and an end may be said."""
+    """A width that a beam does not fill: three tokens and an end can be generated."""
     return 4 * 3 ** (longest - 1)
 
 
@@ -125,7 +125,7 @@ def test_a_beam_equals_one_without_early_stopping_on_many_tables(table, naive, s
 
 @st.composite
 def search_problems(draw: st.DrawFn):
-    """A table, a manner, and limits."""
+    """A table, search settings, and maximum lengths."""
     tokens = draw(st.integers(5, 8))
     ordinary = st.integers(4, tokens - 1)
     rules = Constraints(
@@ -162,7 +162,7 @@ def test_search_does_not_stop_at_the_first_finished_hypothesis(table, search_set
 
 
 def test_search_does_not_stop_while_a_longer_hypothesis_may_win_by_its_length(table, search_setting) -> None:
-    """END is the best that is finished, and better than what is open, by total and by rank; A goes on at no cost."""
+    """END is the best that is finished, and better than what is open, by total and by rank; A continues at no cost."""
     fixed = table.fixed({(): {END: 0.5, A: 0.4, B: 0.1}, **{(A,) * n: {A: 1.0} for n in range(1, 6)}}, {END: 1.0})
     for length_penalty, expected in ((0.0, [END]), (1.0, [A] * 6 + [END])):
         ((best,),) = fixed.search(search_setting(2, length_penalty=length_penalty), [9])
@@ -180,14 +180,14 @@ def test_search_does_not_stop_with_fewer_finished_hypotheses_than_n_best(table, 
 def test_search_stops_as_soon_as_no_open_hypothesis_can_win(
     table, search_setting, length_penalty: float, longest: int
 ) -> None:
-    """What goes on loses half of its chance at each step; the longest that it may become gives it hope."""
+    """Open hypotheses lose half of their probability at each step; their maximum length bounds their rank."""
     fixed = table.fixed({(): {END: 0.6, A: 0.4}}, otherwise={A: 0.5, B: 0.5})
     ((best,),) = fixed.search(search_setting(2, length_penalty=length_penalty), [longest])
     assert best.tokens == [END]
     most = ((5 + longest) / 6) ** length_penalty
     steps = 1 + sum((math.log(0.4) + step * math.log(0.5)) / most > math.log(0.6) for step in range(longest))
     assert len(fixed.rows) == steps
-    assert steps < longest, "a test of stopping"
+    assert steps < longest, "stopping is tested"
 
 
 def test_a_sentence_with_a_lower_maximum_length_stops_earlier(table, search_setting) -> None:

@@ -15,7 +15,7 @@ from regard.text import Vocabulary
 
 TOKENS = 7
 A, B, C = range(4, TOKENS)
-EVERYTHING = {Vocabulary.end, A, B, C}  # that is for saying
+EVERYTHING = {Vocabulary.end, A, B, C}  # ordinary tokens and `<end>`
 
 
 def some_logits(rows: int = 1) -> Tensor:
@@ -32,14 +32,14 @@ def allowed(rules: Constraints, generated: list[int]) -> set[int]:
     return set((row > -math.inf).nonzero().flatten().tolist())
 
 
-# Each alone
+# One by one
 
 
 @pytest.mark.parametrize("generated", [[], [A], [B, B, A]])
 def test_without_constraints_all_but_three_special_tokens_keep_their_logits(generated: list[int]) -> None:
     assert allowed(Constraints(), generated) == EVERYTHING
-    places = sorted(EVERYTHING)
-    assert torch.equal(constrained_logits(Constraints(), generated)[:, places], some_logits()[:, places])
+    positions = sorted(EVERYTHING)
+    assert torch.equal(constrained_logits(Constraints(), generated)[:, positions], some_logits()[:, positions])
 
 
 def test_banned_tokens_can_be_configured() -> None:
@@ -81,7 +81,9 @@ def test_a_prefix_counts_as_generated() -> None:
     torch.testing.assert_close(
         competing[[A, B, C]], some_logits()[0, [A, B, C]] - torch.tensor([1, 1, 0]) * math.log(2)
     )
-    assert allowed(Constraints(prefix=(A, B), min_length=2), [A, B]) == EVERYTHING, "and towards the least length"
+    assert allowed(Constraints(prefix=(A, B), min_length=2), [A, B]) == EVERYTHING, (
+        "and counts towards the minimum length"
+    )
 
 
 @pytest.mark.parametrize("min_length", [0, 1, 3])
@@ -114,9 +116,9 @@ def test_no_ngram_is_generated_twice(n: int, generated: list[int], forbidden: se
 def test_a_repeated_token_is_penalized_once_by_the_logarithm_of_the_penalty() -> None:
     competing = constrained_logits(Constraints(repetition_penalty=3.0), [A, C, A, A])[0]
     expected = some_logits()[0] - torch.tensor([0, 0, 0, 0, 1, 0, 1]) * math.log(3)
-    places = sorted(EVERYTHING)
-    torch.testing.assert_close(competing[places], expected[places])
-    assert allowed(Constraints(repetition_penalty=3.0), [A, C]) == EVERYTHING, "it has its price, and is not forbidden"
+    positions = sorted(EVERYTHING)
+    torch.testing.assert_close(competing[positions], expected[positions])
+    assert allowed(Constraints(repetition_penalty=3.0), [A, C]) == EVERYTHING, "it is penalized and not forbidden"
 
 
 # Rows without allowed tokens
@@ -125,9 +127,9 @@ def test_a_repeated_token_is_penalized_once_by_the_logarithm_of_the_penalty() ->
 def test_a_row_without_allowed_tokens_may_end_at_any_length() -> None:
     rules = Constraints(block_ngrams=1, min_length=5)
     competing = constrained_logits(rules, [A, B, C], [A, B, A])
-    assert competing[0, Vocabulary.end] == some_logits(2)[0, Vocabulary.end], "at its own price"
+    assert competing[0, Vocabulary.end] == some_logits(2)[0, Vocabulary.end], "with its own logit"
     assert (competing[0] > -math.inf).sum() == 1
-    assert (competing[1] > -math.inf).nonzero().flatten().tolist() == [C], "the other can still go on, and must"
+    assert (competing[1] > -math.inf).nonzero().flatten().tolist() == [C], "the other row can continue, and must"
 
 
 def test_a_row_with_allowed_tokens_may_not_end_because_another_row_may() -> None:
@@ -184,4 +186,4 @@ def test_all_constraints_together_equal_a_naive_loop(rules: Constraints, generat
             expected = float(original[row, token]) - price if token in allowed_tokens else -math.inf
             assert float(competing[row, token]) == pytest.approx(expected, abs=1e-6)
             if token in allowed_tokens and token != Vocabulary.end:
-                assert given_logits[row, token] == original[row, token], "what the model thinks is left as it was"
+                assert given_logits[row, token] == original[row, token], "the logits of the model are not modified"

@@ -46,8 +46,8 @@ def test_every_token_is_traced_to_its_own_prefix(table, search_setting, width: i
 
 def numbered_step(tokens: list[int], origins: list[int], parents: list[int]) -> StepRecord:
     """A step whose log-probabilities are its positions and whose weights are its rows."""
-    places, rows = torch.arange(len(tokens)), torch.arange(len(parents))
-    log_probs = -places.float()
+    positions, rows = torch.arange(len(tokens)), torch.arange(len(parents))
+    log_probs = -positions.float()
     weights = rows.float().unsqueeze(1)
     return StepRecord(torch.tensor(tokens), log_probs, log_probs, torch.tensor(origins), torch.tensor(parents), weights)
 
@@ -59,8 +59,8 @@ def test_a_backtrace_follows_parents_to_rows_and_origins() -> None:
         numbered_step([21, 22, 23, 24], origins=[1, 0, 3, 3], parents=[0, 1, 2, 3]),
         numbered_step([31, 32], origins=[1, 0], parents=[3, 2]),
     ]
-    steps, places = torch.tensor([[1, 1], [2, 2], [0, 2]]), torch.tensor([[0, 1], [0, 1], [2, 1]])
-    traced = follow_backpointers(history, steps, places)
+    steps, positions = torch.tensor([[1, 1], [2, 2], [0, 2]]), torch.tensor([[0, 1], [0, 1], [2, 1]])
+    traced = follow_backpointers(history, steps, positions)
     generated = [
         [traced.tokens[row, position, : steps[row, position] + 1].tolist() for position in (0, 1)] for row in (0, 1, 2)
     ]

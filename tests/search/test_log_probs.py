@@ -110,7 +110,7 @@ def test_an_ensemble_starts_steps_and_selects_like_each_of_its_models(ensemble_m
     source, valid = pad(SOURCES)
     ensemble = Ensemble(ensemble_models)
     state, states = ensemble.start(source, valid), [model.start(source, valid) for model in ensemble_models]
-    assert state.weights is None, "before the first step it looked nowhere"
+    assert state.weights is None, "there are no weights before the first step"
     for index in ([0, 1, 2], [[0, 0], [1, 1], [2, 2]], [[1, 0], [2, 2], [4, 5]], [[4, 5, 4], [1, 0, 0]], [2, 3]):
         rows = torch.tensor(index)
         token = torch.arange(rows.numel()) + 4

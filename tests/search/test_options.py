@@ -1,4 +1,4 @@
-"""Search options: valid and invalid values, and every place that derives from them."""
+"""Search options: valid and invalid values, and everything that is derived from them."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_the_length_penalty_is_none_or_a_number() -> None:
         SearchOptions(beam=2, length_penalty=-1)
 
 
-# Every place that has search options takes names, bounds, defaults and help from `SearchOptions`
+# Commands, API and studies take names, bounds, defaults and help from `SearchOptions`
 
 
 COMMANDS = {

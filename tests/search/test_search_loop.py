@@ -33,8 +33,8 @@ def assert_same_hypotheses(results: Sequence[list[Hypothesis]], expected: Sequen
     assert [each.finished for each in one] == [each.finished for each in other]
     assert [each.attention.shape for each in one] == [each.attention.shape for each in other]
     for part in ("log_probabilities", "score", "attention"):
-        numbers = [[torch.as_tensor(getattr(each, part)).flatten() for each in side] for side in (one, other)]
-        torch.testing.assert_close(*map(torch.cat, numbers), **CLOSE)
+        values = [[torch.as_tensor(getattr(each, part)).flatten() for each in side] for side in (one, other)]
+        torch.testing.assert_close(*map(torch.cat, values), **CLOSE)
 
 
 def test_a_sentence_alone_gives_the_same_as_in_a_batch(bench, setting) -> None:
@@ -80,7 +80,7 @@ def test_a_score_equals_that_of_the_ensemble(bench, setting) -> None:
         assert each.log_probabilities == pytest.approx(log_probs, abs=1e-5, rel=1e-5)
 
 
-def test_a_sample_is_drawn_by_its_own_numbers(bench, naive, sampling) -> None:
+def test_a_sample_is_drawn_with_its_own_random_numbers(bench, naive, sampling) -> None:
     clear = 0
     for row, (results, draws) in enumerate(zip(bench.results(sampling), sampling.draws.tolist(), strict=True)):
         expected = naive.samples(bench.next_log_probs(row, sampling.n_models), sampling, draws)
@@ -177,7 +177,7 @@ def test_finished_sentences_leave_the_batch(bench, search_setting) -> None:
     ((*results,),) = zip(*search(recorder, bench.search_batch(bench.rows, greedy), Beam(1)).hypotheses(), strict=True)
     expected = [sum(len(each.tokens) > step for each in results) for step in range(MAX_LENGTH)]
     assert recorder.rows == expected
-    assert len(set(expected)) > 1, "some leave earlier than others"
+    assert len(set(expected)) > 1, "some sentences leave earlier than others"
 
 
 @pytest.mark.parametrize("width", [1, 4])

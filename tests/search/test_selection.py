@@ -56,7 +56,7 @@ def test_a_beam_selects_the_best_of_all_extensions(table: tuple[Tensor, Tensor],
         assert best == sorted(values.values(), reverse=True)[:chosen]
         extensions = list(zip(selection.rows[sentence].tolist(), selection.tokens[sentence].tolist(), strict=True))
         assert [values[extension] for extension in extensions] == best
-        assert len(set(extensions)) == chosen, "none is taken twice"
+        assert len(set(extensions)) == chosen, "none is selected twice"
 
 
 def test_row_indices_run_through_all_sentences() -> None:
@@ -140,14 +140,16 @@ def test_top_p_keeps_the_smallest_set_of_at_least_this_probability(share: float,
     drawn = draw(numbers, [2.0] * 4, top_p=share)
     assert len(set(drawn)) == kept
     for token in set(drawn):
-        assert drawn.count(token) == pytest.approx(997 / kept, abs=2), "what is left out leaves its share to the others"
+        assert drawn.count(token) == pytest.approx(997 / kept, abs=2), (
+            "the probability of excluded tokens is redistributed"
+        )
 
 
 def test_top_p_applies_after_temperature_and_top_k() -> None:
     numbers = torch.linspace(0, LARGEST_DRAW, 997).tolist()
     logits = [math.log(share) for share in (0.4, 0.3, 0.2, 0.1)]
     assert set(draw(numbers, logits, top_p=0.55)) == {0, 1}
-    assert set(draw(numbers, logits, top_p=0.55, top_k=2)) == {0}, "4/7 of what takes part"
+    assert set(draw(numbers, logits, top_p=0.55, top_k=2)) == {0}, "4/7 of the remaining probability"
     assert set(draw(numbers, logits, top_p=0.55, temperature=1e3)) == {0, 1, 2}
     assert set(draw(numbers, logits, top_p=0.55, temperature=0.1)) == {0}
 

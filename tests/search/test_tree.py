@@ -44,7 +44,7 @@ class FakeState:
 
 
 class FakeEnsemble:
-    """Stands in for an ensemble: the tokens so far determine the probability of each token."""
+    """Replaces an ensemble: the tokens so far determine the probability of each token."""
 
     longest = None
 
@@ -108,7 +108,7 @@ def test_a_tree_by_hand() -> None:
 
 def test_hypotheses_that_cannot_win_are_not_extended() -> None:
     _, nodes = search_tree(Table(), RecordingBeam(2), 3)
-    assert max(node.length for node in nodes) == 2, "0.36 is more than anything that goes on"
+    assert max(node.length for node in nodes) == 2, "0.36 is more than any open hypothesis"
     assert [(node.token, node.rank) for node in nodes if node.rank] == [(END, 1)]
 
 

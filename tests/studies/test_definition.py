@@ -115,7 +115,7 @@ def test_a_run_has_one_thread_by_default():
     assert [condition.experiment.training.threads for condition in varied.conditions] == [1, 2]
 
 
-# --- Baselines and measures ------------------------------------------------------------------------------
+# --- Baselines and metrics -------------------------------------------------------------------------------
 
 
 def baseline_labels(study: Study) -> dict[str, str | None]:

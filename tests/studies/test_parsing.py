@@ -171,7 +171,7 @@ def test_options_of_any_type_are_found_by_their_labels():
     assert [expectation.order for expectation in study.plan.expect] == [["false", "true"], ["3", "null"]]
 
 
-# --- Exams -----------------------------------------------------------------------------------------------
+# --- Evaluations -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_an_evaluation_may_use_longer_texts_than_training():
     assert (two.data.model_dump()["max_length"], two.options.beam) == (18, 3)
 
 
-# --- What is said later ----------------------------------------------------------------------------------
+# --- Overrides -------------------------------------------------------------------------------------------
 
 
 def test_the_command_line_overrides_the_file():
@@ -269,7 +269,7 @@ def test_building_does_not_modify_the_leaves():
     assert leaves == parsing.parse_study(text, "s.yaml")
 
 
-# --- Writing it down -------------------------------------------------------------------------------------
+# --- Dumping ---------------------------------------------------------------------------------------------
 
 AXES: dict[str, st.SearchStrategy[Any]] = {
     "vary training.epochs": st.integers(1, 9),
@@ -616,7 +616,7 @@ def test_a_file_is_reported_by_the_name_that_was_given():
         parsing.build_study("study", parsing.parse_study_file(Path("deep/study.yaml")), Path("deep"))
 
 
-# --- What a stranger might put into a file ---------------------------------------------------------------
+# --- Malicious files -------------------------------------------------------------------------------------
 
 PIECES = [
     *("experiment: ", "copy", "set: ", "vary: ", "test: ", "baseline: ", "expect: ", "measures: ", "seeds: "),

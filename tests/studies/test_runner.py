@@ -204,7 +204,7 @@ def test_the_remaining_time_is_estimated_from_progress(new_study: Callable[..., 
     jobs[1].update('{"phase": "training", "done": 50, "total": 100}')
     assert seconds_left(jobs, 2) == pytest.approx((50 + 4 * 100) / 2, rel=0.01)
     assert seconds_left(jobs[:2], 2) == pytest.approx(50, rel=0.01)
-    jobs[1].update('{"phase": "waiting", "done": 0, "total": null}')  # for another study, at work on the same run
+    jobs[1].update('{"phase": "waiting", "done": 0, "total": null}')  # another study is working on the same run
     assert seconds_left(jobs[:2], 2) == pytest.approx(100)
 
 

@@ -156,7 +156,7 @@ class BrokenPipe(io.RawIOBase):
 def test_a_worker_with_a_closed_channel_saves_and_stops(
     request_of: Callable[..., WorkerRequest], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(worker, "REPORT_INTERVAL", 0.0)  # as if steps were long
+    monkeypatch.setattr(worker, "REPORT_INTERVAL", 0.0)  # simulates long steps
     request = request_of()
     broken_reporter = Reporter(io.BytesIO())
     began = broken_reporter.on_train_begin
@@ -225,17 +225,17 @@ def test_a_worker_process_stops_on_a_signal_and_resumes_later(
     request_of: Callable[..., WorkerRequest], process: Process
 ):
     request = request_of(set=["training.epochs=4000", "training.validate_every=100000"])
-    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as asked:
-        assert asked.stdin
-        assert asked.stdout
-        asked.stdin.write(request.dump())
-        asked.stdin.close()
-        for line in asked.stdout:
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker_process:
+        assert worker_process.stdin
+        assert worker_process.stdout
+        worker_process.stdin.write(request.dump())
+        worker_process.stdin.close()
+        for line in worker_process.stdout:
             if json.loads(line)["phase"] == "training":
-                asked.terminate()
+                worker_process.terminate()
                 break
-        asked.stdout.read()
-        assert asked.wait(60) == STOPPED
+        worker_process.stdout.read()
+        assert worker_process.wait(60) == STOPPED
     _, progress = read_state(Run(request.path))
     assert progress.step > 0
 

@@ -36,7 +36,7 @@ def test_the_default_splits_have_30000_pairs_of_all_digit_counts():
         for name, pairs in splits.items()
     }
     assert len(shapes["train"]) == len(shapes["test"]) == 9
-    # Most of the hundred sums of two digits are there to learn from, and some to be tested on.
+    # Most of the hundred sums of two digits are in the training split, and some in the test split.
     assert shapes["train"][1, 1] >= 50
     assert shapes["test"][1, 1] >= 10
     assert all(count >= 600 for shape, count in shapes["train"].items() if shape != (1, 1))

@@ -64,7 +64,7 @@ def test_the_same_seed_gives_the_same_pairs_and_another_seed_gives_different_one
 def test_each_split_has_its_own_random_numbers():
     splits = squares(train=20, validation=20, test=20, below=10**9).splits()
     alone = squares(train=20, validation=1, test=1, below=10**9).splits()
-    assert splits["train"] == alone["train"]  # with so many numbers, none is repeated
+    assert splits["train"] == alone["train"]  # the range is large enough that no number is repeated
     assert splits["train"][0] != splits["validation"][0] != splits["test"][0]
 
 

@@ -223,7 +223,7 @@ def test_everything_is_aligned_except_commas_that_english_lacks(max_clauses: int
 
 def test_equal_sources_have_equal_targets() -> None:
     targets = defaultdict(set)
-    pairs = drawn(20_000, max_clauses=1)  # short ones, as these come up again
+    pairs = drawn(20_000, max_clauses=1)  # short sentences, which are repeated
     for pair in pairs:
         targets[pair.source].add((pair.target, pair.alignment))
     assert len(targets) < len(pairs) - 1000, "too few repetitions to show anything"

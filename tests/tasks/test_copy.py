@@ -34,7 +34,7 @@ def test_the_training_split_has_every_length_and_letter():
     lengths = Counter(len(pair.source) for pair in pairs)
     letters = Counter(letter for pair in pairs for letter in pair.source)
     assert sorted(lengths) == list(range(1, 21))
-    assert lengths[1] >= 13  # at least half of the 26 that there are
+    assert lengths[1] >= 13  # at least half of all 26
     assert len(letters) == 26
     assert min(letters.values()) > 0.9 * max(letters.values())
 

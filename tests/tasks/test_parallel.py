@@ -61,7 +61,7 @@ def task_of(folder: Path, kind: str = "two files", **settings: Any) -> FilesTask
     return FilesTask(FilesSection.model_validate(names | settings))
 
 
-# --- Your own files --------------------------------------------------------------------------------------
+# --- User files ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)

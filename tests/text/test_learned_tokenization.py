@@ -71,7 +71,7 @@ def ordinary(vocabulary: Vocabulary) -> set[str]:
     return set(vocabulary.tokens[4:])
 
 
-# --- What is learned -------------------------------------------------------------------------------------
+# --- Learning -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
@@ -224,7 +224,7 @@ def test_a_size_that_the_texts_do_not_allow_is_reported(joint: bool):
         tokenization_of(size=9000, joint=joint)
 
 
-# --- Where words begin -----------------------------------------------------------------------------------
+# --- Word starts -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("unit", ["characters", "words"])
@@ -244,7 +244,7 @@ def test_subwords_start_a_word_where_a_space_was():
         assert sum(starts(tokens)) == 2
 
 
-# --- Kept and read back ----------------------------------------------------------------------------------
+# --- Storing ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algorithm", ["unigram", "bpe"])

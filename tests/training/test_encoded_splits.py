@@ -207,7 +207,7 @@ class StoppingObserver:
         return self.calls > self.calls_before_stop
 
     def on_train_begin(self, *_: object) -> None:
-        pytest.fail("training began, though it should have stopped before")
+        pytest.fail("training began although it should have been stopped")
 
     on_step_end = on_validation_end = on_train_begin
 
@@ -245,7 +245,7 @@ def test_stopping_while_reading_texts_leaves_no_file(
     observer = StoppingObserver(calls_before_stop)
     with pytest.raises(TrainingStopped):
         train(experiment, tmp_path / "run", observer)
-    gc.collect()  # a file that was left open would be told of now
+    gc.collect()  # a file that was left open would be reported now
     assert observer.calls == calls_before_stop + 1
     assert names(tmp_path) == before
 

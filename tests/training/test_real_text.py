@@ -45,7 +45,7 @@ def folder(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     shutil.copytree(corpus, tmp_path / "corpus")
     (tmp_path / "my.yaml").write_text(MINE)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(examples, "_attention_picture", lambda shown: b"a picture")  # which takes its time
+    monkeypatch.setattr(examples, "_attention_picture", lambda shown: b"a picture")  # which is slow
     return tmp_path
 
 
@@ -80,7 +80,7 @@ def test_user_text_is_learned_scored_and_translated(regard: Regard, folder: Path
     assert "done (all epochs done)" in again.out
     assert "BLEU" not in again.out, "scored once"
 
-    monkeypatch.chdir(folder / "corpus")  # from elsewhere
+    monkeypatch.chdir(folder / "corpus")  # from another working directory
     answer = succeeded(regard("evaluate", "../runs/my", "--beam", "1,5", "--json"))
     rows = [json.loads(line) for line in answer.out.splitlines()]
     assert [row["beam"] for row in rows] == [1, 5]

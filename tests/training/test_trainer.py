@@ -228,7 +228,7 @@ def test_the_same_sentences_are_validated_with_and_without_teacher_forcing(
     assert counts == {True: 20, False: 20}
 
 
-# --- The end, and what is refused ------------------------------------------------------------------------
+# --- End of training and refusals ------------------------------------------------------------------------
 
 
 def contents(path: Path) -> dict[str, bytes]:
