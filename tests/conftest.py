@@ -57,7 +57,7 @@ BRIEF = (
 )
 
 
-class Watcher:
+class RecordingObserver:
     """An observer that records its calls, and stops after a number of steps."""
 
     def __init__(self, stop_after: int | None = None) -> None:
@@ -89,8 +89,8 @@ class Watcher:
 
 
 @pytest.fixture(scope="session")
-def watcher() -> type[Watcher]:
-    return Watcher
+def new_observer() -> type[RecordingObserver]:
+    return RecordingObserver
 
 
 @pytest.fixture(scope="session")
@@ -121,18 +121,18 @@ def new_trainer(tmp_path: Path) -> Iterator[Callable[..., Trainer]]:
     """A trainer before its first step, in a new run directory `run`."""
     with ExitStack() as stack:
 
-        def make(experiment: Experiment, observer: Watcher | None = None) -> Trainer:
+        def make(experiment: Experiment, observer: RecordingObserver | None = None) -> Trainer:
             pairs = experiment.task.dataset.splits()
             codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
             encoded = stack.enter_context(encode_splits(codec, pairs, tmp_path / "run"))
-            return Trainer(Run.create(tmp_path / "run", experiment, codec), encoded, observer or Watcher())
+            return Trainer(Run.create(tmp_path / "run", experiment, codec), encoded, observer or RecordingObserver())
 
         yield make
 
 
 @pytest.fixture(scope="session")
 def tiny_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An experiment file: `regard train` learns it in two seconds."""
+    """An experiment file: `regard train` takes two seconds."""
     path = tmp_path_factory.mktemp("experiment") / "tiny.yaml"
     path.write_text(TINY)
     return path
@@ -157,21 +157,21 @@ def brief(tiny: Callable[..., Experiment]) -> Callable[..., Experiment]:
 
 @pytest.fixture(scope="session")
 def trained(tiny: Callable[..., Experiment], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run that copies every string correctly. Not to be changed: damage a copy."""
+    """A finished run that copies every string correctly. Not to be modified: damage a copy."""
     path = tmp_path_factory.mktemp("runs") / "trained"
-    assert train(tiny(), path, Watcher()).finished == "all epochs done"
+    assert train(tiny(), path, RecordingObserver()).finished == "all epochs done"
     return path
 
 
 @pytest.fixture(scope="session")
 def trained_brief(brief: Callable[..., Experiment], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Finished runs of the brief experiment with settings changed, made once each. Not to be changed."""
+    """Finished runs of the brief experiment with settings changed, trained once each. Not to be modified."""
     made: dict[tuple[str, ...], Path] = {}
 
     def make(*overrides: str) -> Path:
         if overrides not in made:
             path = tmp_path_factory.mktemp("runs") / "brief"
-            assert train(brief(*overrides), path, Watcher()).finished
+            assert train(brief(*overrides), path, RecordingObserver()).finished
             made[overrides] = path
         return made[overrides]
 
@@ -179,17 +179,17 @@ def trained_brief(brief: Callable[..., Experiment], tmp_path_factory: pytest.Tem
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
     code: int
     out: str
     err: str
 
 
 @pytest.fixture
-def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
     """`regard ARGUMENTS < stdin`, within this process: an exception that `main` lets through fails the test."""
 
-    def run(*arguments: object, stdin: bytes = b"") -> Answer:
+    def run(*arguments: object, stdin: bytes = b"") -> CommandResult:
         capsys.readouterr()
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", ["regard", *map(str, arguments)])
@@ -200,14 +200,14 @@ def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
             except SystemExit as end:
                 code = end.code or 0
         captured = capsys.readouterr()
-        return Answer(code, captured.out, captured.err)
+        return CommandResult(code, captured.out, captured.err)
 
     return run
 
 
 @pytest.fixture
 def start_regard() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """`regard ARGUMENTS` as a process of its own, which does not outlive the test."""
+    """`regard ARGUMENTS` as a process of its own, which is killed at the end of the test."""
     processes: list[subprocess.Popen[bytes]] = []
 
     def start(*arguments: object, **options: Any) -> subprocess.Popen[bytes]:

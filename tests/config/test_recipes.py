@@ -59,8 +59,11 @@ def small_data(corpus: Path, dictionary: Path) -> Callable[[str], list[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", recipes.recipe_names())
 def test_the_first_training_step_of_a_recipe_has_a_finite_loss(
-    name: str, small_data: Callable[[str], list[str]], new_trainer: Callable[..., Trainer], watcher: Callable[..., Any]
+    name: str,
+    small_data: Callable[[str], list[str]],
+    new_trainer: Callable[..., Trainer],
+    new_observer: Callable[..., Any],
 ):
-    callback = watcher()
+    callback = new_observer()
     new_trainer(loading.load_experiment(name, [*small_data(name), "training.batch_tokens=100"]), callback).step()
     assert 0 < callback.losses[0] < 20

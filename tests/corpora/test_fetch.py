@@ -42,7 +42,7 @@ ONLY_ONE = replace(SMALL, files=SMALL.files[:1])
 
 
 @dataclass
-class Watcher:
+class RecordingObserver:
     present_names: list[str] = field(default_factory=list)
     kept_from: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
@@ -197,12 +197,12 @@ PACKINGS = {
 def test_a_mirror_may_pack_its_files_in_any_format(server: Server, folder: Path, packing: str):
     server.files = PACKINGS[packing]
     dataset = replace(SMALL, mirrors=(server.source(*server.files),))
-    watcher = Watcher()
-    assert fetch.download_dataset(dataset, None, watcher) == folder
+    observer = RecordingObserver()
+    assert fetch.download_dataset(dataset, None, observer) == folder
     assert content_of(folder) == TEXTS
-    assert set(watcher.kept_from) == set(TEXTS)
-    assert not watcher.failures
-    last = {address: (done, total) for address, done, total in watcher.steps}
+    assert set(observer.kept_from) == set(TEXTS)
+    assert not observer.failures
+    last = {address: (done, total) for address, done, total in observer.steps}
     sizes = {f"{server.address}/{name}": (len(content), len(content)) for name, content in server.files.items()}
     assert last == sizes
 
@@ -215,7 +215,7 @@ def test_a_local_folder_may_pack_files_in_any_format(folder: Path, tmp_path: Pat
     (mine / "broken.zip").write_text("not a zip")
     for name, content in PACKINGS[packing].items():
         (mine / name).write_bytes(content)
-    fetch.download_dataset(SMALL, str(mine), Watcher())
+    fetch.download_dataset(SMALL, str(mine), RecordingObserver())
     assert content_of(folder) == TEXTS
 
 
@@ -223,7 +223,7 @@ def test_a_local_folder_may_pack_files_in_any_format(folder: Path, tmp_path: Pat
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_an_address_may_hold_the_files_individually(server: Server, folder: Path, packing: str, slash: str):
     server.files = {f"a/b/{name}": content for name, content in PACKINGS[packing].items()}
-    fetch.download_dataset(SMALL, f"{server.address}/a/b{slash}", Watcher())
+    fetch.download_dataset(SMALL, f"{server.address}/a/b{slash}", RecordingObserver())
     assert content_of(folder) == TEXTS
 
 
@@ -231,26 +231,26 @@ def test_an_address_may_hold_the_files_individually(server: Server, folder: Path
 def test_an_address_or_a_path_may_be_one_archive(server: Server, folder: Path, tmp_path: Path, packing: str):
     ((name, content),) = PACKINGS[packing].items()
     server.files[name] = content
-    fetch.download_dataset(SMALL, f"{server.address}/{name}", Watcher())
+    fetch.download_dataset(SMALL, f"{server.address}/{name}", RecordingObserver())
     assert content_of(folder) == TEXTS
     (folder / "two.de").unlink()
     (tmp_path / name).write_bytes(content)
-    fetch.download_dataset(SMALL, str(tmp_path / name), Watcher())
+    fetch.download_dataset(SMALL, str(tmp_path / name), RecordingObserver())
     assert content_of(folder) == TEXTS
 
 
 def test_complete_files_are_not_downloaded_again(server: Server, folder: Path):
     server.files = dict(TEXTS)
-    fetch.download_dataset(SMALL, server.address, Watcher())
+    fetch.download_dataset(SMALL, server.address, RecordingObserver())
     server.requests.clear()
-    watcher = Watcher()
-    assert fetch.download_dataset(SMALL, server.address, watcher) == folder
-    assert watcher.present_names == list(TEXTS)
+    observer = RecordingObserver()
+    assert fetch.download_dataset(SMALL, server.address, observer) == folder
+    assert observer.present_names == list(TEXTS)
     assert not server.requests
 
     (folder / "two.de").write_bytes(b"fast\n")  # correct size, wrong content
-    fetch.download_dataset(SMALL, server.address, watcher := Watcher())
-    assert list(watcher.kept_from) == ["two.de"]
+    fetch.download_dataset(SMALL, server.address, observer := RecordingObserver())
+    assert list(observer.kept_from) == ["two.de"]
     assert server.requests == [("two.de", None)]
     assert content_of(folder) == TEXTS
 
@@ -259,14 +259,14 @@ def test_nothing_is_written_when_all_files_exist(folder: Path):
     folder.mkdir(parents=True)
     for name, text in TEXTS.items():
         (folder / name).write_bytes(text)
-    fetch.download_dataset(SMALL, None, Watcher())
+    fetch.download_dataset(SMALL, None, RecordingObserver())
     assert set(os.listdir(folder)) == set(TEXTS)
 
 
 def test_a_file_with_the_wrong_checksum_is_not_kept(server: Server, folder: Path):
     server.files = TEXTS | {"one.de": TEXTS["one.de"].replace(b"7", b"8")}
     with pytest.raises(UserError) as caught:
-        fetch.download_dataset(SMALL, server.address, Watcher())
+        fetch.download_dataset(SMALL, server.address, RecordingObserver())
     assert "small: could not download one.de\n" in str(caught.value)
     assert f"{server.address}/one.de: one.de has the wrong content: SHA-256 " in str(caught.value)
     assert "'regard data get small --from FOLDER'" in str(caught.value)
@@ -287,7 +287,7 @@ def test_a_file_of_the_wrong_size_is_neither_kept_nor_read_completely(
     for name, content in package.items():
         (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=r"two\.de has the wrong content: (4 of 5|more than 5) bytes"):
-        fetch.download_dataset(ONLY_TWO, str(tmp_path), Watcher())
+        fetch.download_dataset(ONLY_TWO, str(tmp_path), RecordingObserver())
     assert content_of(folder) == {}
 
 
@@ -302,14 +302,14 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(folder: Path, tmp_path: 
     monkeypatch.setattr(archives, "MAX_BYTES", 10_000)
     (tmp_path / "all.tar.gz").write_bytes(tarred({"zeros": bytes(20_000)} | TEXTS))
     with pytest.raises(UserError, match=r"all\.tar\.gz: damaged \(more than 10,000 bytes\)"):
-        fetch.download_dataset(SMALL, str(tmp_path), Watcher())
+        fetch.download_dataset(SMALL, str(tmp_path), RecordingObserver())
 
 
 def test_an_endless_download_is_stopped(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(download, "MAX_BYTES", 10_000)
     server.files = dict(TEXTS)
     with pytest.raises(UserError, match="more than 10,000 bytes"):
-        fetch.download_dataset(ONLY_ONE, server.address, Watcher())
+        fetch.download_dataset(ONLY_ONE, server.address, RecordingObserver())
 
 
 def hostile_link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
@@ -346,7 +346,7 @@ def test_only_the_requested_files_of_an_archive_are_written(folder: Path, tmp_pa
     (mine / f"all.{form}").write_bytes(archive)
     before = set(tmp_path.rglob("*"))
     with pytest.raises(UserError, match=r"could not download two\.de\n"):
-        fetch.download_dataset(SMALL, str(mine), Watcher())
+        fetch.download_dataset(SMALL, str(mine), RecordingObserver())
     assert content_of(folder) == good
     assert set(tmp_path.rglob("*")) - before == {folder.parent, folder, *(folder / name for name in (*good, ".lock"))}
 
@@ -360,7 +360,7 @@ def bzip2() -> bytes:
 
 
 def hostile_header(kind: bytes, size: int) -> bytes:
-    """A tar archive whose second member claims what it likes."""
+    """A tar archive whose second member has an invalid header."""
     member = tarfile.TarInfo("two.de")
     member.type, member.size = kind, size
     return tarred({"stray": b""}, mode="w")[:512] + member.tobuf(tarfile.GNU_FORMAT) + bytes(2_048)
@@ -393,7 +393,7 @@ DAMAGED = {
 def test_a_damaged_archive_is_reported(folder: Path, tmp_path: Path, package: tuple[str, bytes]):
     (tmp_path / package[0]).write_bytes(package[1])
     with pytest.raises(UserError, match=rf"{package[0]}: (two\.de: )?damaged \("):
-        fetch.download_dataset(ONLY_TWO, str(tmp_path), Watcher())
+        fetch.download_dataset(ONLY_TWO, str(tmp_path), RecordingObserver())
 
 
 def test_a_damaged_member_does_not_affect_later_members(folder: Path, tmp_path: Path):
@@ -403,13 +403,13 @@ def test_a_damaged_member_does_not_affect_later_members(folder: Path, tmp_path: 
             archive.writestr(name, text)
     (tmp_path / "all.zip").write_bytes(packed.getvalue().replace(b"Zeile 1 ", b"Zeile 2 "))
     with pytest.raises(UserError, match=r"could not download one\.de\n.*all\.zip: one\.de: damaged \(Bad CRC"):
-        fetch.download_dataset(SMALL, str(tmp_path), Watcher())
+        fetch.download_dataset(SMALL, str(tmp_path), RecordingObserver())
     assert content_of(folder) == {name: text for name, text in TEXTS.items() if name != "one.de"}
 
 
 def test_an_unknown_home_folder_is_reported_as_missing(folder: Path):
     with pytest.raises(UserError, match=r"^--from ~nobody-at-all/x: no such folder or archive$"):
-        fetch.download_dataset(SMALL, "~nobody-at-all/x", Watcher())
+        fetch.download_dataset(SMALL, "~nobody-at-all/x", RecordingObserver())
 
 
 @pytest.mark.parametrize(("name", "content"), [(name, PACKINGS[name]) for name in ("gz", "tar.gz", "zip")])
@@ -417,7 +417,7 @@ def test_a_truncated_archive_is_reported(folder: Path, tmp_path: Path, name: str
     for file, whole in content.items():
         (tmp_path / file).write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match="damaged"):
-        fetch.download_dataset(ONLY_ONE, str(tmp_path), Watcher())
+        fetch.download_dataset(ONLY_ONE, str(tmp_path), RecordingObserver())
     assert content_of(folder) == {}
 
 
@@ -425,12 +425,12 @@ def test_a_truncated_archive_is_reported(folder: Path, tmp_path: Path, name: str
 def test_a_broken_transfer_resumes_if_the_server_supports_ranges(server: Server, folder: Path, ranges: bool):
     text = TEXTS["one.de"]
     server.before["one.de"] = [half(text), lambda request: send(request, text, ranges=ranges)]
-    watcher = Watcher()
-    fetch.download_dataset(ONLY_ONE, server.address, watcher)
+    observer = RecordingObserver()
+    fetch.download_dataset(ONLY_ONE, server.address, observer)
     assert content_of(folder) == {"one.de": text}
     assert server.requests == [("one.de", None), ("one.de", f"bytes={len(text) // 2}-")]
-    assert (len(text) // 2 if ranges else 0) in [done for _, done, _ in watcher.steps[2:]]
-    assert {total for _, _, total in watcher.steps} == {len(text)}
+    assert (len(text) // 2 if ranges else 0) in [done for _, done, _ in observer.steps[2:]]
+    assert {total for _, _, total in observer.steps} == {len(text)}
 
 
 def test_a_server_that_resumes_at_another_offset_causes_a_restart(server: Server, folder: Path):
@@ -444,14 +444,14 @@ def test_a_server_that_resumes_at_another_offset_causes_a_restart(server: Server
 
     server.before["one.de"] = [half(text), elsewhere]
     server.files = dict(TEXTS)
-    fetch.download_dataset(ONLY_ONE, server.address, Watcher())
+    fetch.download_dataset(ONLY_ONE, server.address, RecordingObserver())
     assert [requested for _, requested in server.requests] == [None, f"bytes={len(text) // 2}-", None]
 
 
 def test_a_range_that_the_server_does_not_have_causes_a_restart(server: Server, folder: Path):
     server.before["one.de"] = [half(TEXTS["one.de"]), error(416)]
     server.files = dict(TEXTS)
-    fetch.download_dataset(ONLY_ONE, server.address, Watcher())
+    fetch.download_dataset(ONLY_ONE, server.address, RecordingObserver())
     assert content_of(folder) == {"one.de": TEXTS["one.de"]}
     assert server.requests[-1] == ("one.de", None)
 
@@ -460,7 +460,7 @@ def test_a_transfer_that_always_breaks_is_reported_and_leaves_no_file(server: Se
     text = TEXTS["one.de"]
     server.before["one.de"] = [lambda request: send(request, text, stop_after=1_000) for _ in range(10)]
     with pytest.raises(UserError, match=rf"one\.de: ended after 3,000 of {len(text):,} bytes \(3 tries\)"):
-        fetch.download_dataset(ONLY_ONE, server.address, Watcher())
+        fetch.download_dataset(ONLY_ONE, server.address, RecordingObserver())
     assert len(server.requests) == 3
     assert content_of(folder) == {}
 
@@ -469,12 +469,12 @@ def test_a_transfer_that_always_breaks_is_reported_and_leaves_no_file(server: Se
 def test_transient_errors_are_retried(server: Server, folder: Path, problem: Answer):
     server.files = dict(TEXTS)
     server.before["two.de"] = [problem, problem]
-    fetch.download_dataset(ONLY_TWO, server.address, Watcher())
+    fetch.download_dataset(ONLY_TWO, server.address, RecordingObserver())
     assert len(server.requests) == 3
     server.before["two.de"] = [problem] * 3
     (folder / "two.de").unlink()
     with pytest.raises(UserError, match=r"\(3 tries\)"):
-        fetch.download_dataset(ONLY_TWO, server.address, Watcher())
+        fetch.download_dataset(ONLY_TWO, server.address, RecordingObserver())
 
 
 def test_pauses_between_retries_grow(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch):
@@ -483,21 +483,21 @@ def test_pauses_between_retries_grow(server: Server, folder: Path, monkeypatch: 
     monkeypatch.setattr(download.time, "sleep", pauses.append)
     server.files = dict(TEXTS)
     server.before["two.de"] = [error(500), error(502)]
-    fetch.download_dataset(ONLY_TWO, server.address, Watcher())
+    fetch.download_dataset(ONLY_TWO, server.address, RecordingObserver())
     assert pauses == [0.5, 1.0]
 
 
 def test_a_refusal_is_not_retried(server: Server, folder: Path):
     server.before["one.de"] = [error(403)]
     with pytest.raises(UserError, match=r"/one\.de: 403 Forbidden"):
-        fetch.download_dataset(SMALL, server.address, Watcher())
+        fetch.download_dataset(SMALL, server.address, RecordingObserver())
     assert len(server.requests) == 1
 
 
 def test_a_missing_file_is_reported_and_the_others_are_kept(server: Server, folder: Path):
     server.files = {name: text for name, text in TEXTS.items() if name != "two.de"}
     with pytest.raises(UserError) as caught:
-        fetch.download_dataset(SMALL, server.address, Watcher())
+        fetch.download_dataset(SMALL, server.address, RecordingObserver())
     assert str(caught.value).startswith("small: could not download two.de\n")
     assert f"{server.address}/two.de: not found, neither plain nor as .gz" in str(caught.value)
     assert content_of(folder) == server.files
@@ -508,33 +508,33 @@ def test_redirections_outside_http_are_refused(server: Server, folder: Path, tmp
     (tmp_path / "file").write_bytes(TEXTS["two.de"])  # correct content, but a local file
     server.before["two.de"] = [redirect(target.format(file=tmp_path / "file"))]
     with pytest.raises(UserError, match=r"/two\.de: .*(not allowed|unknown url type)"):
-        fetch.download_dataset(ONLY_TWO, server.address, Watcher())
+        fetch.download_dataset(ONLY_TWO, server.address, RecordingObserver())
     assert content_of(folder) == {}
 
 
 def test_a_redirection_within_http_is_followed(server: Server, folder: Path):
     server.files = {"elsewhere": TEXTS["two.de"]}
     server.before["two.de"] = [redirect(f"{server.address}/elsewhere")]
-    fetch.download_dataset(ONLY_TWO, server.address, Watcher())
+    fetch.download_dataset(ONLY_TWO, server.address, RecordingObserver())
     assert content_of(folder) == {"two.de": TEXTS["two.de"]}
 
 
 def test_the_next_mirror_provides_what_the_first_lacks(server: Server, folder: Path):
     server.files = {"one.de": TEXTS["one.de"], "one.en": b"wrong", "all.zip": zipped(TEXTS)}
     first, second = server.source("one.de", "one.en", "two.de"), server.source("all.zip", "never.zip")
-    watcher = Watcher()
-    fetch.download_dataset(replace(SMALL, mirrors=(first, second)), None, watcher)
+    observer = RecordingObserver()
+    fetch.download_dataset(replace(SMALL, mirrors=(first, second)), None, observer)
     assert content_of(folder) == TEXTS
-    assert watcher.kept_from["one.de"].endswith("/one.de")
-    assert watcher.kept_from["one.en"].endswith("/all.zip")
-    assert len(watcher.failures) == 2
+    assert observer.kept_from["one.de"].endswith("/one.de")
+    assert observer.kept_from["one.en"].endswith("/all.zip")
+    assert len(observer.failures) == 2
     assert [path for path, _ in server.requests] == ["one.de", "one.en", "two.de", "all.zip"]
 
 
 def test_when_all_mirrors_fail_each_reason_is_reported(server: Server, folder: Path):
     gone = Mirror(("http://127.0.0.1:1/one.de", "http://127.0.0.1:1/one.en"))
     with pytest.raises(UserError) as caught:
-        fetch.download_dataset(replace(SMALL, mirrors=(gone, server.source("all.zip"))), None, Watcher())
+        fetch.download_dataset(replace(SMALL, mirrors=(gone, server.source("all.zip"))), None, RecordingObserver())
     lines = str(caught.value).splitlines()
     assert lines[0] == "small: could not download one.de, one.en, two.de"
     assert lines[1].startswith("  http://127.0.0.1:1/one.de: ")  # and one.en is not requested from the same server
@@ -546,9 +546,9 @@ def test_when_all_mirrors_fail_each_reason_is_reported(server: Server, folder: P
 def test_an_interruption_leaves_no_partial_file(server: Server, folder: Path, after: int):
     server.files = dict(TEXTS)
     with pytest.raises(KeyboardInterrupt):
-        fetch.download_dataset(ONLY_ONE, server.address, Watcher(interrupt_after=after))
+        fetch.download_dataset(ONLY_ONE, server.address, RecordingObserver(interrupt_after=after))
     assert content_of(folder) == {}
-    fetch.download_dataset(ONLY_ONE, server.address, Watcher())
+    fetch.download_dataset(ONLY_ONE, server.address, RecordingObserver())
     assert content_of(folder) == {"one.de": TEXTS["one.de"]}
 
 
@@ -557,7 +557,7 @@ def test_leftovers_of_a_killed_process_are_removed(folder: Path, tmp_path: Path)
     (folder / ".downloads" / "download").write_bytes(b"half")
     (folder / ".one.de.x1y2").write_bytes(b"half")
     (tmp_path / "all.zip").write_bytes(zipped(TEXTS))
-    fetch.download_dataset(SMALL, str(tmp_path), Watcher())
+    fetch.download_dataset(SMALL, str(tmp_path), RecordingObserver())
     assert content_of(folder) == TEXTS
     assert not list(folder.glob(".one*"))
 
@@ -565,27 +565,27 @@ def test_leftovers_of_a_killed_process_are_removed(folder: Path, tmp_path: Path)
 def test_a_second_process_is_locked_out(folder: Path, tmp_path: Path):
     folder.mkdir(parents=True)
     with files.lock_folder(folder), pytest.raises(UserError, match="another process is downloading small; wait"):
-        fetch.download_dataset(SMALL, str(tmp_path), Watcher())
+        fetch.download_dataset(SMALL, str(tmp_path), RecordingObserver())
     assert content_of(folder) == {}
 
 
 @pytest.mark.parametrize("origin", ["ftp://example.org/x", "file:///etc", "javascript:alert(1)", "https:", "http:///x"])
 def test_only_http_addresses_are_accepted(folder: Path, origin: str):
     with pytest.raises(UserError, match="must be a folder, an archive, or a URL with http:// or https://"):
-        fetch.download_dataset(SMALL, origin, Watcher())
+        fetch.download_dataset(SMALL, origin, RecordingObserver())
     assert not folder.exists()
 
 
 def test_an_invalid_address_is_refused(folder: Path):
     with pytest.raises(UserError, match=r"--from http://\[: Invalid IPv6 URL"):
-        fetch.download_dataset(SMALL, "http://[", Watcher())
+        fetch.download_dataset(SMALL, "http://[", RecordingObserver())
     with pytest.raises(UserError, match=r"127\.0\.0\.1/a b/one\.de: "):
-        fetch.download_dataset(SMALL, "http://127.0.0.1/a b", Watcher())
+        fetch.download_dataset(SMALL, "http://127.0.0.1/a b", RecordingObserver())
 
 
 def test_a_missing_or_empty_folder_is_reported(folder: Path, tmp_path: Path):
     with pytest.raises(UserError, match="nowhere: no such folder or archive"):
-        fetch.download_dataset(SMALL, str(tmp_path / "nowhere"), Watcher())
+        fetch.download_dataset(SMALL, str(tmp_path / "nowhere"), RecordingObserver())
     assert not folder.exists()
     with pytest.raises(UserError, match=r"one\.de, one\.en, two\.de\n  no file with one of these names"):
-        fetch.download_dataset(SMALL, str(tmp_path), Watcher())
+        fetch.download_dataset(SMALL, str(tmp_path), RecordingObserver())

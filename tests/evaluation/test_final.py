@@ -1,4 +1,4 @@
-"""After a training on real text: scores of the test set, and a page of examples."""
+"""The final evaluation of a run on real text: test scores and a page of examples."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ SMALL = [
 FILES = ["data.task=files", "data.text={unit: words}"]
 
 
-def trained(path: Path, watcher: Callable[..., Any], name: str, *settings: str) -> Run:
-    assert train(loading.load_experiment(name, [*SMALL, *settings]), path, watcher()).finished
+def trained(path: Path, new_observer: Callable[..., Any], name: str, *settings: str) -> Run:
+    assert train(loading.load_experiment(name, [*SMALL, *settings]), path, new_observer()).finished
     return Run(path)
 
 
 @pytest.fixture(scope="module")
-def captions(corpus: Path, tmp_path_factory: pytest.TempPathFactory, watcher: Callable[..., Any]) -> Run:
+def captions(corpus: Path, tmp_path_factory: pytest.TempPathFactory, new_observer: Callable[..., Any]) -> Run:
     """A run on files without a final evaluation; not to be changed."""
     splits = [f"data.{split}={corpus / split}" for split in ("train", "validation", "test")]
-    return trained(tmp_path_factory.mktemp("runs") / "captions", watcher, "bottleneck", *FILES, *splits)
+    return trained(tmp_path_factory.mktemp("runs") / "captions", new_observer, "bottleneck", *FILES, *splits)
 
 
 @pytest.fixture(scope="module")
@@ -138,8 +138,10 @@ def test_progress_is_reported_for_both_searches(copied: Run, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_pronunciations_are_scored_by_words_and_phonemes(dictionary: Path, tmp_path: Path, watcher: Callable[..., Any]):
-    run = trained(tmp_path / "run", watcher, "g2p", f"data.file={dictionary}", "training.patience=1")
+def test_pronunciations_are_scored_by_words_and_phonemes(
+    dictionary: Path, tmp_path: Path, new_observer: Callable[..., Any]
+):
+    run = trained(tmp_path / "run", new_observer, "g2p", f"data.file={dictionary}", "training.patience=1")
     assert needs_final_evaluation(run)
     evaluate_and_write(run)
     assert not needs_final_evaluation(run)
@@ -153,9 +155,9 @@ def test_pronunciations_are_scored_by_words_and_phonemes(dictionary: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_without_a_test_set_nothing_is_pending(corpus: Path, tmp_path: Path, watcher: Callable[..., Any]):
+def test_without_a_test_set_nothing_is_pending(corpus: Path, tmp_path: Path, new_observer: Callable[..., Any]):
     splits = [f"data.{split}={corpus / split}" for split in ("train", "validation")]
-    run = trained(tmp_path / "run", watcher, "bottleneck", *FILES, *splits, "training.epochs=1")
+    run = trained(tmp_path / "run", new_observer, "bottleneck", *FILES, *splits, "training.epochs=1")
     assert not needs_final_evaluation(run)
     with pytest.raises(UserError, match=r"data\.test: this experiment has no files for the test split"):
         evaluate_and_write(run)

@@ -33,14 +33,14 @@ UNITS = {
 
 
 @pytest.fixture(scope="module")
-def reader(corpus: Path, watcher: type, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def reader(corpus: Path, new_observer: type, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A run trained on `corpus`, tokenized into these units."""
     folder = tmp_path_factory.mktemp("readers")
     (folder / "text.yaml").write_text(TEXT.format(corpus))
 
     def make(unit: str) -> Path:
         if not (folder / unit).exists():
-            train(loading.load_experiment(str(folder / "text.yaml"), UNITS[unit]), folder / unit, watcher())
+            train(loading.load_experiment(str(folder / "text.yaml"), UNITS[unit]), folder / unit, new_observer())
         return folder / unit
 
     return make

@@ -79,7 +79,7 @@ AXES = ModelChoice(
 
 
 def possible_choices(random: Random, **fixed: str | None) -> Iterator[ModelChoice]:
-    """Draws choices for ever; those in `fixed` are given."""
+    """Random choices without end; those in `fixed` are given."""
     axes = [list(axis) for axis in AXES._replace(**{name: (value,) for name, value in fixed.items()})]
     while True:
         choice = ModelChoice(*map(random.choice, axes))
@@ -88,7 +88,7 @@ def possible_choices(random: Random, **fixed: str | None) -> Iterator[ModelChoic
 
 
 def choose_models() -> list[ModelChoice]:
-    """Models in which any two values meet; with REGARD_TEST_FULL=1 also any encoder, decoder, mechanism and option."""
+    """Models that combine any two values; with REGARD_TEST_FULL=1 also any encoder, decoder, mechanism and option."""
     random = Random(1)
     chosen = pairwise_sample(islice(possible_choices(random), 5000))
     for encoder, decoder, mechanism, option in product(*AXES[:4]) if FULL else ():

@@ -117,14 +117,14 @@ def test_a_run_loads_and_translates_as_before(kind: str, fixtures: Callable[[str
 
 @pytest.mark.parametrize("source", ["run", "file"])
 @pytest.mark.parametrize("kind", CONTINUED)
-def test_a_stopped_run_continues_as_before(kind: str, source: str, fixtures: Callable[[str], Path], watcher: Any):
+def test_a_stopped_run_continues_as_before(kind: str, source: str, fixtures: Callable[[str], Path], new_observer: Any):
     """With the settings that the run directory holds, and with the experiment file that the run was started from."""
     folder, expected = fixtures(kind), expected_of(kind)
     path = folder / "run"
     experiment = (
         Run(path).experiment if source == "run" else loading.load_experiment(str(folder.parent / "experiment.yaml"))
     )
-    observer = watcher()
+    observer = new_observer()
     progress = train(experiment, path, observer)
     end = expected["continued"]
     assert observer.train_begins[0][0] == expected["stopped_after"]
@@ -138,10 +138,10 @@ def test_a_stopped_run_continues_as_before(kind: str, source: str, fixtures: Cal
     assert_same_translations(path, {**expected, **end})
 
 
-def test_a_finished_run_is_not_trained_again(fixtures: Callable[[str], Path], watcher: Any):
+def test_a_finished_run_is_not_trained_again(fixtures: Callable[[str], Path], new_observer: Any):
     folder = fixtures("mean")
     before = (folder / "run" / "model.safetensors").read_bytes()
-    observer = watcher()
+    observer = new_observer()
     experiment = loading.load_experiment(str(folder.parent / "experiment.yaml"))
     assert train(experiment, folder / "run", observer).finished == "all epochs done"
     assert observer.losses == []

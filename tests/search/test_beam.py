@@ -79,7 +79,7 @@ def test_a_wide_beam_equals_exhaustive_search_of_a_table(
 
 
 def test_a_repetition_penalty_changes_the_ranking_but_not_the_score(table, search_setting) -> None:
-    """AA is likelier than AB by less than the penalty."""
+    """AA is more likely than AB by less than the penalty."""
     fixed = table.fixed({(): {A: 1.0}, (A,): {A: 0.6, B: 0.4}}, otherwise={END: 1.0})
     for penalty, second in ((1.4, A), (1.6, B)):
         setting = search_setting(3, 2, rules=Constraints(repetition_penalty=penalty))

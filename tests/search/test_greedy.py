@@ -1,4 +1,4 @@
-"""A beam of width 1 against a loop over one row that knows neither steps nor batches."""
+"""A beam of width 1 against a loop over single rows, without state or batches."""
 
 from __future__ import annotations
 

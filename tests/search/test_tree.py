@@ -123,7 +123,7 @@ class Leaf:
 
 
 def allowed(rules: Constraints, generated: Generated) -> list[int]:
-    """For rules with a prefix, and for `block_ngrams` of 1."""
+    """The allowed tokens under constraints with a prefix, or with `block_ngrams` of 1."""
     if len(generated) < len(rules.prefix):
         return [rules.prefix[len(generated)]]
     allowed_tokens = [token for token in (END_ID, A, B, C) if not rules.block_ngrams or token not in generated]

@@ -1,4 +1,4 @@
-"""Reading studies: a grid of experiments, and every mistake with its index and its remedy."""
+"""Parsing studies: a grid of experiments, and every mistake with its line and its remedy."""
 
 from __future__ import annotations
 

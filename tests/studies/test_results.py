@@ -109,7 +109,7 @@ def test_a_metric_without_sentence_scores_is_tested_only_over_seeds(new_results:
 
 
 def test_two_tests_with_opposite_directions_are_not_significant(new_results: NewResults):
-    """Of the two, only the first seed is in both."""
+    """Only the first seed is in both conditions."""
     shares = {"none": [0.5, *[0.05] * 8], "dot": [0.25, *[0.6] * 8]}
     results = new_results(shares, vary=["model.attention.kind=none,dot"], seeds=9)
     none, dot = results.cells

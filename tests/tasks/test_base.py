@@ -169,7 +169,7 @@ class EchoSection(DataSection):
 
 
 class EchoTask(Task[EchoSection]):
-    """A task that is no part of Regard: three short pairs, in characters."""
+    """A task defined outside Regard: three short pairs, in characters."""
 
     Section = EchoSection
 

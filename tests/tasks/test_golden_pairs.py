@@ -15,7 +15,7 @@ SIZES = {"train": 300, "validation": 20, "test": 30}
 
 
 def digest(pairs: Iterable[Pair]) -> str:
-    """Of sources, targets, alignments in Moses's format and further targets."""
+    """A digest of sources, targets, alignments in Moses's format and further targets."""
     lines = (
         "\t".join(
             (

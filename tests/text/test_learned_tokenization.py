@@ -62,7 +62,7 @@ def tokenization_of(**settings: Any) -> LearnedTokenization:
 
 
 def codec_of(pairs: list[Pair] = PAIRS, **settings: Any) -> Codec:
-    """Built as for training."""
+    """A codec built as for training."""
     return Codec.build(LearnedTokenization.learn(section(**settings), pairs), pairs)
 
 

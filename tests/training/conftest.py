@@ -66,11 +66,11 @@ def read_rows() -> Callable[[Path], list[dict[str, Any]]]:
 
 
 @pytest.fixture
-def train_in(tmp_path: Path, watcher: Callable[..., Any]) -> Callable[..., Any]:
+def train_in(tmp_path: Path, new_observer: Callable[..., Any]) -> Callable[..., Any]:
     """Train an experiment in `tmp_path / name`; returns the observer."""
 
     def run(experiment: Experiment, stop_after: int | None = None, name: str = "run") -> Any:
-        observer = watcher(stop_after)
+        observer = new_observer(stop_after)
         observer.progress = train(experiment, tmp_path / name, observer)
         return observer
 

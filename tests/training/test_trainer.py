@@ -103,7 +103,7 @@ def test_dropout_is_on_in_training_and_off_in_validation(brief: Make, train_in: 
     assert plain.losses != dropped.losses
 
 
-def test_gradients_are_clipped(brief: Make, tmp_path: Path, watcher: Any, monkeypatch: pytest.MonkeyPatch):
+def test_gradients_are_clipped(brief: Make, tmp_path: Path, new_observer: Any, monkeypatch: pytest.MonkeyPatch):
     norms = []
 
     class RecordingOptimizer(torch.optim.Adam):
@@ -112,7 +112,7 @@ def test_gradients_are_clipped(brief: Make, tmp_path: Path, watcher: Any, monkey
             return super().step(*arguments)
 
     monkeypatch.setattr(torch.optim, "Adam", RecordingOptimizer)
-    train(brief("training.clip=0.01"), tmp_path / "run", watcher(2))
+    train(brief("training.clip=0.01"), tmp_path / "run", new_observer(2))
     assert [float(norm) for norm in norms] == pytest.approx([0.01, 0.01], rel=1e-3)
 
 
