@@ -24,7 +24,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path()
 
 
-SOUND = """\
+VALID_REPORT = """\
 train.de, train.en: 3 pairs
 
 length              mean  median  95 %  99 %  longest  in line
@@ -48,11 +48,11 @@ def test_a_valid_corpus_is_reported(in_folder: Path, capsys: pytest.CaptureFixtu
     target = write(in_folder / "train.en", ["a dog", "a  cat", "a hut"])
     print_check(source, target, None, as_json=False)
     out, err = capsys.readouterr()
-    assert out == SOUND
+    assert out == VALID_REPORT
     assert err == ""
 
 
-UNSOUND = """\
+INVALID_REPORT = """\
 s, t: 2 pairs
 
 length              mean  median  95 %  99 %  longest  in line
@@ -88,7 +88,7 @@ def test_an_invalid_corpus_is_reported_completely_and_then_refused(in_folder: Pa
     test = write(in_folder / "test", ["n", "a"])
     with pytest.raises(UserError) as caught:
         print_check(source, target, (test, test), as_json=False)
-    assert capsys.readouterr().out == UNSOUND
+    assert capsys.readouterr().out == INVALID_REPORT
     assert str(caught.value) == "s, t: not ready for training: empty text (1), line counts differ (1)"
 
 
@@ -96,16 +96,16 @@ def test_skippable_pairs_are_reported_as_such(in_folder: Path, capsys: pytest.Ca
     path = write(in_folder / "s.tsv", ["a\tA", *["a\t"] * 1200])
     with pytest.raises(UserError, match=r"^s\.tsv: not ready for training: empty text \(1,200\)$"):
         print_check(path, None, None, as_json=False)
-    *_, last_line, more, _, verdict = capsys.readouterr().out.splitlines()
+    *_, last_line, more, _, conclusion = capsys.readouterr().out.splitlines()
     assert last_line == "  s.tsv, line 6: the target text is empty"
     assert more == "  …"
-    assert verdict.endswith("correct this, or skip these pairs in training with data.skip: true.")
+    assert conclusion.endswith("correct this, or skip these pairs in training with data.skip: true.")
 
 
 def test_problems_of_the_test_set_are_reported_separately(in_folder: Path, capsys: pytest.CaptureFixture[str]):
-    sound, holey = write(in_folder / "s", ["a"]), write(in_folder / "t", [""])
+    valid, with_empty_line = write(in_folder / "s", ["a"]), write(in_folder / "t", [""])
     with pytest.raises(UserError, match=r"^s, s: not ready for training: in the test: empty text \(1\)$"):
-        print_check(sound, sound, (sound, holey), as_json=False)
+        print_check(valid, valid, (valid, with_empty_line), as_json=False)
     assert "data.skip" not in capsys.readouterr().out
 
 
@@ -113,20 +113,20 @@ def test_files_without_a_pair_are_refused(in_folder: Path, capsys: pytest.Captur
     empty = write(in_folder / "s", [])
     with pytest.raises(UserError, match=r"^s, s: not ready for training: there is no pair of texts$"):
         print_check(empty, empty, None, as_json=False)
-    verdict = "Not ready, training would refuse it: there is no pair of texts. To do: correct this."
-    assert capsys.readouterr().out == f"s, s: 0 pairs\n\n{verdict}\n"
+    conclusion = "Not ready, training would refuse it: there is no pair of texts. To do: correct this."
+    assert capsys.readouterr().out == f"s, s: 0 pairs\n\n{conclusion}\n"
 
 
 def test_an_empty_test_set_is_named_as_such(in_folder: Path):
-    sound, empty = write(in_folder / "s", ["a"]), write(in_folder / "t", [])
+    valid, empty = write(in_folder / "s", ["a"]), write(in_folder / "t", [])
     with pytest.raises(UserError, match=r"^s, s: not ready for training: in the test: there is no pair of texts$"):
-        print_check(sound, sound, (empty, empty), as_json=False)
+        print_check(valid, valid, (empty, empty), as_json=False)
 
 
-@pytest.mark.parametrize("sound", [True, False])
-def test_json_output_is_one_object(in_folder: Path, capsys: pytest.CaptureFixture[str], sound: bool):
-    source, target = write(in_folder / "s", ["ä", "b"]), write(in_folder / "t", ["A", "B" if sound else " "])
-    if sound:
+@pytest.mark.parametrize("valid", [True, False])
+def test_json_output_is_one_object(in_folder: Path, capsys: pytest.CaptureFixture[str], valid: bool):
+    source, target = write(in_folder / "s", ["ä", "b"]), write(in_folder / "t", ["A", "B" if valid else " "])
+    if valid:
         print_check(source, target, (source, target), as_json=True)
     else:
         with pytest.raises(UserError, match="empty text"):
@@ -134,7 +134,7 @@ def test_json_output_is_one_object(in_folder: Path, capsys: pytest.CaptureFixtur
     out = capsys.readouterr().out
     report = json.loads(out)
     assert out.count("\n") == 1
-    assert report["ready"] is sound
+    assert report["ready"] is valid
     assert report["pairs"] == 2
     assert report["test"]["known_source_words"] == 1.0
 

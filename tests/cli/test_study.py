@@ -256,13 +256,13 @@ def test_a_handwritten_study_file_is_read_and_not_changed(
     monkeypatch.chdir(tmp_path)
     own = f"# mine\nexperiment: {brief_file}\n"
     Path("study.yaml").write_text(own)
-    conducted: list[Any] = []
-    monkeypatch.setattr("regard.cli.study.run_jobs", lambda *given: conducted.append(given))
+    executed: list[Any] = []
+    monkeypatch.setattr("regard.cli.study.run_jobs", lambda *given: executed.append(given))
     assert regard("compare", "--config", "study.yaml", "--out", ".").code == 2
     assert "this is not the folder of a study" in regard("compare", "--config", "study.yaml", "--out", ".").err
-    assert not conducted
+    assert not executed
     regard("compare", "--config", "study.yaml")
-    assert len(conducted) == 1
+    assert len(executed) == 1
     assert Path("study.yaml").read_text() == own
     assert Path("studies/study/study.yaml").read_text().startswith(MARK)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["studies", "study.yaml"]
@@ -292,10 +292,10 @@ def test_an_unknown_study_is_reported(regard: Regard):
 
 def test_built_in_studies_share_a_folder_of_runs(regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    conducted = []
-    monkeypatch.setattr("regard.cli.study.run_study", lambda *given, **named: conducted.append((given, named)))
+    executed = []
+    monkeypatch.setattr("regard.cli.study.run_study", lambda *given, **named: executed.append((given, named)))
     assert regard("study", "blank", "--seeds", 5, "--set", "training.epochs=1", "--jobs", 3).code == 0
-    ((study, out, runs, at_once), _) = conducted[0]
+    ((study, out, runs, at_once), _) = executed[0]
     assert (out, runs, at_once) == (Path("studies/blank"), Path("studies/runs"), 3)
     assert study.plan.seeds == 5
     assert {condition.experiment.training.epochs for condition in study.conditions} == {1}

@@ -87,9 +87,9 @@ def test_problems_are_counted_and_the_first_ones_located(tmp_path: Path):
 
 
 def test_pairs_skippable_in_training_are_refused_in_a_test_set(tmp_path: Path):
-    sound, holey = write(tmp_path / "s", ["a", "b"]), write(tmp_path / "t", ["A", ""])
-    assert check_parallel_text(sound, holey).ready_with_skip
-    report = check_parallel_text(sound, sound, (sound, holey))
+    valid, with_empty_line = write(tmp_path / "s", ["a", "b"]), write(tmp_path / "t", ["A", ""])
+    assert check_parallel_text(valid, with_empty_line).ready_with_skip
+    report = check_parallel_text(valid, valid, (valid, with_empty_line))
     assert not report.ready
     assert not report.ready_with_skip
     assert report.test is not None
@@ -171,8 +171,8 @@ def test_files_without_a_pair_are_reported_and_not_ready(tmp_path: Path, lines: 
     assert not report.ready
     assert not report.ready_with_skip
     assert report.sound_pairs == report.source.words.longest == 0
-    sound = write(tmp_path / "s", ["a"])
-    assert not check_parallel_text(sound, sound, (tmp_path / "train.de", tmp_path / "train.en")).ready
+    valid = write(tmp_path / "s", ["a"])
+    assert not check_parallel_text(valid, valid, (tmp_path / "train.de", tmp_path / "train.en")).ready
 
 
 def test_a_report_survives_json(tmp_path: Path):

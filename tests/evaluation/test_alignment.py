@@ -185,12 +185,12 @@ class TestLinks:
 
 
 class TestAgreement:
-    TRUTH = GoldAlignment(frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(2, 1), (4, 4), (1, 0)}))
+    GOLD = GoldAlignment(frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(2, 1), (4, 4), (1, 0)}))
     FOUND = frozenset({(0, 0), (2, 1), (2, 2), (1, 3), (4, 4)})
 
     def test_by_hand(self) -> None:
         """|A| = 5, |S| = 3, |A ∩ S| = 2, |A ∩ P| = 4."""
-        agreement = AlignmentCounts.between(self.FOUND, self.TRUTH)
+        agreement = AlignmentCounts.between(self.FOUND, self.GOLD)
         assert agreement == AlignmentCounts(5, 3, 2, 4)
         assert agreement.precision == 4 / 5
         assert agreement.recall == 2 / 3
@@ -198,17 +198,17 @@ class TestAgreement:
         assert agreement.f1 == pytest.approx(8 / 11)
 
     def test_missing_possible_links_is_no_error(self) -> None:
-        assert AlignmentCounts.between(self.TRUTH.sure, self.TRUTH).error_rate == 0
-        assert AlignmentCounts.between(self.TRUTH.possible, self.TRUTH).error_rate == 0
-        assert AlignmentCounts.between({(3, 3), (0, 4)}, self.TRUTH).error_rate == 1
+        assert AlignmentCounts.between(self.GOLD.sure, self.GOLD).error_rate == 0
+        assert AlignmentCounts.between(self.GOLD.possible, self.GOLD).error_rate == 0
+        assert AlignmentCounts.between({(3, 3), (0, 4)}, self.GOLD).error_rate == 1
 
     def test_with_only_sure_links_the_error_rate_is_1_minus_f1(self) -> None:
-        agreement = AlignmentCounts.between(self.FOUND, GoldAlignment(self.TRUTH.sure))
+        agreement = AlignmentCounts.between(self.FOUND, GoldAlignment(self.GOLD.sure))
         assert agreement.error_rate == pytest.approx(1 - agreement.f1) == pytest.approx(1 - 4 / 8)
 
     def test_counts_are_summed_and_rates_are_not(self) -> None:
         many = AlignmentCounts(found=7, sure=11, found_sure=5, found_possible=6)
-        both = AlignmentCounts.between(self.FOUND, self.TRUTH) + many
+        both = AlignmentCounts.between(self.FOUND, self.GOLD) + many
         assert both == AlignmentCounts(12, 14, 7, 10)
         assert both.error_rate == pytest.approx(1 - 17 / 26)
         assert sum([both, many], AlignmentCounts()) == both + many
@@ -217,11 +217,11 @@ class TestAgreement:
         nothing = AlignmentCounts()
         values = (nothing.precision, nothing.recall, nothing.f1, nothing.error_rate)
         assert all(math.isnan(value) for value in values)
-        empty_alignment = AlignmentCounts.between((), self.TRUTH)
+        empty_alignment = AlignmentCounts.between((), self.GOLD)
         assert (empty_alignment.recall, empty_alignment.error_rate) == (0, 1)
         assert math.isnan(empty_alignment.precision)
         assert math.isnan(empty_alignment.f1)
-        assert AlignmentCounts.between({(3, 3)}, self.TRUTH).f1 == 0
+        assert AlignmentCounts.between({(3, 3)}, self.GOLD).f1 == 0
 
 
 class TestMovement:
@@ -293,7 +293,7 @@ class TestWhiteSpaceWords:
     def test_other_white_space(self) -> None:
         assert words_of("a\u00a0b\tc", ["▁a", "\u00a0", "b", "\t", "c"]) == [["▁a"], ["\u00a0", "b"], ["\t", "c"]]
 
-    def test_nothing(self) -> None:
+    def test_an_empty_text_has_no_words(self) -> None:
         assert white_space_starts("", []) == []
 
     @pytest.mark.parametrize(

@@ -250,7 +250,7 @@ def test_the_size_of_a_block_changes_nothing(test, monkeypatch: pytest.MonkeyPat
     assert len(results) == 1
 
 
-def alike(random: np.random.Generator) -> list[list[SentenceStatistics]]:
+def equal_systems(random: np.random.Generator) -> list[list[SentenceStatistics]]:
     """Two systems that differ by chance alone: errors in 80 sentences of 1 to 12 words. They never tie."""
     lengths = random.integers(1, 13, size=80)
     score = sentence_statistics("phoneme_error", ["A"], [("A",)]).score
@@ -260,7 +260,7 @@ def alike(random: np.random.Generator) -> list[list[SentenceStatistics]]:
 def test_for_equal_systems_p_is_uniform_and_the_interval_contains_0():
     """Out of 400 trials. sacreBLEU's bootstrap has one side: twice as many of its p-values are below 5 %."""
     random = np.random.default_rng(3)
-    trials = [alike(random) for _ in range(400)]
+    trials = [equal_systems(random) for _ in range(400)]
     swapped = [
         approximate_randomization(one, other, samples=99, seed=seed).p for seed, (one, other) in enumerate(trials)
     ]

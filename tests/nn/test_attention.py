@@ -114,8 +114,8 @@ def times(weight: Tensor, vector: Tensor) -> Tensor:
 
 def additive(mechanism: nn.AdditiveAttention, s: Tensor, h: Tensor) -> float:
     """w_2ᵀ tanh(W_1 [h ; s]), with one W_1."""
-    whole = torch.cat([mechanism.key_layer.weight, mechanism.query_layer.weight], 1)  # W_1
-    inner = times(whole, torch.cat([h, s])).tanh()
+    joint_weight = torch.cat([mechanism.key_layer.weight, mechanism.query_layer.weight], 1)  # W_1
+    inner = times(joint_weight, torch.cat([h, s])).tanh()
     return dot(mechanism.score_layer.weight[0], inner)
 
 
@@ -373,10 +373,10 @@ def test_values_at_padding_do_not_change_the_result(kind: str, states: Tensor, v
     mechanism = build(kind, heads=1) if kind == "multi-head" else build(kind)
     query = queries(mechanism)
     context, weights = mechanism(query, mechanism.prepare(states, valid))
-    wild = torch.where(valid.unsqueeze(-1), states, torch.full_like(states, 1e6))
-    wild_context, wild_weights = mechanism(query, mechanism.prepare(wild, valid))
-    torch.testing.assert_close(wild_context, context, **CLOSE)
-    torch.testing.assert_close(wild_weights, weights, **CLOSE)
+    changed_states = torch.where(valid.unsqueeze(-1), states, torch.full_like(states, 1e6))
+    changed_context, changed_weights = mechanism(query, mechanism.prepare(changed_states, valid))
+    torch.testing.assert_close(changed_context, context, **CLOSE)
+    torch.testing.assert_close(changed_weights, weights, **CLOSE)
 
 
 # Scores of a range in which softmax does not round to zero

@@ -92,11 +92,11 @@ def test_learned_vectors_are_added(vectors: Tensor) -> None:
 @pytest.mark.parametrize("kind", kinds.POSITIONS)
 def test_a_chunk_gets_the_positions_it_has_in_the_full_sequence(kind: str, vectors: Tensor) -> None:
     positions = build(kind)
-    whole = positions(vectors)
-    assert whole.shape == (BATCH, LONGEST, positions.size)
-    assert torch.equal(positions(vectors[:, 3:6], 3), whole[:, 3:6])
+    full = positions(vectors)
+    assert full.shape == (BATCH, LONGEST, positions.size)
+    assert torch.equal(positions(vectors[:, 3:6], 3), full[:, 3:6])
     one_by_one = [positions(vectors[:, step : step + 1], step) for step in range(LONGEST)]
-    assert torch.equal(torch.cat(one_by_one, 1), whole)
+    assert torch.equal(torch.cat(one_by_one, 1), full)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in kinds.POSITIONS if kind != "none"])

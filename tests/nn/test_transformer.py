@@ -104,5 +104,5 @@ def test_without_positions_an_encoder_is_permutation_equivariant(positions: nn.P
     tokens, everything = torch.tensor([[3, 1, 4, 5]]), torch.ones(1, 4, dtype=torch.bool)
     order = torch.tensor([2, 0, 3, 1])
     plain, shuffled = encoder(tokens, everything).states, encoder(tokens[:, order], everything).states
-    blind = torch.allclose(shuffled, plain[:, order], **CLOSE)
-    assert blind == (type(positions) is nn.Positions)
+    is_equivariant = torch.allclose(shuffled, plain[:, order], **CLOSE)
+    assert is_equivariant == (type(positions) is nn.Positions)

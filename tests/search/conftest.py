@@ -30,7 +30,7 @@ from regard.text import Vocabulary
 TOKENS = 7  # few, so that `<end>` is generated now and then
 ORDINARY_TOKENS = (4, 5, 6)  # and `<end>`
 MAX_LENGTH = 6
-NEVER = Constraints().banned_tokens
+BANNED = Constraints().banned_tokens
 
 # Every kind of decoder with every mechanism
 
@@ -90,7 +90,7 @@ def greedy_decode(model: nn.Seq2Seq, sources: list[list[int]], start_tokens: lis
     prefixes, start = torch.tensor(start_tokens).unsqueeze(1), model.start(*pad(sources))
     for _ in range(MAX_LENGTH):
         logits, _ = model.decoder.teacher_forced(prefixes, start)
-        logits[..., NEVER] = -math.inf
+        logits[..., BANNED] = -math.inf
         prefixes = torch.cat([prefixes, logits[:, -1:].argmax(-1)], 1)
     return prefixes
 
@@ -168,7 +168,9 @@ SEARCH_SETTINGS = {
     "n-best-unrepeated": SearchSetting(3, 3, 0.6, Constraints(block_ngrams=2, repetition_penalty=1.5)),
     "n-best-voted": SearchSetting(3, 3, 1.0, Constraints(repetition_penalty=1.2), n_models=2),
     "samples": SearchSetting(n_best=SAMPLES, temperature=1.3),
-    "samples-ruled": SearchSetting(1, 3, 0.6, Constraints(NEVER, (6,), 2, 1, 1.5), temperature=0.7, top_k=3, top_p=0.9),
+    "samples-ruled": SearchSetting(
+        1, 3, 0.6, Constraints(BANNED, (6,), 2, 1, 1.5), temperature=0.7, top_k=3, top_p=0.9
+    ),
     "samples-voted": SearchSetting(n_best=2, n_models=2, temperature=1.0),
 }
 
@@ -287,14 +289,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     decoders = dict.fromkeys(name.partition("-")[0] for name in SECTIONS)
     sampled = {
-        (f"{decoder}-{mechanism}", way)
-        for decoder, mechanism, way in pairwise_sample(product(decoders, kinds.MECHANISMS, SEARCH_SETTINGS))
+        (f"{decoder}-{mechanism}", setting_name)
+        for decoder, mechanism, setting_name in pairwise_sample(product(decoders, kinds.MECHANISMS, SEARCH_SETTINGS))
     }
 
     def is_sampled(item: pytest.Item) -> bool:
         chosen = item.callspec.params if hasattr(item, "callspec") else {}
-        ways = [chosen[name] for name in ("setting", "beam", "sampling") if chosen.get(name) in SEARCH_SETTINGS]
-        return chosen.get("bench") not in SECTIONS or not ways or (chosen["bench"], ways[0]) in sampled
+        setting_names = [
+            chosen[name] for name in ("setting", "beam", "sampling") if chosen.get(name) in SEARCH_SETTINGS
+        ]
+        return (
+            chosen.get("bench") not in SECTIONS or not setting_names or (chosen["bench"], setting_names[0]) in sampled
+        )
 
     dropped = [item for item in items if not is_sampled(item)]
     config.hook.pytest_deselected(items=dropped)

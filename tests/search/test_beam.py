@@ -15,7 +15,7 @@ from regard.text import Vocabulary
 PENALTIES = (0.0, 0.3, 0.6, 1.0, 2.0)
 END, A, B = Vocabulary.end, 4, 5
 MAX_LENGTH = 6
-NEVER = Constraints().banned_tokens
+BANNED = Constraints().banned_tokens
 RULES = {
     "free": Constraints(),
     "prefix": Constraints(prefix=(6, 6)),
@@ -23,7 +23,7 @@ RULES = {
     "unrepeated": Constraints(block_ngrams=2),
     "stuck": Constraints(block_ngrams=1, min_length=4),  # few outputs with three tokens
     "penalised": Constraints(repetition_penalty=2.0),
-    "all": Constraints((*NEVER, 4), (6, 5), 3, 2, 1.5),
+    "all": Constraints((*BANNED, 4), (6, 5), 3, 2, 1.5),
 }
 WIDTHS = 1, 2, 3, 4
 

@@ -182,8 +182,8 @@ def test_all_constraints_together_equal_a_naive_loop(rules: Constraints, generat
         allowed_tokens = naive(rules, own)
         forced = len(own) < len(rules.prefix)
         for token in range(TOKENS):
-            price = math.log(rules.repetition_penalty) if token in own and not forced else 0.0
-            expected = float(original[row, token]) - price if token in allowed_tokens else -math.inf
+            penalty = math.log(rules.repetition_penalty) if token in own and not forced else 0.0
+            expected = float(original[row, token]) - penalty if token in allowed_tokens else -math.inf
             assert float(competing[row, token]) == pytest.approx(expected, abs=1e-6)
             if token in allowed_tokens and token != Vocabulary.end:
                 assert given_logits[row, token] == original[row, token], "the logits of the model are not modified"

@@ -155,24 +155,24 @@ def test_top_p_applies_after_temperature_and_top_k() -> None:
 
 
 def naive(number: float, logits: list[float], temperature: float, top_k: int | None, top_p: float) -> tuple[int, float]:
-    """The token that is drawn, and whether the decision was close."""
+    """The token that is drawn, and the distance to the nearest decision boundary."""
     order = list(range(len(logits)))
     if top_k is not None or top_p < 1:
         order.sort(key=lambda token: -logits[token])
     order = order[:top_k]
     powers = {token: math.exp((logits[token] - max(logits)) / temperature) for token in order}
     near, taken, mass = 1.0, [], 0.0
-    whole = math.fsum(powers.values())
+    total = math.fsum(powers.values())
     for token in order:
         taken.append(token)
-        mass += powers[token] / whole
+        mass += powers[token] / total
         if top_p < 1:
             near = min(near, abs(mass - top_p))
             if mass >= top_p:
                 break
     passed = 0.0
     for token in taken[:-1]:
-        passed += powers[token] / whole
+        passed += powers[token] / total
         near = min(near, abs(passed - number * mass))
         if passed > number * mass:
             return token, near
@@ -281,8 +281,8 @@ def test_totals_grow_by_the_unmodified_logit(sampling: Sampling, logits: Tensor,
 def test_a_sentence_uses_its_own_random_numbers_in_any_batch(sampling: Sampling, logits: Tensor) -> None:
     together = select(sampling, logits, step=1)
     order = torch.tensor([3, 0, 4])
-    some = sampling(logits[order], torch.zeros(3, HYPOTHESES), order, 1)
-    assert torch.equal(some.tokens, together.tokens[order])
+    selected = sampling(logits[order], torch.zeros(3, HYPOTHESES), order, 1)
+    assert torch.equal(selected.tokens, together.tokens[order])
     others = sampling.random_numbers.clone()
     others[[0, 1, 4]] = 1 - others[[0, 1, 4]]
     changed = select(Sampling(others, 1.5), logits, step=1)

@@ -133,12 +133,12 @@ def allowed(rules: Constraints, generated: Generated) -> list[int]:
 
 def extensions(ensemble: FakeEnsemble, leaf: Leaf, rules: Constraints) -> list[Leaf]:
     probabilities = ensemble.probabilities(leaf.generated)
-    whole = math.fsum(probabilities.values())
+    total_probability = math.fsum(probabilities.values())
     return [
         Leaf(
             (*leaf.generated, token),
             leaf.total
-            + math.log(probabilities[token] / whole)
+            + math.log(probabilities[token] / total_probability)
             - math.log(rules.repetition_penalty)
             * (token in leaf.generated and len(leaf.generated) >= len(rules.prefix)),
             leaf.node,

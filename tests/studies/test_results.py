@@ -195,17 +195,23 @@ def test_results_are_collected_from_run_directories(new_study: Callable[..., Stu
     assert first.outputs == tuple(json.loads(evaluation.read_text())["outputs"])
 
 
-SOUND = {"evaluation": {"exact_match": 1.0}, "sources": ["a"], "lengths": [1], "targets": [["a"]], "outputs": ["a"]}
+VALID_RESULT = {
+    "evaluation": {"exact_match": 1.0},
+    "sources": ["a"],
+    "lengths": [1],
+    "targets": [["a"]],
+    "outputs": ["a"],
+}
 
 
 @pytest.mark.parametrize(
     "content",
     [
         *("", "[]", "{}", "\x00"),
-        *(json.dumps(SOUND | {key: []}) for key in SOUND),
-        json.dumps(SOUND | {"targets": [[]]}),
-        json.dumps(SOUND | {"evaluation": {"exact_match": "much"}}),
-        json.dumps(SOUND | {"lengths": ["1"]}),
+        *(json.dumps(VALID_RESULT | {key: []}) for key in VALID_RESULT),
+        json.dumps(VALID_RESULT | {"targets": [[]]}),
+        json.dumps(VALID_RESULT | {"evaluation": {"exact_match": "much"}}),
+        json.dumps(VALID_RESULT | {"lengths": ["1"]}),
     ],
 )
 def test_a_damaged_result_is_reported_with_its_path(

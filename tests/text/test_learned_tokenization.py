@@ -284,16 +284,16 @@ def test_sampled_segmentations_spell_the_same_text():
     assert codec.tokenization.can_resample
     example = codec.example(PAIRS[4])
     random = Random(1)
-    ways = {codec.resample(example, random) for _ in range(30)}
-    assert len(ways) > 5
-    assert len({way.source for way in ways}) > 1
-    assert len({way.target for way in ways}) > 1
-    for way in ways:
-        assert Vocabulary.unknown not in (*way.source, *way.target)
-        assert way.source[-1] == way.target[-1] == Vocabulary.end
-        assert way.target[0] == example.target[0]
-        assert codec.text(way.target) == PAIRS[4].target
-        assert codec.text(way.source) == PAIRS[4].source  # joint: both sides have these tokens
+    segmentations = {codec.resample(example, random) for _ in range(30)}
+    assert len(segmentations) > 5
+    assert len({segmentation.source for segmentation in segmentations}) > 1
+    assert len({segmentation.target for segmentation in segmentations}) > 1
+    for segmentation in segmentations:
+        assert Vocabulary.unknown not in (*segmentation.source, *segmentation.target)
+        assert segmentation.source[-1] == segmentation.target[-1] == Vocabulary.end
+        assert segmentation.target[0] == example.target[0]
+        assert codec.text(segmentation.target) == PAIRS[4].target
+        assert codec.text(segmentation.source) == PAIRS[4].source  # joint: both sides have these tokens
 
 
 @pytest.mark.parametrize("best", [1, 16])

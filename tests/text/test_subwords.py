@@ -91,13 +91,13 @@ def test_rare_characters_stay_unknown():
 def test_sampled_segmentations_spell_the_same_text_with_their_likelihood(subwords: SubwordTokenizer):
     tokens = subwords.tokenize("Die Weinberge schläft am See.")
     random = Random(1)
-    ways = Counter(tuple(subwords.sample(tokens, random, alpha=0.2, n_best=8)) for _ in range(300))
-    assert 2 < len(ways) <= 8
-    assert {subwords.detokenize(way) for way in ways} == {"Die Weinberge schläft am See."}
-    assert ways[tuple(tokens)] == max(ways.values())  # the default segmentation is the most likely
+    segmentations = Counter(tuple(subwords.sample(tokens, random, alpha=0.2, n_best=8)) for _ in range(300))
+    assert 2 < len(segmentations) <= 8
+    assert {subwords.detokenize(segmentation) for segmentation in segmentations} == {"Die Weinberge schläft am See."}
+    assert segmentations[tuple(tokens)] == max(segmentations.values())  # the default segmentation is the most likely
     assert {tuple(subwords.sample(tokens, random, alpha=0.2, n_best=1)) for _ in range(9)} == {tuple(tokens)}
-    sure = Counter(tuple(subwords.sample(tokens, random, alpha=50.0, n_best=8)) for _ in range(50))
-    assert set(sure) == {tuple(tokens)}
+    sharp = Counter(tuple(subwords.sample(tokens, random, alpha=50.0, n_best=8)) for _ in range(50))
+    assert set(sharp) == {tuple(tokens)}
 
 
 def test_samples_depend_only_on_the_random_numbers(subwords: SubwordTokenizer):

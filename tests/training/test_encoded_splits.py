@@ -352,7 +352,9 @@ def test_training_on_files_resumes_bit_identically(
 
 
 def test_sampled_segmentations_change_the_training(small: Make, train_in: Any):
-    plain, varied = (train_in(small(*some), stop_after=2, name=name) for some, name in (((), "a"), (REGULARIZED, "b")))
+    plain, varied = (
+        train_in(small(*settings), stop_after=2, name=name) for settings, name in (((), "a"), (REGULARIZED, "b"))
+    )
     assert plain.losses != varied.losses
 
 
