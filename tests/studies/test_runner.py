@@ -14,19 +14,20 @@ from regard.studies.definition import Study
 from regard.studies.runner import TrainingJob, run_jobs, seconds_left, training_jobs
 from regard.studies.worker import STOPPED
 
-# A fake worker; tests append its behavior.
-WORKER = """
-import json, signal, sys, time
+# A fake worker; tests append its behavior. It parses no experiment, which would import torch.
+WORKER = f"""
+import json, re, signal, sys, time
 from pathlib import Path
-from regard.studies.worker import STOPPED, WorkerRequest
-request = WorkerRequest.parse(sys.stdin.readline())
-seed = request.experiment.training.seed
-print(json.dumps({"phase": "training", "done": 3, "total": 12}), flush=True)
+STOPPED = {STOPPED}
+request = json.loads(sys.stdin.readline())
+seed = int(re.search(r"training:\\n  seed: (\\d+)", request["experiment"])[1])
+print(json.dumps({{"phase": "training", "done": 3, "total": 12}}), flush=True)
 def write_results():
-    for evaluation in request.evaluations:
-        path = evaluation.file(request.path)
+    from regard.studies.evaluations import EvaluationSpec
+    for evaluation in request["evaluations"]:
+        path = EvaluationSpec.from_dict(evaluation).file(Path(request["path"]))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("{}")
+        path.write_text("{{}}")
 """
 Start = Callable[[str], None]
 
