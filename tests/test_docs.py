@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from typer.main import get_command
 
-from regard.cli.app import app
+from regard.cli.app import RegardCommands
 from regard.config import kinds, loading, recipes
 from regard.search import SearchBatch
 from regard.studies import built_in, parsing
@@ -67,7 +66,9 @@ def test_links_between_pages_resolve(page: Path) -> None:
 def commands() -> dict[str, Any]:
     """By name, such as `train` or `data get`."""
     found: dict[str, Any] = {}
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+    group = RegardCommands()
+    for name in group.lazy_commands:
+        command = group.load_command(name)
         inner = getattr(command, "commands", None)
         found |= {f"{name} {own}": each for own, each in inner.items()} if inner else {name: command}
         found |= {name: command} if getattr(command, "invoke_without_command", False) else {}

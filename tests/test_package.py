@@ -131,6 +131,13 @@ def test_a_quick_command_imports_no_heavy_module(argument: str):
     assert not loaded & {"torch", "numpy", "matplotlib", "sacrebleu", "safetensors", "scipy"}
 
 
+def test_help_imports_no_command():
+    loaded = modules_after("sys.argv = ['regard', '--help']; from regard.cli import main; main()")
+    own = {"regard", "regard.cli", "regard.cli.app", "regard.cli.lazy_group", "regard.errors"}
+    assert {name for name in loaded if name.split(".")[0] == "regard"} == own
+    assert not loaded & {"pydantic", "pydantic_core", "yaml", "jinja2", "filelock", "platformdirs", "starlette"}
+
+
 def test_importing_the_package_is_lazy():
     assert "torch" not in modules_after("import regard; regard.__version__")
     assert {"torch", "regard.nn", "regard.inference.translator"} <= modules_after(

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import regard as package
+from regard.cli.app import RegardCommands
 from regard.config import recipes
 from regard.plotting import attention_map
 
@@ -37,15 +38,18 @@ def refused(answer: Any, *parts: str) -> None:
 def test_help_names_every_command(regard: Regard):
     answer = regard("--help")
     assert answer.code == 0
-    for command in ("recipes", "train", "translate", "score", "evaluate", "show"):
-        assert command in answer.out
+    text = " ".join(answer.out.replace("│", " ").split())
+    for name, command in RegardCommands.lazy_commands.items():
+        assert f" {name} {command.summary} " in text
 
 
-@pytest.mark.parametrize("command", ["recipes", "train", "translate", "score", "evaluate", "show"])
+@pytest.mark.parametrize("command", RegardCommands.lazy_commands)
 def test_every_command_has_help(regard: Regard, command: str):
     answer = regard(command, "--help")
     assert answer.code == 0
-    assert "Usage" in answer.out
+    text = " ".join(answer.out.split())
+    assert "Usage: " in text
+    assert RegardCommands.lazy_commands[command].summary in text
 
 
 def test_version(regard: Regard):
@@ -56,7 +60,7 @@ def test_recipes_are_listed_one_per_line(regard: Regard):
     answer = regard("recipes")
     assert answer.code == 0
     lines = answer.out.splitlines()
-    assert [line.split()[0] for line in lines] == recipes.recipe_names()
+    assert [line.split()[0] for line in lines] == ["recipe", *recipes.recipe_names()]
     assert len({re.match(r"\S+ +", line).end() for line in lines}) == 1  # descriptions are aligned
 
 
@@ -284,8 +288,8 @@ def test_show_draws_attention_and_curves(regard: Regard, trained: Path, tmp_path
     out, curves = tmp_path / f"map{suffix}", tmp_path / "new" / f"curves{suffix.upper()}"
     answer = regard("show", trained, "abc", "--out", out, "--curves", curves)
     assert answer.code == 0, answer.err
-    assert f"{out}: where the model looked, dot attention" in answer.out
-    assert f"{curves}: how the model learned" in answer.out
+    assert f"{out}: attention map, dot attention" in answer.out
+    assert f"{curves}: learning curves" in answer.out
     assert "abc\n" in answer.out
     for path in (out, curves):
         assert path.read_bytes().startswith(SIGNATURES[suffix])
@@ -310,7 +314,7 @@ def test_a_beam_is_drawn_as_a_tree(regard: Regard, trained: Path, tmp_path: Path
     tree, out = tmp_path / f"tree{suffix}", tmp_path / f"map{suffix}"
     answer = regard("show", trained, "abc", "--beam", 5, "--tree", tree, "--out", out)
     assert answer.code == 0, answer.err
-    assert f"{tree}: how a beam of width 5 went" in answer.out
+    assert f"{tree}: beam search tree, width 5" in answer.out
     assert tree.read_bytes().startswith(SIGNATURES[suffix])
     assert out.exists()
 
@@ -328,7 +332,7 @@ def test_show_prints_json(regard: Regard, trained: Path, tmp_path: Path):
     assert json.loads(regard("show", trained, "abc", "--json").out)["text"] == "abc"
     second = json.loads(regard("show", trained, "abc", "--beam", 3, "--rank", 2, "--json").out)
     assert [second["text"] == each["text"] for each in second["n_best"]] == [True, False]
-    refused(regard("show", trained, "--json"), "needs both: a text")
+    refused(regard("show", trained, "--json"), "a map or a tree needs a text, and --out FILE, --tree FILE or --json")
 
 
 @pytest.fixture(scope="module")
@@ -394,7 +398,10 @@ def test_a_missing_layer_head_or_rank_is_refused(
 def test_a_layer_of_a_model_without_layers_is_refused(regard: Regard, trained: Path, tmp_path: Path):
     path = tmp_path / "map.png"
     refused(regard("show", trained, "abc", "--layer", 1, "--out", path), "this model's attention has no layers")
-    refused(regard("show", trained, "abc", "--head", 1, "--tree", path), "are about the attention map: give --out FILE")
+    refused(
+        regard("show", trained, "abc", "--head", 1, "--tree", path),
+        "select a part of the attention map: give --out FILE",
+    )
     refused(regard("show", trained, "abc", "--beam", 2, "--rank", 2, "--tree", path), "give --out FILE, or --json")
     assert not path.exists()
 
@@ -421,14 +428,14 @@ def test_one_invalid_suffix_of_two_is_refused_before_drawing(regard: Regard, tra
 
 def test_two_figures_in_one_file_are_refused(regard: Regard, trained: Path, tmp_path: Path):
     path = tmp_path / "x.png"
-    refused(regard("show", trained, "abc", "--out", path, "--tree", path), f"{path}: only one picture")
+    refused(regard("show", trained, "abc", "--out", path, "--tree", path), f"{path}: this file is given twice")
     assert not path.exists()
 
 
 def test_nothing_to_draw_is_refused(regard: Regard, trained: Path, tmp_path: Path):
     refused(regard("show", trained), "nothing to draw: give --out FILE or --tree FILE with a text, or --curves FILE")
     refused(regard("show", trained, "abc"), "--out FILE")
-    refused(regard("show", trained, "--out", tmp_path / "map.png"), "a map or a tree needs both")
+    refused(regard("show", trained, "--out", tmp_path / "map.png"), "a map or a tree needs a text")
 
 
 def test_an_invalid_text_writes_no_figure(regard: Regard, trained: Path, tmp_path: Path):

@@ -43,14 +43,16 @@ def test_sources_of_files_are_printed_and_existing_files_listed(mine: Path, caps
     assert capsys.readouterr().out.splitlines() == [
         "small: Some lines",
         "terms of use: for everyone",
-        f"a.de           2 lines  sha256 {CHECKSUMS['a.de']}…  from {mine / 'a.de'}",
-        f"long.en        1 lines  sha256 {CHECKSUMS['long.en']}…  from {mine / 'long.en'}",
+        "file     lines  sha256         origin",
+        f"a.de         2  {CHECKSUMS['a.de']}…  {mine / 'a.de'}",
+        f"long.en      1  {CHECKSUMS['long.en']}…  {mine / 'long.en'}",
         f"data set folder: {folder}",
     ]
     data_get.print_get("small", None)
     assert capsys.readouterr().out.splitlines()[2:] == [
-        f"a.de           2 lines  sha256 {CHECKSUMS['a.de']}…  already downloaded",
-        f"long.en        1 lines  sha256 {CHECKSUMS['long.en']}…  already downloaded",
+        "file     lines  sha256         origin",
+        f"a.de         2  {CHECKSUMS['a.de']}…  already downloaded",
+        f"long.en      1  {CHECKSUMS['long.en']}…  already downloaded",
         f"data set folder: {folder}",
     ]
 
@@ -76,7 +78,7 @@ def test_an_unknown_name_is_reported_with_the_known_ones(capsys: pytest.CaptureF
 def test_progress_of_a_long_download_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     clock = iter([0.0, 1.0, 20.0, 21.0, 40.0, 50.0])
     monkeypatch.setattr(data_get.time, "monotonic", lambda: next(clock))
-    with data_get.GetObserver(5) as observer:
+    with data_get.GetObserver() as observer:
         for done in (1_000, 1_100, 5_000, 5_100, 9_000):
             observer.received("http://a/b", done, 20_000)
         observer.received("http://a/c", 0, None)
@@ -92,13 +94,13 @@ def test_on_a_terminal_a_bar_shows_the_download(
 ):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with data_get.GetObserver(5) as observer:
+    with data_get.GetObserver() as observer:
         observer.received("http://a/b[c]", 500, 1_000)
         observer.kept(SMALL.files[0], "http://a/b[c]")
         observer.received("http://a/d", 0, None)
         observer.received("http://a/d", 2_000, None)
     captured = capsys.readouterr()
-    assert captured.out.startswith("a.de ")
+    assert captured.out.splitlines()[1].startswith("a.de ")
     assert "b[c] " in captured.err
     assert "0.5/1.0 kB" in captured.err
     assert "2.0/? kB" in captured.err

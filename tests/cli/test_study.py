@@ -184,8 +184,8 @@ def test_on_a_terminal_a_table_shows_what_runs(start_regard: Callable[..., Any],
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "say what to compare: an experiment with --vary, or --config FILE"),
-        (("copy", "--config", "x.yaml"), "say what to compare: an experiment with --vary, or --config FILE"),
+        ((), "give either an experiment with --vary, or --config FILE"),
+        (("copy", "--config", "x.yaml"), "give either an experiment with --vary, or --config FILE"),
         (("--config", "nowhere.yaml"), "nowhere.yaml: there is no such file; a study is a YAML file"),
         (("copi",), "'copi' is neither a recipe nor a file; did you mean 'copy'?"),
         (
@@ -279,9 +279,27 @@ def test_a_study_is_locked_while_it_runs(regard: Regard, brief_file: Path, tmp_p
 def test_the_list_of_studies(regard: Regard):
     answer = regard("study", "list")
     assert answer.code == 0
-    lines = answer.out.splitlines()
+    header, *lines = answer.out.splitlines()
+    assert header.split() == ["study", "question"]
     assert [line.split()[0] for line in lines] == sorted(line.split()[0] for line in lines)
     assert any(line.startswith("prompt-placement ") and line.endswith("?") for line in lines)
+
+
+@pytest.mark.parametrize("spelling", ["randomization", "randomisation"])
+def test_the_method_is_accepted_in_the_spelling_of_older_versions(
+    regard: Regard, spelling: str, monkeypatch: pytest.MonkeyPatch
+):
+    built = []
+    monkeypatch.setattr("regard.cli.study.run_study", lambda study, *_, **__: built.append(study))
+    assert regard("study", "blank", "--method", spelling).code == 0
+    assert regard("compare", "copy", "--vary", "training.epochs=1,2", "--method", spelling).code == 0
+    assert [study.plan.method for study in built] == ["randomization"] * 2
+
+
+def test_an_unknown_method_is_refused(regard: Regard):
+    answer = regard("study", "blank", "--method", "bootstrp")
+    assert answer.code == 2
+    assert "the command line: method: 'bootstrp' is not a valid choice; did you mean 'bootstrap'?" in answer.err
 
 
 def test_an_unknown_study_is_reported(regard: Regard):

@@ -3,7 +3,8 @@ import io
 import pytest
 from rich.cells import cell_len
 
-from regard.cli.tables import format_table, print_beams, print_runs, print_table
+from regard.cli.evaluate import print_beams, print_runs
+from regard.cli.tables import format_table, print_table
 
 
 class Terminal(io.StringIO):

@@ -160,7 +160,7 @@ def test_a_long_text_is_not_taken_for_a_run(regard: Regard, trained: Path):
         (["--repetition-penalty", 0.5], ["repetition-penalty 0.5"]),
         (["--min-length", -1], ["min-length -1"]),
         (["--block-ngrams", -1], ["block-ngrams -1"]),
-        (["--json", "--alignments", "moses"], ["--json has the alignments already"]),
+        (["--json", "--alignments", "moses"], ["--json includes the alignments; omit either"]),
     ],
 )
 def test_invalid_options_are_reported_before_loading(

@@ -74,3 +74,11 @@ def test_the_commands_tokenize_each_text_once(regard: Regard, trained: Path, cal
         (tmp_path / name).write_text("".join(f"{text}\n" for text in TEXTS))
     assert regard("score", trained, "--source", tmp_path / "in", "--target", tmp_path / "out").code == 0
     assert calls == ONCE
+
+
+@pytest.mark.parametrize("command", ["explain", "trace", "faithful"])
+def test_the_commands_that_inspect_a_text_tokenize_it_once(
+    regard: Regard, trained: Path, calls: Counter[str], command: str
+):
+    assert regard(command, trained, "abc", "--json").code == 0
+    assert calls == {"abc": 1}

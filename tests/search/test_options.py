@@ -6,10 +6,9 @@ import math
 from typing import Any, get_type_hints
 
 import pytest
-import typer
 from pydantic.fields import FieldInfo
 
-from regard.cli.app import app
+from regard.cli.app import RegardCommands
 from regard.config.schema import DecodingSection
 from regard.errors import UserError
 from regard.search.options import GREEDY, SearchOptions, bounds_text, option_bounds, option_group
@@ -144,10 +143,10 @@ STRINGS = {("evaluate", "beam")}  # several widths, separated by commas
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_flags_of_a_command_are_those_of_the_options(command: str) -> None:
-    click_command = typer.main.get_command(app)
-    parameters = {each.name: each for each in click_command.commands[command].params}  # type: ignore[attr-defined]
+    loaded = RegardCommands().load_command(command)
+    parameters = {each.name: each for each in loaded.params}
     assert parameters.keys() & SearchOptions.model_fields.keys() == COMMANDS[command]
-    types = get_type_hints(click_command.commands[command].callback)  # type: ignore[attr-defined]
+    types = get_type_hints(loaded.callback)
     for name in COMMANDS[command]:
         flag, field = parameters[name], SearchOptions.model_fields[name]
         assert flag.opts == [f"--{name.replace('_', '-')}"]
@@ -162,10 +161,11 @@ def test_the_flags_of_a_command_are_those_of_the_options(command: str) -> None:
 
 
 def test_no_other_command_has_flags_of_the_same_names() -> None:
-    click_command = typer.main.get_command(app)
     names = {"beam", "n_best", "length_penalty", "temperature", "top_k", "top_p", "block_ngrams", "repetition_penalty"}
-    for command, results in click_command.commands.items():  # type: ignore[attr-defined]
-        assert command in COMMANDS or command == "serve" or not names & {each.name for each in results.params}, command
+    group = RegardCommands()
+    for command in group.lazy_commands:
+        parameters = {each.name for each in group.load_command(command).params}
+        assert command in COMMANDS or command == "serve" or not names & parameters, command
 
 
 def described(field: FieldInfo) -> tuple[Any, ...]:

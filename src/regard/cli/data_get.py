@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Self
 
 from regard.cli.progress import LOG_INTERVAL, time_left
+from regard.cli.tables import print_table
 from regard.corpora import datasets, fetch
 from regard.corpora.datasets import DataFile
 
@@ -26,8 +27,7 @@ def print_get(name: str, origin: str | None) -> None:
     dataset = datasets.find_dataset(name)
     print(f"{dataset.name}: {dataset.description}")
     print(f"terms of use: {dataset.terms}", flush=True)  # before the first byte arrives
-    width = max(len(file.name) for file in dataset.files)
-    with GetObserver(width) as observer:
+    with GetObserver() as observer:
         folder = fetch.download_dataset(dataset, origin, observer)
     for reason in observer.failures:  # after a failure, they are part of the error
         print(f"failed attempt: {reason}", file=sys.stderr)
@@ -35,10 +35,10 @@ def print_get(name: str, origin: str | None) -> None:
 
 
 class GetObserver:
-    """Prints a line for each file; during a download, a progress bar on a terminal and plain lines elsewhere."""
+    """Prints a table of the files at the end; during a download, a progress bar or, outside a terminal, plain lines."""
 
-    def __init__(self, width: int) -> None:
-        self.width = width
+    def __init__(self) -> None:
+        self.rows: list[list[str]] = []
         self.address = ""
         self.failures: list[str] = []
         self.bar = download_bar() if sys.stderr.isatty() else None
@@ -50,12 +50,14 @@ class GetObserver:
     def __exit__(self, *_: object) -> None:
         if self.bar:
             self.bar.stop()
+        if self.rows:  # also after an error
+            print_table(["file", "lines", "sha256", "origin"], self.rows, right=[False, True, False, False])
 
     def present(self, file: DataFile) -> None:
-        self.print_line(f"{self.row(file)}  already downloaded")
+        self.add_row(file, "already downloaded")
 
     def kept(self, file: DataFile, origin: str) -> None:
-        self.print_line(f"{self.row(file)}  from {origin}")
+        self.add_row(file, origin)
 
     def failed(self, reason: str) -> None:
         self.failures.append(reason)
@@ -76,13 +78,10 @@ class GetObserver:
             rate = (done - self.first_byte) / (now - self.began_at)
             print(f"{address}  {format_amount(done, total, rate)}", file=sys.stderr, flush=True)
 
-    def row(self, file: DataFile) -> str:
-        return f"{file.name:{self.width}}  {file.lines:>7,} lines  sha256 {file.sha256[:CHECKSUM_SHOWN]}…"
-
-    def print_line(self, line: str) -> None:
+    def add_row(self, file: DataFile, origin: str) -> None:
         if self.bar:
             self.bar.stop()  # the next download starts it again
-        print(line, flush=True)
+        self.rows.append([file.name, f"{file.lines:,}", f"{file.sha256[:CHECKSUM_SHOWN]}…", origin])
 
 
 def format_amount(done: int, total: int | None, rate: float) -> str:

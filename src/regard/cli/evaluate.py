@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from regard.cli.input_lines import note
 from regard.cli.loading import load_translator, set_num_threads
 from regard.cli.progress import ProgressMeter
-from regard.cli.tables import print_beams, print_runs
+from regard.cli.tables import print_table
 from regard.errors import UserError
 from regard.evaluation.evaluator import Evaluator
 from regard.evaluation.final import score_test_set, write_test_examples
+from regard.evaluation.metrics import METRICS
 from regard.files import lock_folder
 from regard.runs import EXAMPLES, Run
 from regard.search import SearchOptions
 from regard.tasks import Split
+
+Result = Mapping[str, object]
 
 
 def parse_beam_widths(text: str) -> list[int]:
@@ -49,7 +52,32 @@ def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[Sea
         (print_beams if len(searches) > 1 else print_runs)(results)
 
 
+def print_runs(results: Sequence[Result]) -> None:
+    """Print evaluations side by side: a column for each run, a row for each metric."""
+    known = [key for key in METRICS if any(key in result for result in results)]
+    rows = [["sentences", *(f"{result['sentences']:,}" for result in results)]]
+    rows += [[METRICS[key].title, *(_metric_text(result, key) for result in results)] for key in known]
+    print_table(["", *(str(result["run"]) for result in results)], rows)
+
+
+def print_beams(results: Sequence[Result]) -> None:
+    """Print evaluations with several beam widths: a row for each width of each run, a column for each metric."""
+    searched = [key for key, metric in METRICS.items() if metric.depends_on_search]
+    known = [key for key in searched if any(key in result for result in results)]
+    columns = ["beam", *(METRICS[key].title for key in known)]
+    rows = [[str(result["beam"]), *(_metric_text(result, key) for key in known)] for result in results]
+    if len({result["run"] for result in results}) > 1:
+        columns = ["run", *columns]
+        rows = [[str(result["run"]), *row] for result, row in zip(results, rows, strict=True)]
+    print_table(columns, rows)
+
+
+def _metric_text(result: Result, key: str) -> str:
+    return METRICS[key].form.format(result[key]) if key in result else "–"
+
+
 def warn_changed_split(run: Run, split: Split) -> None:
+    """Print a warning that the texts of a split are not those of the training."""
     note(f"{run.path}: the {split} split has changed since training; it may contain training sentences now")
 
 

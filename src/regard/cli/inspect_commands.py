@@ -1,8 +1,7 @@
-"""Commands that inspect a trained model: `explain`, `trace`, `gradients`, `probe`, `align`, `faithful`."""
+"""Commands that inspect a trained model: `show`, `explain`, `trace`, `gradients`, `probe`, `align`, `faithful`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -10,11 +9,62 @@ import typer
 
 from regard.cli import options
 from regard.cli.report_output import check_output_path, print_report
+from regard.errors import UserError
 from regard.search.options import GREEDY, SearchOptions
 
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="The source text.")]
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run directories.")]
-Split = Annotated[options.SplitName, typer.Option(help="The split whose sentences are used.")]
+Layer = Annotated[int | None, typer.Option(help="Only the attention of this layer, counted from 1.")]
+Head = Annotated[int | None, typer.Option(help="Only the attention of this head, counted from 1.")]
+
+
+def show_command(
+    run: options.Run,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The source text.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Draw the attention map: .png, .svg or .pdf.")] = None,
+    tree: Annotated[Path | None, typer.Option(help="Draw the beam search as a tree: .png, .svg or .pdf.")] = None,
+    curves: Annotated[Path | None, typer.Option(help="Draw the learning curves: .png, .svg or .pdf.")] = None,
+    layer: Layer = None,
+    head: Head = None,
+    rank: Annotated[int, typer.Option(help="The rank of the hypothesis that is drawn, from 1.")] = 1,
+    beam: options.Beam = GREEDY.beam,
+    length_penalty: options.LengthPenalty = GREEDY.length_penalty,
+    prefix: options.Prefix = str(GREEDY.prefix),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the translation, with its tree, as JSON.")] = False,
+) -> None:
+    """`regard show`."""
+    from regard.cli import show
+    from regard.plotting.figures import check_suffix
+
+    selection = selected_axes(layer, head)
+    if out is None and curves is None and tree is None and not as_json:
+        raise UserError("nothing to draw: give --out FILE or --tree FILE with a text, or --curves FILE")
+    if (out is None and tree is None and not as_json) != (text is None):
+        raise UserError("a map or a tree needs a text, and --out FILE, --tree FILE or --json")
+    if out is None and selection:
+        raise UserError("--layer and --head select a part of the attention map: give --out FILE")
+    if out is None and rank != 1 and not as_json:
+        raise UserError("--rank selects the hypothesis of the attention map: give --out FILE, or --json")
+    paths = [path for path in (out, tree, curves) if path is not None]
+    for path in paths:
+        check_suffix(path)
+        if paths.count(path) > 1:
+            raise UserError(f"{path}: this file is given twice; give each picture its own file")
+    if not 1 <= rank <= max(beam, 1):
+        raise UserError(f"--rank {rank}: a beam of width {beam} has hypotheses of rank 1 to {beam}")
+    search = SearchOptions(beam=beam, n_best=rank, length_penalty=length_penalty, prefix=prefix)
+    if text is None:
+        from regard.runs import Run
+
+        opened = Run(run)
+    else:
+        opened = show.draw_text(run, text, search, selection, out=out, tree=tree, as_json=as_json)
+    if curves is not None:
+        show.save_learning_curves(opened, curves)
+
+
+def selected_axes(layer: int | None, head: int | None) -> dict[str, int]:
+    """The layer and the head that were given, by the names of the axes."""
+    return {axis: number for axis, number in (("layer", layer), ("head", head)) if number is not None}
 
 
 def explain_command(
@@ -22,33 +72,33 @@ def explain_command(
     text: Text,
     beam: options.Beam = GREEDY.beam,
     length_penalty: options.LengthPenalty = GREEDY.length_penalty,
-    layer: Annotated[int | None, typer.Option(help="Only this layer's attention, from 1.")] = None,
-    head: Annotated[int | None, typer.Option(help="Only this head's attention, from 1.")] = None,
+    layer: Layer = None,
+    head: Head = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """Explain one translation step by step: scores, weights, context, most likely next tokens."""
+    """`regard explain`."""
     paths = check_output_path(out)
-    from regard.cli.loading import load_translator_for
+    from regard.cli.loading import load_and_encode
     from regard.laboratory.explanation_report import explanation_report
 
-    selection = {name: number for name, number in (("layer", layer), ("head", head)) if number is not None}
     search = SearchOptions(beam=beam, length_penalty=length_penalty)
-    print_report(explanation_report(load_translator_for(run, text), text, search, selection), paths, as_json)
+    report = explanation_report(*load_and_encode(run, text), search, selected_axes(layer, head))
+    print_report(report, paths, as_json)
 
 
 def trace_command(run: options.Run, text: Text, out: options.Out = None, as_json: options.WholeJson = False) -> None:
-    """List every tensor of one translation with its shape and the steps at which it changes."""
+    """`regard trace`."""
     paths = check_output_path(out)
-    from regard.cli.loading import load_translator_for
+    from regard.cli.loading import load_and_encode
     from regard.laboratory.tensor_trace_report import trace_report
 
-    print_report(trace_report(load_translator_for(run, text), text), paths, as_json)
+    print_report(trace_report(*load_and_encode(run, text)), paths, as_json)
 
 
 def gradients_command(
-    runs: Runs,
-    split: Split = options.SplitName.test,
+    runs: options.SeveralRuns,
+    split: options.Split = options.SplitName.test,
     limit: options.Limit = 500,
     from_end: Annotated[bool, typer.Option("--from-end", help="Count positions from the end of the source.")] = False,
     untrained: Annotated[
@@ -57,7 +107,7 @@ def gradients_command(
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """Measure the gradient at each source position, through the bottleneck and through attention."""
+    """`regard gradients`."""
     paths = check_output_path(out)
     from regard.cli.loading import load_translator
     from regard.cli.progress import ProgressMeter
@@ -84,7 +134,7 @@ def probe_command(
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """Train linear probes on the states of encoder, bottleneck and decoder."""
+    """`regard probe`."""
     paths = check_output_path(out)
     from regard.cli.loading import load_translator
     from regard.cli.progress import ProgressMeter
@@ -100,7 +150,7 @@ def align_command(
     gold: Annotated[
         Path | None, typer.Option(help="Gold word alignments in Moses format, one line per sentence: 0-0 1-2.")
     ] = None,
-    split: Split = options.SplitName.test,
+    split: options.Split = options.SplitName.test,
     limit: options.Limit = None,
     sentence: Annotated[
         int | None, typer.Option(help="The sentence to draw, from 1 (default: longest inversion).")
@@ -108,7 +158,7 @@ def align_command(
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """Compare attention with gold alignments; without them, measure its movement along the source."""
+    """`regard align`."""
     paths = check_output_path(out)
     from regard.cli.loading import load_translator
     from regard.cli.progress import ProgressMeter
@@ -126,14 +176,14 @@ def faithful_command(
     text: Annotated[
         str | None, typer.Argument(metavar="[TEXT]", help="The source text (default: the sentences of a split).")
     ] = None,
-    split: Split = options.SplitName.test,
+    split: options.Split = options.SplitName.test,
     limit: options.Limit = 100,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
-    """Compare attention with occlusion and gradient × input."""
+    """`regard faithful`."""
     paths = check_output_path(out)
-    from regard.cli.loading import load_translator, load_translator_for
+    from regard.cli.loading import load_and_encode, load_translator
     from regard.cli.progress import ProgressMeter
     from regard.laboratory.faithfulness_report import faithfulness_report, faithfulness_report_on_split
 
@@ -144,15 +194,5 @@ def faithful_command(
             )
     else:
         with ProgressMeter(None, shown=not as_json, what="tokens") as meter:
-            report = faithfulness_report(load_translator_for(run, text), text, meter.set_total, meter.advance)
+            report = faithfulness_report(*load_and_encode(run, text), meter.set_total, meter.advance)
     print_report(report, paths, as_json)
-
-
-COMMANDS: dict[str, Callable[..., None]] = {
-    "explain": explain_command,
-    "trace": trace_command,
-    "gradients": gradients_command,
-    "probe": probe_command,
-    "align": align_command,
-    "faithful": faithful_command,
-}

@@ -9,8 +9,9 @@ import typer
 
 from regard.cli import options
 from regard.cli.report_output import check_output_path, print_report
+from regard.cli.tables import print_table
 
-lab = typer.Typer(help="Worked examples and experiments that need no trained model; without a command, list them.")
+lab = typer.Typer(add_completion=False)
 
 MatrixText = Annotated[
     str | None, typer.Option(metavar="'A,B; C,D'", help="A matrix, row by row (default: that of the example).")
@@ -19,6 +20,7 @@ MatrixText = Annotated[
 
 @lab.callback(invoke_without_command=True)
 def list_experiments(context: typer.Context, as_json: options.WholeJson = False) -> None:
+    """`regard lab` without a command: list the commands."""
     if context.invoked_subcommand is not None:
         return
     summaries = {
@@ -27,9 +29,7 @@ def list_experiments(context: typer.Context, as_json: options.WholeJson = False)
     if as_json:
         print(json.dumps(summaries, ensure_ascii=False))
         return
-    width = max(map(len, summaries))
-    for name, summary in summaries.items():
-        print(f"{name:{width}}  {summary}")
+    print_table(["command", "what it shows"], list(summaries.items()), right=[False, False])
 
 
 @lab.command("qkv")

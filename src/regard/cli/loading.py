@@ -1,4 +1,4 @@
-"""Loading runs for a command."""
+"""Loads the models of run directories for a command."""
 
 from __future__ import annotations
 
@@ -9,33 +9,54 @@ from pathlib import Path
 import torch
 
 from regard.cli.input_lines import InputLine, encode_input
+from regard.data import EncodedSource
 from regard.inference.translator import Translator, load
 from regard.runs import Run
 
 
 def load_translator(*runs: Path) -> Translator:
-    """The model in a run directory, or those of several that vote, ready for work."""
+    """The model of a run directory, or of several as an ensemble.
+
+    Args:
+        runs: Run directories.
+    """
     translator = load(*runs)
     set_num_threads(translator.runs[0])
     return translator
 
 
-def load_translator_for(run: Path, text: str) -> Translator:
-    """The model in a run directory, for a text that it can read."""
+def load_and_encode(run: Path, text: str) -> tuple[Translator, EncodedSource]:
+    """The model of a run directory, and a text as token ids.
+
+    Args:
+        run: A run directory.
+        text: A source text.
+
+    Raises:
+        UserError: If the model cannot process the text.
+    """
     translator = load_translator(run)
-    encode_input([InputLine(text, "this text")], translator)
-    return translator
+    (source,) = encode_input([InputLine(text, "this text")], translator)
+    return translator, source
 
 
 def set_num_threads(run: Run) -> None:
-    """As many as it was trained with: for small models more are only in the way."""
+    """Use as many threads as in training; more make small models slower.
+
+    Args:
+        run: An open run directory.
+    """
     torch.set_num_threads(run.experiment.training.threads)
 
 
 def split_runs(arguments: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Runs, then texts. The first argument is a run, and so is each one behind it that has a run.json."""
+    """The run directories and the texts: the first argument is a run, and so is each following one with a run.json.
+
+    Args:
+        arguments: Run directories, then texts.
+    """
     count = 1
-    # Not `Path.is_file`, which raises if a text is too long to be a name.
+    # Not `Path.is_file`, which raises an error if a text is too long for a file name.
     while count < len(arguments) and os.path.isfile(os.path.join(arguments[count], "run.json")):
         count += 1
     return [Path(argument) for argument in arguments[:count]], list(arguments[count:])

@@ -1,4 +1,4 @@
-"""The arguments and options of commands, and what they are called in the help."""
+"""Arguments and options that several commands have, with their help."""
 
 from __future__ import annotations
 
@@ -10,23 +10,19 @@ import typer
 
 from regard.search.options import SearchOptions, bounds_text, flag_name, option_group
 
+Experiment = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="A recipe's name, or a path to a YAML file.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, made by 'regard train'.")]
-Json = Annotated[bool, typer.Option("--json", help="For programs: a JSON object a line.")]
-WholeJson = Annotated[bool, typer.Option("--json", help="For programs: all of it, as one JSON object.")]
+SeveralRuns = Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run directories.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+WholeJson = Annotated[bool, typer.Option("--json", help="Print all results as one JSON object.")]
 Out = Annotated[
     list[Path] | None,
-    typer.Option(metavar="FILE", help="Draw it (.png, .svg, .pdf), or write all of it (.html); can be repeated."),
+    typer.Option(
+        metavar="FILE", help="Write the picture (.png, .svg, .pdf) or the whole report (.html); can be repeated."
+    ),
 ]
-Limit = Annotated[int | None, typer.Option(min=1, help="At most so many sentences.")]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")]
-Seeds = Annotated[
-    int | None, typer.Option(help="How often each is trained, with seeds 1, 2, … (default: 3, or as the study has it).")
-]
-Jobs = Annotated[int | None, typer.Option(min=1, help="How many runs at a time (default: one for each core).")]
-Runs = Annotated[
-    Path | None, typer.Option(help="The folder of run directories, which studies share (default: runs, beside OUT).")
-]
-Report = Annotated[bool, typer.Option("--report", help="Train nothing; only report on what is finished.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Use at most this number of sentences.")]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; can be repeated.")]
 
 
 def search_option(name: str, metavar: str | None = None) -> Any:
@@ -59,20 +55,17 @@ RepetitionPenalty = Annotated[float, search_option("repetition_penalty")]
 
 
 class SplitName(StrEnum):
+    """The values of `--split`."""
+
     train = "train"
     validation = "validation"
     test = "test"
 
 
-class MethodName(StrEnum):
-    randomization = "randomization"
-    bootstrap = "bootstrap"
-
-
-Method = Annotated[
-    MethodName | None, typer.Option(help="The test over sentences: approximate randomization, or paired bootstrap.")
-]
+Split = Annotated[SplitName, typer.Option(help="The split whose sentences are used.")]
 
 
 class AlignmentForm(StrEnum):
+    """The values of `--alignments`."""
+
     moses = "moses"

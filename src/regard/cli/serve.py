@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from regard.cli import options
 from regard.cli.input_lines import note
 from regard.errors import UserError, printable
 from regard.serving.limits import Limits
@@ -18,8 +19,8 @@ from regard.serving.limits import Limits
 LIMITS_PANEL, ACCESS_PANEL = "Limits", "Access"  # headings in the help
 
 
-def serve(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run directories.")],
+def serve_command(
+    runs: options.SeveralRuns,
     port: Annotated[int, typer.Option(help="The port to listen on; 0 is any free port.")] = 8000,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     host: Annotated[
@@ -65,7 +66,7 @@ def serve(
         int, typer.Option(help="Texts in one batch of several requests.", rich_help_panel=LIMITS_PANEL)
     ] = Limits.batch,
 ) -> None:
-    """Serve runs over HTTP: a web page to inspect them, and an API to translate with them."""
+    """`regard serve`."""
     from regard.serving.access import normalize_origin, validate_token
 
     try:

@@ -1,4 +1,4 @@
-"""The pictures of `regard show`."""
+"""The pictures and the output of `regard show`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import UserError
-from regard.plotting import attention_map, beam_tree, figures
-from regard.plotting import learning_curves as learning_curves
+from regard.plotting import attention_map, beam_tree, figures, learning_curves
 
 if TYPE_CHECKING:
     from regard.inference.translation import Translation
     from regard.inference.translator import Translator
+    from regard.runs import Run
     from regard.search import SearchOptions
 
 
@@ -21,19 +21,30 @@ def draw_text(
     run: Path,
     text: str,
     search: SearchOptions,
-    numbers: Mapping[str, int],
+    selection: Mapping[str, int],
     *,
     out: Path | None,
     tree: Path | None,
     as_json: bool,
-) -> None:
-    """What the model makes of a text: the last of its n best hypotheses, its attention, its beam."""
-    from regard.cli.input_lines import InputLine, encode_input
-    from regard.cli.loading import load_translator
+) -> Run:
+    """Translate a text; draw the attention map of the last of its n best hypotheses and the tree of the beam.
+
+    Args:
+        run: A run directory.
+        text: The source text.
+        search: How to search.
+        selection: The layer and the head of the map, counted from 1, by the names of the axes; all of them if empty.
+        out: The file of the attention map.
+        tree: The file of the beam search tree.
+        as_json: Print the translation with its tree as JSON.
+
+    Returns:
+        The run directory, open.
+    """
+    from regard.cli.loading import load_and_encode
     from regard.cli.translate import note_truncation
 
-    translator = load_translator(run)
-    (source,) = encode_input([InputLine(text, "this text")], translator)
+    translator, source = load_and_encode(run, text)
     (best,) = translator.translate([source], search)
     found = len(best.n_best)
     if best.tokens and found < search.n_best:
@@ -41,41 +52,46 @@ def draw_text(
     translation = best.n_best[-1]
     nodes = translator.tree(source, search) if tree is not None or as_json else []
     note_truncation("this text", translation)
-    told = [translation.text]
+    lines = [translation.text]
     if out is not None:
-        draw_attention(translator, translation, numbers, out)
-        told.append(f"{out}: where the model looked, {translator.experiment.model.attention.kind} attention")
+        draw_attention(translator, translation, selection, out)
+        lines.append(f"{out}: attention map, {translator.experiment.model.attention.kind} attention")
     if tree is not None:
         figures.save_figure(beam_tree.draw_beam_tree(nodes, title=text), tree)
-        told.append(f"{tree}: how a beam of width {search.beam} went")
+        lines.append(f"{tree}: beam search tree, width {search.beam}")
     if as_json:
-        told = [json.dumps(best.to_dict(tree=nodes), ensure_ascii=False)]
-    print("\n".join(told))
+        lines = [json.dumps(best.to_dict(tree=nodes), ensure_ascii=False)]
+    print("\n".join(lines))
+    return translator.runs[0]
 
 
-def draw_attention(translator: Translator, translation: Translation, numbers: Mapping[str, int], out: Path) -> None:
-    """Where the model looked; `numbers` says which layer or head, where not all of them are wanted."""
+def draw_attention(translator: Translator, translation: Translation, selection: Mapping[str, int], out: Path) -> None:
+    """Draw the attention map of a translation, of all layers and heads or of the selected ones."""
     from regard.inference.translation import select_attention
 
     kind = translator.experiment.model.attention.kind
     if translation.tokens and not translation.attention.any():
         raise UserError(f"this model has no attention to draw: model.attention.kind is '{kind}'")
     axes = translator.model.decoder.weight_axes
-    weights = select_attention(translation.attention, axes, numbers) if translation.tokens else translation.attention
+    weights = select_attention(translation.attention, axes, selection) if translation.tokens else translation.attention
     figure = attention_map.draw_attention_map(
         weights,
         translation.source_tokens,
         translation.tokens,
-        title=" · ".join([translation.text, *(f"{axis} {number}" for axis, number in numbers.items())]),
-        axes=[axis for axis in axes if axis not in numbers] if translation.tokens else (),
+        title=" · ".join([translation.text, *(f"{axis} {number}" for axis, number in selection.items())]),
+        axes=[axis for axis in axes if axis not in selection] if translation.tokens else (),
         starts=translation.word_starts,
         source_starts=translation.source_word_starts,
     )
     figures.save_figure(figure, out)
 
 
-def save_learning_curves(run: Path, out: Path) -> None:
-    from regard.runs import Run
+def save_learning_curves(run: Run, out: Path) -> None:
+    """Draw the learning curves of a run.
 
-    figures.save_figure(learning_curves.draw_learning_curves(Run(run).metrics(), title=str(run)), out)
-    print(f"{out}: how the model learned")
+    Args:
+        run: An open run directory.
+        out: The file of the picture.
+    """
+    figures.save_figure(learning_curves.draw_learning_curves(run.metrics(), title=str(run.path)), out)
+    print(f"{out}: learning curves")

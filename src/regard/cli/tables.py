@@ -1,18 +1,15 @@
-"""Tables on the terminal: the one helper that prints them, and the tables of `regard evaluate`."""
+"""Tables on the terminal: the one helper that prints them."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
-
-from regard.evaluation.metrics import METRICS
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-Result = Mapping[str, object]
 WIDE = 1_000_000  # columns: wider than any table, so that files and pipes get whole lines
 
 
@@ -75,27 +72,3 @@ def _rich_table(
             raise ValueError(f"a row has {len(row)} cells, the table {len(columns)} columns: {list(row)}")
         table.add_row(*map(Text, row))
     return table
-
-
-def print_runs(results: Sequence[Result]) -> None:
-    """Print evaluations side by side: a column for each run, a row for each metric."""
-    known = [key for key in METRICS if any(key in result for result in results)]
-    rows = [["sentences", *(f"{result['sentences']:,}" for result in results)]]
-    rows += [[METRICS[key].title, *(_metric_text(result, key) for result in results)] for key in known]
-    print_table(["", *(str(result["run"]) for result in results)], rows)
-
-
-def print_beams(results: Sequence[Result]) -> None:
-    """Print evaluations with several beam widths: a row for each width of each run, a column for each metric."""
-    searched = [key for key, metric in METRICS.items() if metric.depends_on_search]
-    known = [key for key in searched if any(key in result for result in results)]
-    columns = ["beam", *(METRICS[key].title for key in known)]
-    rows = [[str(result["beam"]), *(_metric_text(result, key) for key in known)] for result in results]
-    if len({result["run"] for result in results}) > 1:
-        columns = ["run", *columns]
-        rows = [[str(result["run"]), *row] for result, row in zip(results, rows, strict=True)]
-    print_table(columns, rows)
-
-
-def _metric_text(result: Result, key: str) -> str:
-    return METRICS[key].form.format(result[key]) if key in result else "–"

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from regard.data import EncodedSource
 from regard.inference.translator import Translator
 from regard.laboratory.translation_trace import (
     DecoderStep,
@@ -84,7 +85,7 @@ class Explanation:
 
 
 @torch.no_grad()
-def explain_translation(translator: Translator, text: str, search: SearchOptions) -> Explanation:
+def explain_translation(translator: Translator, text: str | EncodedSource, search: SearchOptions) -> Explanation:
     """Translate the text, replay the translation and record its intermediate results.
 
     Args:

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from regard.config.schema import ModelSection
+from regard.data import EncodedSource
 from regard.inference.translation import select_attention
 from regard.inference.translator import Translator
 from regard.laboratory.explanation import TOP_TOKENS, ExplainedStep, Explanation, explain_translation
@@ -26,7 +27,7 @@ VECTOR_ELEMENTS = 3  # of a vector that are shown
 
 
 def explanation_report(
-    translator: Translator, text: str, search: SearchOptions, selection: Mapping[str, int]
+    translator: Translator, text: str | EncodedSource, search: SearchOptions, selection: Mapping[str, int]
 ) -> LabReport:
     """The intermediate results of one translation.
 
@@ -36,12 +37,13 @@ def explanation_report(
         search: The search options.
         selection: The number of the layer or head, from 1, by "layer" or "head"; averaged over those not selected.
     """
-    explanation = explain_translation(translator, text, search)
+    source = translator.encode(text)
+    explanation = explain_translation(translator, source, search)
     translation = explanation.traced.translation
     axes = translator.model.decoder.weight_axes
     views = [AttentionView.of_step(step, axes, selection) for step in explanation.steps]
     page = ReportPage(
-        title=f"{text} → {translation.text}",
+        title=f"{source.text} → {translation.text}",
         lead="The intermediate results of the model, in order. ‖x‖ is the norm of a vector x.",
         facts={
             "run": str(translator.runs[0].path),
@@ -57,7 +59,7 @@ def explanation_report(
             ),
         ),
     )
-    return LabReport(page, _explanation_data(translator, text, explanation))
+    return LabReport(page, _explanation_data(translator, source.text, explanation))
 
 
 @dataclass(frozen=True)

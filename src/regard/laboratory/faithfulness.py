@@ -15,6 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.data import EncodedSource
 from regard.evaluation.correlation import kendall, same_top_position, spearman
 from regard.inference.translation import Translation
 from regard.inference.translator import ProgressCallback, Translator, no_progress
@@ -129,7 +130,7 @@ def _require_attention(translator: Translator, translations: Sequence[Translatio
 
 def measure_text(
     translator: Translator,
-    text: str,
+    text: str | EncodedSource,
     expect: ProgressCallback = no_progress,
     advance: ProgressCallback = no_progress,
 ) -> tuple[Translation, Importance]:

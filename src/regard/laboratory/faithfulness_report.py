@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from regard.data import EncodedSource
 from regard.evaluation.statistics import summarize
 from regard.inference.translation import Translation
 from regard.inference.translator import ProgressCallback, Translator, no_progress
@@ -39,7 +40,10 @@ LEAD = (
 
 
 def faithfulness_report(
-    translator: Translator, text: str, expect: ProgressCallback = no_progress, advance: ProgressCallback = no_progress
+    translator: Translator,
+    text: str | EncodedSource,
+    expect: ProgressCallback = no_progress,
+    advance: ProgressCallback = no_progress,
 ) -> LabReport:
     """The three measures for one text and its greedy translation.
 
@@ -49,13 +53,14 @@ def faithfulness_report(
         expect: Called once with the total number of tokens.
         advance: Called with the number of tokens done.
     """
-    translation, importance = measure_text(translator, text, expect, advance)
+    source = translator.encode(text)
+    translation, importance = measure_text(translator, source, expect, advance)
     agreement = RankAgreement.of_maps(importance.maps)
-    facts = {**_run_facts(translator), "source": text, "output": translation.text}
+    facts = {**_run_facts(translator), "source": source.text, "output": translation.text}
     sections = (_text_agreement(agreement), _step_section(translation, importance, agreement))
     data = {
         "run": str(translator.runs[0].path),
-        "source": text,
+        "source": source.text,
         "output": translation.text,
         "source_tokens": translation.source_tokens,
         "tokens": translation.tokens,

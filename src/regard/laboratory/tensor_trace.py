@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
+from regard.data import EncodedSource
 from regard.inference.translator import Translator
 from regard.laboratory.translation_trace import ModuleCall, TracedTranslation, record_module_calls, trace_translation
 from regard.nn import Dropout
@@ -90,7 +91,7 @@ class TranslationTensors:
 
 
 @torch.no_grad()
-def trace_tensors(translator: Translator, text: str) -> TranslationTensors:
+def trace_tensors(translator: Translator, text: str | EncodedSource) -> TranslationTensors:
     """Translate the text greedily, replay the translation and record every tensor at every step.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from regard.data import EncodedSource
 from regard.inference.translator import Translator
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.tensor_trace import TensorTrace, TranslationTensors, trace_tensors
@@ -14,19 +15,20 @@ from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 INTERNAL = "Module outputs by module name, unless they are listed above, and the scores of attention."
 
 
-def trace_report(translator: Translator, text: str) -> LabReport:
+def trace_report(translator: Translator, text: str | EncodedSource) -> LabReport:
     """The tensors of one translation: what changes during inference, and what does not.
 
     Args:
         translator: The translator.
         text: The source text.
     """
-    found = trace_tensors(translator, text)
+    source = translator.encode(text)
+    found = trace_tensors(translator, source)
     count = sum(weight.numel() for weight in found.weights.values())
     changed = "none has changed, bit by bit" if not found.changed_weights else f"changed: {found.changed_weights}"
     weights = tuple((name, str(list(weight.shape)), f"{weight.numel():,}") for name, weight in found.weights.items())
     page = ReportPage(
-        title=f"{text} → {found.traced.translation.text}",
+        title=f"{source.text} → {found.traced.translation.text}",
         lead="Every tensor of one translation: what changes during inference, and what does not.",
         facts={
             "run": str(translator.runs[0].path),
@@ -44,7 +46,7 @@ def trace_report(translator: Translator, text: str) -> LabReport:
             ReportSection("Changes by step", (), (_change_picture(found),)),
         ),
     )
-    return LabReport(page, _trace_data(translator, text, found))
+    return LabReport(page, _trace_data(translator, source.text, found))
 
 
 def _trace_table(traces: Sequence[TensorTrace]) -> Table:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.data import Example, pad
+from regard.data import EncodedSource, Example, pad
 from regard.errors import UserError
 from regard.inference.translation import Translation
 from regard.inference.translator import Translator
@@ -141,7 +141,7 @@ class TracedTranslation:
     example: Example
 
     @classmethod
-    def of_text(cls, translator: Translator, text: str, search: SearchOptions) -> TracedTranslation:
+    def of_text(cls, translator: Translator, text: str | EncodedSource, search: SearchOptions) -> TracedTranslation:
         """Translate a text.
 
         Args:

@@ -1,0 +1,45 @@
+"""`regard data get` and `regard data check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli import options
+from regard.errors import UserError
+
+data = typer.Typer(no_args_is_help=True, add_completion=False)
+
+
+@data.command("get")
+def data_get_command(
+    name: Annotated[str, typer.Argument(help="The name of the data set: multi30k.")],
+    origin: Annotated[
+        str | None,
+        typer.Option("--from", metavar="FOLDER|URL", help="A folder, an archive or a URL, in place of the mirrors."),
+    ] = None,
+) -> None:
+    """Download a known data set and verify its checksums."""
+    from regard.cli.data_get import print_get
+
+    print_get(name, origin)
+
+
+@data.command("check")
+def data_check_command(
+    source: Annotated[Path, typer.Option(help="One text per line; or a .tsv file with source and target.")],
+    target: Annotated[Path | None, typer.Option(help="The translations, one per line.")] = None,
+    test_source: Annotated[
+        Path | None, typer.Option(help="The sources of a test set, to find texts that are in both sets.")
+    ] = None,
+    test_target: Annotated[Path | None, typer.Option(help="The targets of the test set.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check parallel text before training: lengths, words, repetitions and all invalid lines."""
+    from regard.cli.data_check import print_check
+
+    if test_target and not test_source:
+        raise UserError("--test-target: give the sources of the test set, too, with --test-source")
+    print_check(source, target, (test_source, test_target) if test_source else None, as_json)

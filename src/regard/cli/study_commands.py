@@ -1,0 +1,122 @@
+"""`regard compare` and `regard study`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli import options
+from regard.errors import UserError
+
+Seeds = Annotated[
+    int | None,
+    typer.Option(help="Number of runs of each condition, with seeds 1, 2, … (default: 3, or as the study defines)."),
+]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[randomization|bootstrap]",
+        help="The test over sentences: approximate randomization or paired bootstrap.",
+    ),
+]
+StudyFolder = Annotated[Path | None, typer.Option(help="The folder of the report (default: studies/NAME).")]
+RunFolder = Annotated[
+    Path | None, typer.Option(help="The folder of run directories, which studies share (default: runs, next to OUT).")
+]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Number of runs that are trained at the same time (default: one per core).")
+]
+ReportOnly = Annotated[bool, typer.Option("--report", help="Train nothing; report on finished runs only.")]
+
+
+def compare_command(
+    experiment: Annotated[
+        str | None, typer.Argument(metavar="[EXPERIMENT]", help="A recipe's name, or a path to a YAML file.")
+    ] = None,
+    vary: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE,VALUE...", help="A setting with several values.")
+    ] = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE,VALUE...", help="An option of the evaluation: beam, length_penalty, data.…"),
+    ] = None,
+    set_: options.Set = None,
+    seeds: Seeds = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="The value that others are compared with (default: the first)."),
+    ] = None,
+    measure: Annotated[
+        list[str] | None, typer.Option(help="A metric to compare; the first is the main one (default: by the task).")
+    ] = None,
+    method: Method = None,
+    config: Annotated[Path | None, typer.Option(help="A study as a YAML file, in place of EXPERIMENT.")] = None,
+    out: StudyFolder = None,
+    runs: RunFolder = None,
+    jobs: Jobs = None,
+    report: ReportOnly = False,
+    as_json: options.WholeJson = False,
+) -> None:
+    """`regard compare`."""
+    from regard.cli.study import DEFINITION, read_definition, run_study
+    from regard.studies import parsing
+
+    if (experiment is None) == (config is None):
+        raise UserError("give either an experiment with --vary, or --config FILE")
+    leaves = parsing.override_leaves(
+        parsing.parse_study_file(config) if config else [],
+        experiment=experiment,
+        vary=vary,
+        test=test,
+        set=set_,
+        seeds=seeds,
+        baseline=baseline,
+        measures=measure,
+        method=method,
+    )
+    if out is None:
+        continues = config is not None and config.name == DEFINITION and read_definition(config.parent) is not None
+        out = config.parent if config and continues else Path("studies") / Path(str(config or experiment)).stem
+    study = parsing.build_study(out.resolve().name, leaves, config.parent if config else Path())
+    run_study(study, out, runs or out.parent / "runs", jobs or core_count(), report_only=report, as_json=as_json)
+
+
+def study_command(
+    name: Annotated[str, typer.Argument(help="The name of a built-in study; 'list' lists them.")],
+    set_: options.Set = None,
+    seeds: Seeds = None,
+    method: Method = None,
+    out: StudyFolder = None,
+    runs: RunFolder = None,
+    jobs: Jobs = None,
+    report: ReportOnly = False,
+    as_json: options.WholeJson = False,
+) -> None:
+    """`regard study`."""
+    from regard.studies import built_in, parsing
+
+    if name == "list":
+        list_studies()
+        return
+    leaves = parsing.parse_study(built_in.read_study(name), f"study {name}")
+    study = parsing.build_study(name, parsing.override_leaves(leaves, set=set_, seeds=seeds, method=method))
+    from regard.cli.study import run_study
+
+    out = out or Path("studies") / name
+    run_study(study, out, runs or out.parent / "runs", jobs or core_count(), report_only=report, as_json=as_json)
+
+
+def list_studies() -> None:
+    """Print the built-in studies."""
+    from regard.cli.tables import print_table
+    from regard.studies.built_in import study_names, study_question
+
+    print_table(["study", "question"], [[name, study_question(name)] for name in study_names()], right=[False, False])
+
+
+def core_count() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,89 @@
+"""`regard translate`, `regard score` and `regard evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli import options
+from regard.errors import UserError
+from regard.search.options import GREEDY, SearchOptions
+
+
+def translate_command(
+    runs_and_texts: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN|TEXT",
+            help="A run directory, or several as an ensemble; then texts (default: lines of standard input).",
+        ),
+    ],
+    beam: options.Beam = GREEDY.beam,
+    n_best: options.NBest = GREEDY.n_best,
+    length_penalty: options.LengthPenalty = GREEDY.length_penalty,
+    sample: options.Sample = GREEDY.sample,
+    temperature: options.Temperature = GREEDY.temperature,
+    top_k: options.TopK = GREEDY.top_k,
+    top_p: options.TopP = GREEDY.top_p,
+    seed: options.Seed = GREEDY.seed,
+    prefix: options.Prefix = str(GREEDY.prefix),
+    min_length: options.MinLength = GREEDY.min_length,
+    block_ngrams: options.BlockNgrams = GREEDY.block_ngrams,
+    repetition_penalty: options.RepetitionPenalty = GREEDY.repetition_penalty,
+    alignments: Annotated[
+        options.AlignmentForm | None,
+        typer.Option(help="Add the most attended source token of each output token, as source-target pairs."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """`regard translate`."""
+    from regard.cli import translate
+    from regard.cli.loading import split_runs
+
+    if as_json and alignments:
+        raise UserError("--json includes the alignments; omit either --json or --alignments")
+    search = SearchOptions(
+        beam=beam,
+        n_best=n_best,
+        length_penalty=length_penalty,
+        sample=sample,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        seed=seed,
+        prefix=prefix,
+        min_length=min_length,
+        block_ngrams=block_ngrams,
+        repetition_penalty=repetition_penalty,
+    )
+    aligned = alignments is not None
+    output_format = translate.json_format if as_json else translate.text_format(listed=n_best > 1, aligned=aligned)
+    translate.print_translations(*split_runs(runs_and_texts), search, output_format, aligned=aligned)
+
+
+def score_command(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="A run directory, or several as an ensemble.")],
+    source: Annotated[Path, typer.Option(help="The source texts, one per line.")],
+    target: Annotated[Path, typer.Option(help="Their translations, one per line.")],
+    as_json: options.Json = False,
+) -> None:
+    """`regard score`."""
+    from regard.cli.translate import print_scores
+
+    print_scores(runs, source, target, as_json)
+
+
+def evaluate_command(
+    runs: options.SeveralRuns,
+    split: options.Split = options.SplitName.test,
+    beam: options.Beams = str(GREEDY.beam),
+    length_penalty: options.LengthPenalty = GREEDY.length_penalty,
+    as_json: options.Json = False,
+) -> None:
+    """`regard evaluate`."""
+    from regard.cli.evaluate import parse_beam_widths, print_evaluations
+
+    searches = [SearchOptions(beam=width, length_penalty=length_penalty) for width in parse_beam_widths(beam)]
+    print_evaluations(runs, split.value, searches, as_json)
