@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, given, note, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import content_type_conformance, response_schema_conformance, status_code_conformance
 
+from pairwise import FULL, pairwise_sample
 from regard.serving.app import build_app
 from regard.serving.limits import Limits
 from regard.serving.registry import ServedRun, open_runs
@@ -31,7 +32,9 @@ pytestmark = pytest.mark.slow
 
 # Requests of each kind, for each operation. Valid requests rarely reach a model: their texts have characters that the
 # model does not know. Feasible ones are valid, too, and do reach it, so there are more of them. All are derandomized.
-EXAMPLES = {"valid": 100, "invalid": 200, "feasible": 200}
+EXAMPLES = (
+    dict.fromkeys(("valid", "invalid", "feasible"), 300) if FULL else {"valid": 100, "invalid": 200, "feasible": 200}
+)
 AS_DESCRIBED = [status_code_conformance, content_type_conformance, response_schema_conformance]
 LIMITS = Limits(characters=50, texts=7, beam=11)
 TOKEN, ALLOWED = "s3cret", "https://slides.example"
@@ -299,17 +302,19 @@ def test_no_path_serves_other_files_or_fails(ports: dict[str, int], server: str)
     assert len(sent) > 400
 
 
-@pytest.mark.parametrize(("path", "tokens"), [("/healthz", TOKENS[3:5]), ("/api/runs", TOKENS)])  # one needs no token
-def test_hosts_origins_and_tokens_are_checked_in_every_combination(
-    ports: dict[str, int], path: str, tokens: list[str | None]
-):
+@pytest.mark.parametrize("path", ["/healthz", "/api/runs"])
+def test_hosts_origins_and_tokens_are_checked_in_combination(ports: dict[str, int], path: str):
     statuses: Counter[int] = Counter()
-    for server, host, origin in product(ports, HOSTS, ORIGINS):
-        for token in tokens if server == "guarded" else [None]:
-            headers = default_headers(Host=host, Origin=origin, Authorization=token)
-            statuses[send(ports[server], "GET", path, headers)] += 1
+    combinations = [
+        (server, host, origin, token)
+        for server, host, origin, token in product(ports, HOSTS, ORIGINS, TOKENS)
+        if server == "guarded" or token is None
+    ]
+    for server, host, origin, token in combinations if FULL else pairwise_sample(combinations):
+        headers = default_headers(Host=host, Origin=origin, Authorization=token)
+        statuses[send(ports[server], "GET", path, headers)] += 1
     assert statuses.keys() <= {200, 400, 401, 403}
-    assert min(statuses[200], statuses[403]) > 30
+    assert min(statuses[200], statuses[403]) > (30 if FULL else 2)
 
 
 @pytest.mark.parametrize("server", ["open", "shared", "guarded"])
