@@ -362,7 +362,7 @@ def test_saved_state_survives_divergence(
 ):
     train_in(brief(), stop_after=6)
     before = contents(tmp_path / "run")
-    monkeypatch.setattr(trainer, "learning_rate", lambda *_: 1e38)
+    monkeypatch.setattr(trainer, "build_learning_rate", lambda _: lambda *_: 1e38)
     with pytest.raises(UserError, match=r"run: training diverged after step 7: .* The last checkpoint is intact"):
         train_in(brief())
     assert contents(tmp_path / "run") == before
@@ -392,7 +392,7 @@ def test_weights_that_are_not_finite_are_neither_validated_nor_saved(
     """The diverging step may be the last before a validation or a checkpoint."""
     train_in(brief(setting), stop_after=6)
     before = contents(tmp_path / "run")
-    monkeypatch.setattr(trainer, "learning_rate", lambda *_: 1e38)
+    monkeypatch.setattr(trainer, "build_learning_rate", lambda _: lambda *_: 1e38)
     with pytest.raises(UserError, match="training diverged"):
         train_in(brief(setting))
     for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines():
