@@ -251,7 +251,9 @@ def public_objects(module: str) -> Iterator[tuple[str, Any]]:
 
 
 def public_methods(name: str, kind: type) -> Iterator[tuple[str, Any]]:
-    for method, value in vars(kind).items():
+    """The methods that a class defines, or inherits from a class of Regard."""
+    own = (each for each in kind.__mro__ if each.__module__.startswith("regard."))
+    for method, value in {name: value for each in own for name, value in vars(each).items()}.items():
         function = getattr(value, "__func__", value)
         if not method.startswith("_") and inspect.isfunction(function):
             yield f"{name}.{method}", getattr(kind, method)

@@ -15,8 +15,8 @@ from regard import Translation, Translator
 from regard.config.schema import Experiment
 from regard.data import Codec
 from regard.errors import UserError
+from regard.inference.outputs import copied_words
 from regard.inference.translation import mean_attention
-from regard.inference.translator import copied_words
 from regard.nn.build import build_model
 from regard.runs import MODEL, Run, named_weights
 from regard.search import Hypothesis, SearchOptions, SearchStopped

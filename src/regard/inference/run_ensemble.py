@@ -1,0 +1,139 @@
+"""The trained models of runs, and how they encode texts."""
+
+from __future__ import annotations
+
+import torch
+
+from regard.data import Codec, EncodedSource, Example
+from regard.errors import UserError
+from regard.inference.model_loading import check_same_vocabularies, load_model
+from regard.inference.translation import Translation
+from regard.nn import Seq2Seq
+from regard.runs import Run
+from regard.search import Ensemble
+from regard.text import Pair, Vocabulary
+
+
+class RunEnsemble:
+    """The best model of a run, or of several runs with the same vocabularies.
+
+    Args:
+        run: A run directory.
+        others: More run directories.
+
+    Attributes:
+        runs: The run directories.
+        experiment: The settings of the first run.
+        codecs: The codec of each run.
+        codec: That of the first run.
+        ensemble: The models.
+
+    Raises:
+        UserError: If a run has no model, or the runs have different vocabularies.
+    """
+
+    def __init__(self, run: Run, *others: Run) -> None:
+        self.runs = (run, *others)
+        self.experiment = run.experiment
+        self.codecs: list[Codec] = [each.codec() for each in self.runs]
+        self.codec = self.codecs[0]
+        for other, codec in zip(others, self.codecs[1:], strict=True):
+            check_same_vocabularies(run, self.codec, other, codec)
+        self.ensemble = Ensemble([load_model(*each) for each in zip(self.runs, self.codecs, strict=True)])
+
+    @property
+    def model(self) -> Seq2Seq:
+        """The model of the first run."""
+        return self.ensemble.models[0]
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the models, on which every search runs."""
+        return next(self.model.parameters()).device
+
+    @property
+    def banned_tokens(self) -> tuple[int, ...]:
+        """The ids of tokens that are never generated."""
+        always = (Vocabulary.pad, Vocabulary.begin)
+        return always if self.experiment.decoding.copy_unknown else (*always, Vocabulary.unknown)
+
+    def encode(self, text: str | EncodedSource) -> EncodedSource:
+        """A source text as token ids; those of a text without tokens are empty.
+
+        Args:
+            text: A source text.
+
+        Raises:
+            UserError: If a model cannot process this text.
+        """
+        if isinstance(text, EncodedSource):
+            return text
+        check_unicode(text)
+        source = self.codec.encode_source(text) if text else EncodedSource("", (), (), Vocabulary.begin)
+        if not source.ids:
+            return source
+        for run, codec in zip(self.runs[1:], self.codecs[1:], strict=True):
+            other = codec.encode_source(text)
+            if (other.ids, other.start) != (source.ids, source.start):
+                raise UserError(
+                    f"{run.path} tokenizes this text differently from {self.runs[0].path}: they cannot form an ensemble"
+                )
+        limit = self.ensemble.max_source_length
+        if limit is not None and len(source.ids) > limit:
+            raise UserError(f"this text has {len(source.ids)} tokens, <end> included; this model has {limit} positions")
+        return source
+
+    def encode_pair(self, source: str | EncodedSource, target: str) -> Example:
+        """A source text and its translation as token ids; both are empty if both texts are.
+
+        Args:
+            source: A source text.
+            target: A translation of it.
+
+        Raises:
+            UserError: If a model cannot process one of them.
+        """
+        encoded = self.encode(source)
+        if not encoded.ids:
+            if target:
+                raise UserError("its source is empty, and an empty text has an empty translation")
+            return Example((), ())
+        check_unicode(target)
+        output = self.codec.target(Pair(encoded.text, target))
+        self.check_target_length("this target", len(output))
+        return Example(encoded.ids, (encoded.start, *output))
+
+    def encode_translation(self, text: str | EncodedSource, translation: Translation) -> Example:
+        """A source text and its translation by this model as token ids.
+
+        Args:
+            text: The source text.
+            translation: What `translate` returned for it.
+        """
+        source = self.encode(text)
+        return Example(source.ids, (source.start, *self.codec.target_vocabulary.output_to_ids(translation.tokens)))
+
+    def check_target_length(self, what: str, tokens: int) -> None:
+        """Raise `UserError` if a model has fewer positions than a target needs.
+
+        Args:
+            what: What the target is, for the message.
+            tokens: Its number of tokens, `<end>` included.
+        """
+        limit = self.ensemble.max_target_length
+        if limit is not None and tokens > limit:
+            raise UserError(f"{what} has {tokens} tokens, <end> included; this model has {limit} positions")
+
+
+def check_unicode(text: str) -> None:
+    """Raise `UserError` at a lone surrogate, which Python has in place of an invalid byte of the command line.
+
+    Args:
+        text: A text from a user.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UserError(
+            f"character {error.start + 1}, {text[error.start]!r}, is not Unicode; write it in UTF-8"
+        ) from None
