@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from regard.search import Constraints
+from regard.search.options import MAX_TOKENS
 from regard.text import Vocabulary
 
 TOKENS = 7
@@ -40,6 +43,27 @@ def test_without_constraints_all_but_three_special_tokens_keep_their_logits(gene
     assert allowed(Constraints(), generated) == EVERYTHING
     positions = sorted(EVERYTHING)
     assert torch.equal(constrained_logits(Constraints(), generated)[:, positions], some_logits()[:, positions])
+
+
+class LargestTensor(TorchFunctionMode):
+    """Records the number of elements of the largest tensor that a function returns."""
+
+    size = 0
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self.size = max(self.size, result.numel())
+        return result
+
+
+@pytest.mark.parametrize("limits", [{"block_ngrams": MAX_TOKENS}, {"min_length": MAX_TOKENS}, {"block_ngrams": 9}])
+def test_huge_limits_allocate_nothing_of_their_size(limits: dict[str, int]) -> None:
+    generated = [A, B, A, B, C]
+    with LargestTensor() as largest:
+        found = allowed(Constraints(**limits), generated)
+    assert found == (EVERYTHING - {Vocabulary.end} if "min_length" in limits else EVERYTHING)
+    assert largest.size == TOKENS
 
 
 def test_banned_tokens_can_be_configured() -> None:

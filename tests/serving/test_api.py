@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 import regard
 from regard.inference.translator import Translator
 from regard.search import Ensemble, SearchOptions
+from regard.search.options import MAX_TOKENS
 from regard.serving import schemas
 from regard.serving.batch_queue import BatchQueue
 from regard.serving.jobs import ScoreJob, to_json
@@ -179,6 +180,19 @@ def test_requests_that_need_too_much_memory_are_refused(new_client: NewClient):
     assert translate(client, "abcde", min_length=900).status_code == 200
     for more in ({"beam": 5, "n_best": 5}, {"attention": True}, {"alternatives": 9}, {"beam": 9, "tree": True}):
         assert translate(client, "abcde", min_length=900, **more).status_code == 413, more
+
+
+def test_the_largest_limits_of_an_output_cost_neither_memory_nor_time(
+    new_client: NewClient, monkeypatch: pytest.MonkeyPatch
+):
+    client = new_client()
+    plain = translate(client, "abcde", beam=3)
+    assert translate(client, "abcde", beam=3, block_ngrams=MAX_TOKENS).json() == plain.json()
+    monkeypatch.setattr(Ensemble, "step", lambda *_: pytest.fail("the search was started"))
+    for more in ({}, {"beam": 9}, {"sample": True, "n_best": 9}):
+        response = translate(client, "abcde", min_length=MAX_TOKENS, **more)
+        assert response.status_code == 413, more
+        assert response.json()["detail"].startswith("this request may need ")
 
 
 def test_only_the_first_of_many_invalid_items_is_reported(new_client: NewClient):
