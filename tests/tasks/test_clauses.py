@@ -19,10 +19,10 @@ from regard.tasks.clauses import (
     random_verb,
 )
 from regard.tasks.clauses_grammar import (
-    Circumstances,
     Clause,
     NounPhrase,
     Phrase,
+    PrepositionalPhrase,
     main_clause,
     sentence,
     subordinate_clause,
@@ -38,7 +38,7 @@ PARTICLES = {verb.particle for verb in lexicon.SEPARABLE_VERBS}
 FORMS = [lexicon.HAVE, lexicon.BE, *(verb.forms for verb in ALL_VERBS), *(modal.forms for modal in lexicon.MODALS)]
 FINITE = {form for forms in FORMS for form in forms}
 TODAY = (("heute", "today"),)
-CONJUNCTIONS = {german: (german, english) for german, english in (*lexicon.CIRCUMSTANCES, lexicon.THAT)}
+CONJUNCTIONS = {german: (german, english) for german, english in (*lexicon.CONJUNCTIONS, lexicon.THAT)}
 
 
 def noun_phrase(determiner: lexicon.Determiner, noun: str, adjective: str = "", plural: bool = False) -> NounPhrase:
@@ -137,7 +137,7 @@ GOLDEN = [
                     VERBS["suchen"],
                     MODALS["müssen"],
                     object=noun_phrase(A, "Bild", "alt"),
-                    setting=Circumstances(VERBS["suchen"].prepositions[0], noun_phrase(THE, "Garten")),
+                    setting=PrepositionalPhrase(VERBS["suchen"].prepositions[0], noun_phrase(THE, "Garten")),
                     frequency=("oft", "often"),
                 )
             ],

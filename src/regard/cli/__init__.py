@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Nothing is computed here, and nothing heavy is imported to say hello."""
+"""The command line: parses, calls, prints. Nothing is computed here, and each command imports what it needs."""
 
 from regard.cli.app import main
 

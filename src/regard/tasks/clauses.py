@@ -1,6 +1,6 @@
-"""German into English, by a small grammar that knows which words belong together.
+"""German to English sentences of a small grammar, with gold alignments.
 
-A sentence is made in two steps: its meaning is drawn here, and `clauses_grammar` puts it into words.
+A sentence is generated in two steps: its meaning is sampled here, and `clauses_grammar` expresses it in both languages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import Field
 
 from regard.tasks import clauses_lexicon as lexicon
-from regard.tasks.clauses_grammar import Circumstances, Clause, NounPhrase, Phrase, Tense, sentence
+from regard.tasks.clauses_grammar import Clause, NounPhrase, Phrase, PrepositionalPhrase, Tense, sentence
 from regard.tasks.clauses_lexicon import Noun, Pronoun, Verb
 from regard.tasks.generated import GeneratedDataset, GeneratedSection, GeneratedTask
 from regard.text import Pair, Tokenization, WhitespaceTokenizer
@@ -27,21 +27,21 @@ def random_noun_phrase(random: Random, nouns: Sequence[Noun]) -> NounPhrase:
 
 def random_subject(random: Random) -> Pronoun | NounPhrase:
     if random.random() < 0.5:
-        # Twice as often `ich` as the others, because most verbs have a form for `ich` alone.
+        # `ich` is twice as frequent as the others, because most verbs have a form for `ich` alone.
         return random.choice((lexicon.ICH, *lexicon.PRONOUNS))
     return random_noun_phrase(random, lexicon.PEOPLE)
 
 
 def random_verb(random: Random) -> Verb:
-    # A separable verb comes up more often than another, because it has more forms to be learnt.
+    # Separable verbs are sampled more often, because they have more forms.
     return random.choice(lexicon.SEPARABLE_VERBS if random.random() < 0.5 else lexicon.SIMPLE_VERBS)
 
 
-def random_setting(random: Random, verb: Verb) -> Circumstances | None:
+def random_setting(random: Random, verb: Verb) -> PrepositionalPhrase | None:
     if not verb.prepositions or random.random() < 0.5:
         return None
     preposition = random.choice(verb.prepositions)
-    return Circumstances(preposition, random_noun_phrase(random, preposition.nouns))
+    return PrepositionalPhrase(preposition, random_noun_phrase(random, preposition.nouns))
 
 
 def random_clause(random: Random, verb: Verb, past: bool) -> Clause:
@@ -67,7 +67,7 @@ def random_clause(random: Random, verb: Verb, past: bool) -> Clause:
 
 
 def random_sentence_pair(random: Random, length: int) -> Phrase:
-    """A sentence of `length` clauses. All or none are about the past: `if he sang , i sing` would be odd."""
+    """A sentence of `length` clauses, all in the past tense or none: not `if he sang , i sing`."""
     past = random.random() < 0.25
     clauses: list[Clause] = []
     conjunctions: list[tuple[str, str]] = []
@@ -76,16 +76,16 @@ def random_sentence_pair(random: Random, length: int) -> Phrase:
             conjunctions.append(lexicon.THAT)
             clauses.append(random_clause(random, random.choice(lexicon.REPORTING_VERBS), past))
         else:
-            conjunctions.append(random.choice(lexicon.CIRCUMSTANCES))
+            conjunctions.append(random.choice(lexicon.CONJUNCTIONS))
             clauses.append(random_clause(random, random_verb(random), past))
     clauses.append(random_clause(random, random_verb(random), past))
-    # A clause with `dass` stays behind the verb that it depends on.
+    # A clause with `dass` follows the verb that it depends on.
     may_swap = length > 1 and lexicon.THAT not in conjunctions
     return sentence(clauses, conjunctions, swapped=may_swap and random.random() < 0.4)
 
 
 class ClausesSection(GeneratedSection):
-    """Settings of the clauses task: sentences have up to `max_clauses` clauses."""
+    """Settings of the task `clauses`: sentences have up to `max_clauses` clauses."""
 
     task: Literal["clauses"] = "clauses"
     train: int = Field(12_000, ge=1)
@@ -104,7 +104,7 @@ class ClausesTokenization(Tokenization):
     """Tokens are words and punctuation marks, with spaces between them."""
 
     tokenizer = WhitespaceTokenizer()
-    # Grammar, and words that are determined by the one before them: `up` after `get`, `front of` after `in`.
+    # Grammatical words, and words that follow from the one before them: `up` after `get`, `front of` after `in`.
     function_words = frozenset(
         {"the", "a", "an", "any", "that", "to", "do", "does", "did", ",", "."}
         | {"front", "of", "up", "on", "off", "back", "away", "for"}
@@ -114,9 +114,9 @@ class ClausesTokenization(Tokenization):
 class ClausesTask(GeneratedTask[ClausesSection]):
     """German sentences into English ones, with German word order.
 
-    The verb is second in main clauses and last in subordinate ones, separable verbs have two parts far apart, and
-    `kein` is an article as well as the `not` of a verb elsewhere. So the next English word cannot be found by a rule
-    about positions. Each pair has a gold alignment, with which attention can be compared.
+    The verb is second in main clauses and last in subordinate ones, the parts of separable verbs are far apart, and
+    `kein` is both an article and the `not` of a verb. So no rule about positions predicts the next English word. Each
+    pair has a gold alignment, with which attention can be compared.
     """
 
     Section = ClausesSection

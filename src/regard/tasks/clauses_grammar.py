@@ -1,8 +1,8 @@
-"""The grammar of the task `clauses`: the same meaning, put into words in German and in English.
+"""The grammar of the task `clauses`: expresses the same meaning in German and in English.
 
-A `Clause` says who does what, when and where, but nothing about the order of words. It is put into words in both
-languages at once: the same parts are laid out in the German order and in the English one. Every part carries its links
-along, so the alignment of the sentence is known without anybody having to work it out.
+A `Clause` defines who does what, when and where, but no word order. Its parts are generated in both languages and
+arranged in German and in English order. Each token has links, and tokens with a common link are aligned, so the gold
+alignment of a sentence is known.
 """
 
 from __future__ import annotations
@@ -22,22 +22,25 @@ Tense = Literal["present", "past"] | Modal
 
 
 class WordLink:
-    """Something that is said in both languages: a German and an English word that share a link are aligned."""
+    """A unit of meaning that both languages express: a German and an English word with a common link are aligned."""
 
 
 @dataclass(frozen=True)
 class Token:
+    """A word and the units of meaning that it expresses."""
+
     text: str
     links: tuple[WordLink, ...]
 
 
 def tokens(text: str, *links: WordLink) -> tuple[Token, ...]:
+    """The words of a text as tokens with the same links."""
     return tuple(Token(word, links) for word in text.split())
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """The same thing in both languages."""
+    """A phrase in both languages."""
 
     german: tuple[Token, ...] = ()
     english: tuple[Token, ...] = ()
@@ -46,6 +49,7 @@ class Phrase:
         return Phrase(self.german + other.german, self.english + other.english)
 
     def pair(self) -> Pair:
+        """Both texts and their alignment."""
         alignment = {
             (source_position, target_position)
             for source_position, german in enumerate(self.german)
@@ -57,7 +61,7 @@ class Phrase:
 
 
 def gloss(*words: tuple[str, str]) -> Phrase:
-    """Piece by piece: what stands in one piece is aligned."""
+    """A phrase of German and English words; the two sides of each item are aligned."""
     phrase = Phrase()
     for german, english in words:
         link = WordLink()
@@ -70,6 +74,8 @@ def gloss(*words: tuple[str, str]) -> Phrase:
 
 @dataclass(frozen=True)
 class NounPhrase:
+    """A noun with its determiner and, optionally, an adjective."""
+
     noun: Noun
     determiner: Determiner
     adjective: Adjective | None = None
@@ -77,11 +83,11 @@ class NounPhrase:
 
     @property
     def person(self) -> int:
-        """Which of a verb's three forms goes with it as a subject."""
+        """The index of the verb form that agrees with it as a subject."""
         return 2 if self.plural else 1
 
     def phrase(self, case: Case, negation: WordLink | None = None) -> Phrase:
-        """In both languages; after a `negation`, `ein` turns into `kein`, which then says `not` as well as `a`."""
+        """The phrase in both languages; with a `negation`, `ein` becomes `kein`, which is aligned to `not` and `a`."""
         determiner, links = self.determiner, [WordLink()]
         if negation and determiner is lexicon.A:
             determiner, links = lexicon.NOT_A, [*links, negation]
@@ -102,7 +108,7 @@ class NounPhrase:
 
 
 @dataclass(frozen=True)
-class Circumstances:
+class PrepositionalPhrase:
     """Where something happens, or with whom."""
 
     preposition: Preposition
@@ -121,24 +127,24 @@ class Circumstances:
 
 @dataclass(frozen=True)
 class Clause:
-    """What a clause says. `frequency` and `negated` exclude each other."""
+    """The meaning of a clause. `frequency` and `negated` exclude each other."""
 
     subject: Pronoun | NounPhrase
     verb: Verb
     tense: Tense = "present"
     object: NounPhrase | None = None
-    setting: Circumstances | None = None
+    setting: PrepositionalPhrase | None = None
     time: Gloss = ()
     time_first: bool = False  # `heute liest er` rather than `er liest heute`
     frequency: tuple[str, str] | None = None
     negated: bool = False
 
 
-class Parts:
-    """The parts of a clause in both languages, to be laid out in one order or another.
+class ClauseParts:
+    """The parts of a clause in both languages, before they are arranged.
 
-    A verb has two links: what is `finite` tells person and tense, what has `content` tells what is done. Often
-    one word does both; in `hat gelesen` and `did not read`, each of two words does one.
+    A verb has two links: `finite` for person and tense, `content` for its meaning. Often one word has both; in
+    `hat gelesen` and `did not read`, each of two words has one.
     """
 
     def __init__(self, clause: Clause) -> None:
@@ -162,7 +168,7 @@ class Parts:
         return self.clause.object.phrase(self.clause.verb.case, self.negation if self.clause.negated else None)
 
     def german_verb(self) -> tuple[Token, tuple[Token, ...]]:
-        """The finite verb, and what is left for the end of a main clause."""
+        """The finite verb, and the rest of the verb, which ends a main clause."""
         verb, person = self.clause.verb, self.clause.subject.person
         match self.clause.tense:
             case "present":
@@ -175,15 +181,15 @@ class Parts:
                 return Token(modal.forms[person], (self.finite,)), tokens(infinitive, self.content)
 
     def german_middle(self) -> tuple[Token, ...]:
-        """What stands between the subject and the end of the verb, apart from a time."""
+        """The words between the subject and the end of the verb, except for a time."""
         frequency, object, setting = self.frequency.german, self.object.german, self.setting.german
         if self.clause.object and self.clause.object.determiner is lexicon.A:
-            return frequency + object + setting  # a negation is in the object already: `kein`
+            return frequency + object + setting  # `kein` in the object is the negation
         negation = tokens("nicht", self.negation) if self.clause.negated else ()
         return object + frequency + negation + setting
 
     def english_verb(self) -> tuple[Token, ...]:
-        """The whole verb; `not` and frequencies stand after its helper or, where it has none, in front."""
+        """The whole verb; `not` and frequencies follow its auxiliary or, if there is none, precede the verb."""
         tense, negated = self.clause.tense, self.clause.negated
         third = self.clause.subject.person == 1
         head, meaning, infinitive = self.clause.verb.english, self.content, tokens("")
@@ -191,26 +197,27 @@ class Parts:
             infinitive = tokens(f"{head.base} {head.rest}", self.content)
             head, meaning = tense.english, self.finite
         if isinstance(tense, Modal) and not head.rest:
-            helper, verb = head.base, tokens("")
+            auxiliary, verb = head.base, tokens("")
         elif negated:
-            helper = "did" if tense == "past" else "does" if third else "do"
+            auxiliary = "did" if tense == "past" else "does" if third else "do"
             verb = tokens(f"{head.base} {head.rest}", meaning)
         else:
             form = head.past if tense == "past" else head.third if third else head.base
-            helper, verb = "", tokens(f"{form} {head.rest}", self.finite, meaning)
-        if negated and helper == "can":
+            auxiliary, verb = "", tokens(f"{form} {head.rest}", self.finite, meaning)
+        if negated and auxiliary == "can":
             return tokens("cannot", self.finite, self.negation) + verb + infinitive
         middle = tokens("not", self.negation) if negated else self.frequency.english
-        return tokens(helper, self.finite) + middle + verb + infinitive
+        return tokens(auxiliary, self.finite) + middle + verb + infinitive
 
     def english(self, time_first: bool) -> tuple[Token, ...]:
+        """All parts in English order."""
         rest = self.subject.english + self.english_verb() + self.object.english + self.setting.english
         return self.time.english + rest if time_first else rest + self.time.english
 
 
 def main_clause(clause: Clause, after_clause: bool = False) -> Phrase:
-    """The finite verb comes second: after the subject, after a time, or after a whole subordinate clause."""
-    parts = Parts(clause)
+    """A main clause: the finite verb is second, after the subject, a time or a subordinate clause."""
+    parts = ClauseParts(clause)
     subject, time = parts.subject.german, parts.time.german
     finite, end = parts.german_verb()
     time_first = clause.time_first and not after_clause
@@ -224,8 +231,8 @@ def main_clause(clause: Clause, after_clause: bool = False) -> Phrase:
 
 
 def subordinate_clause(conjunction: tuple[str, str], clause: Clause) -> Phrase:
-    """The finite verb comes last, and a separable verb is in one piece again."""
-    parts = Parts(clause)
+    """A subordinate clause: the finite verb is last, and a separable verb is one word."""
+    parts = ClauseParts(clause)
     finite, end = parts.german_verb()
     if clause.tense == "present":
         verb: tuple[Token, ...] = (Token(clause.verb.particle + finite.text, finite.links),)
@@ -236,12 +243,12 @@ def subordinate_clause(conjunction: tuple[str, str], clause: Clause) -> Phrase:
 
 
 def sentence(clauses: Sequence[Clause], conjunctions: Sequence[tuple[str, str]], swapped: bool = False) -> Phrase:
-    """One main clause and, each after its conjunction, the others; `swapped` puts the first of them in front."""
+    """A main clause and subordinate clauses with their conjunctions; `swapped` puts the first of these in front."""
     phrases = [subordinate_clause(*both) for both in zip(conjunctions, clauses[1:], strict=True)]
     if swapped:
         phrase = phrases.pop(0) + gloss((",", ",")) + main_clause(clauses[0], after_clause=True)
     else:
         phrase = main_clause(clauses[0])
     for following in phrases:
-        phrase += gloss((",", "")) + following  # English does without this comma
+        phrase += gloss((",", "")) + following  # German only
     return phrase + gloss((".", "."))

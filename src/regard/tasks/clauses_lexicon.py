@@ -1,11 +1,10 @@
-"""The words of the task `clauses`, with every form that the grammar asks for.
+"""The words of the task `clauses`, with every form that the grammar needs.
 
-Forms are written out rather than derived, because German and English both break most rules one could derive
-them by. Two rules hold without exception and are used: an adjective is its stem and an ending, and a separable
-verb in one piece is its particle and its stem.
+Forms are listed rather than derived, because German and English have many exceptions. Two rules without exceptions are
+used: an adjective is a stem with an ending, and a separable verb as one word is its particle and its stem.
 
-The words were chosen so that each German one has one translation. There is no `sie` for *they*, for instance,
-and nobody says `mein Mann`, as that would be *my husband*.
+Each German word has exactly one translation: there is no `sie` for *they*, and no `mein Mann`, which would be
+*my husband*.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Case = Literal["nominative", "accusative", "dative"]
-Forms = tuple[str, str, str]  # of a verb: as after ich, er and wir
-Gloss = tuple[tuple[str, str], ...]  # German words and what they mean, piece by piece
+Forms = tuple[str, str, str]  # of a verb, with ich, er and wir
+Gloss = tuple[tuple[str, str], ...]  # German words and their English translations
 
 
 def rows(table: str) -> Iterator[list[list[str]]]:
-    """The lines of a table; each has cells, separated by `:`, and each cell has words."""
+    """The lines of a table: cells are separated by `:`, and each cell has words."""
     for line in table.strip().splitlines():
         yield [cell.split() for cell in line.split(":")]
 
@@ -32,13 +31,13 @@ def rows(table: str) -> Iterator[list[list[str]]]:
 class Pronoun:
     german: str
     english: str
-    person: int  # which of a verb's three forms goes with it
+    person: int  # the index of the verb form that agrees with it
 
 
 ICH = Pronoun("ich", "i", 0)
 PRONOUNS = (ICH, Pronoun("er", "he", 1), Pronoun("sie", "she", 1), Pronoun("wir", "we", 2))
 
-# The columns are masculine, feminine, neuter and plural; `-` stands for nothing.
+# The columns are masculine, feminine, neuter and plural; `-` is an empty form.
 Declension = dict[Case, tuple[str, ...]]
 
 
@@ -49,7 +48,7 @@ def declension(nominative: str, accusative: str, dative: str) -> Declension:
 
 @dataclass(frozen=True, eq=False)
 class Determiner:
-    """An article or what stands in its place, and the endings of an adjective after it."""
+    """An article or possessive, and the endings of an adjective that follows it."""
 
     english: tuple[str, str]  # before a singular, before a plural
     forms: Declension
@@ -62,7 +61,7 @@ AFTER_MY = declension("er e es en", "en e es en", "en en en en")
 
 THE = Determiner(("the", "the"), declension("der die das die", "den die das die", "dem der dem den"), AFTER_THE)
 A = Determiner(("a", ""), declension("ein eine ein -", "einen eine ein -", "einem einer einem -"), AFTER_A)
-# What `a` becomes in a clause that is negated: `kein Buch` is `not ... a book`, `keine Bücher` is `not ... any books`.
+# What `a` becomes in a negated clause: `kein Buch` is `not ... a book`, `keine Bücher` is `not ... any books`.
 NOT_A = Determiner(
     ("a", "any"),
     declension("kein keine kein keine", "keinen keine kein keine", "keinem keiner keinem keinen"),
@@ -86,7 +85,7 @@ class Adjective:
 
 @dataclass(frozen=True)
 class Noun:
-    article: str  # `der`, `die` or `das`, which is how dictionaries tell the gender
+    article: str  # `der`, `die` or `das`, which determines the gender
     singular: str
     plural: str
     dative_plural: str
@@ -95,7 +94,7 @@ class Noun:
     determiners: tuple[Determiner, ...]
 
 
-# stem : English : the kinds of things that can be like that
+# stem : English : the kinds of nouns that it can modify
 ADJECTIVES = """
     alt : old : person text garment object place
     arm : poor : person
@@ -115,7 +114,7 @@ ADJECTIVES = """
     schön : beautiful : garment object place
     schwer : heavy : opening object
 """
-# singular, plural and dative plural : English : what kind of thing it is
+# article, singular, plural and dative plural : English singular and plural : kind
 NOUNS = """
     der Mann Männer Männern : man men : person
     die Frau Frauen Frauen : woman women : person
@@ -151,17 +150,17 @@ NOUNS = """
     das Büro Büros Büros : office offices : place
     der Park Parks Parks : park parks : place
 """
-NEVER_MINE = ("Mann", "Frau")  # `mein Mann` and `meine Frau` are husband and wife
+NOT_POSSESSED = ("Mann", "Frau")  # `mein Mann` and `meine Frau` are husband and wife
 
 
 def nouns(*kinds: str) -> tuple[Noun, ...]:
-    """All nouns of these kinds, with the adjectives and the determiners that suit them."""
+    """All nouns of these kinds, with the adjectives and determiners that they can have."""
     found = []
     for (article, singular, plural, dative_plural), (one, many), (kind,) in rows(NOUNS):
         if kind in kinds:
-            suiting = [Adjective(stem, english) for [stem], [english], like in rows(ADJECTIVES) if kind in like]
-            determiners = (THE, A) if singular in NEVER_MINE else (THE, A, MY)
-            found.append(Noun(article, singular, plural, dative_plural, (one, many), tuple(suiting), determiners))
+            adjectives = [Adjective(stem, english) for [stem], [english], like in rows(ADJECTIVES) if kind in like]
+            determiners = (THE, A) if singular in NOT_POSSESSED else (THE, A, MY)
+            found.append(Noun(article, singular, plural, dative_plural, (one, many), tuple(adjectives), determiners))
     return tuple(found)
 
 
@@ -170,7 +169,7 @@ PEOPLE = nouns("person")
 
 @dataclass(frozen=True)
 class Preposition:
-    """One that takes the dative, and the nouns that it goes with."""
+    """A preposition with the dative, and the nouns that can follow it."""
 
     german: str
     english: str
@@ -199,14 +198,14 @@ class EnglishVerb:
 
 @dataclass(frozen=True)
 class Verb:
-    particle: str  # the `auf` of `aufstehen`, empty where there is none
-    forms: Forms  # without the particle; the form after wir is the infinitive, too
+    particle: str  # the `auf` of `aufstehen`; empty if there is none
+    forms: Forms  # without the particle; the form with wir is also the infinitive
     participle: str
     english: EnglishVerb
     objects: tuple[Noun, ...]  # empty: the verb takes no object
     case: Case  # of the object
     prepositions: tuple[Preposition, ...]
-    perfect: Forms  # of the verb that makes the perfect: haben or sein
+    perfect: Forms  # forms of the auxiliary of the perfect tense: haben or sein
 
 
 @dataclass(frozen=True)
@@ -218,9 +217,9 @@ class Modal:
 HAVE = ("habe", "hat", "haben")
 BE = ("bin", "ist", "sind")
 
-# ich, er, wir, participle : English base, third person, past and rest : frame. A frame names the kinds of objects,
-# says `dative` if they are not accusative and `sein` if `haben` does not make the perfect, and tells whether
-# one may add where it happens or with whom.
+# ich, er, wir, participle : English base, third person, past and rest : frame. A frame lists the kinds of objects,
+# `dative` if objects are not accusative, `sein` if the auxiliary is not `haben`, and `where` or `with` if a place or a
+# companion can be added.
 SIMPLE = """
     arbeite arbeitet arbeiten gearbeitet : work works worked : where with
     koche kocht kochen gekocht : cook cooks cooked : where with
@@ -244,8 +243,8 @@ SIMPLE = """
     antworte antwortet antworten geantwortet : answer answers answered : person dative
     folge folgt folgen gefolgt : follow follows followed : person dative sein
 """
-# The particle comes first here. Some verbs share a stem, so whether the door gets opened or closed is not known
-# before the last word of `er macht die Tür ... zu`.
+# The same with the particle first. Some verbs share a stem: only the last word of `er macht die Tür ... zu` determines
+# whether the door is opened or closed.
 SEPARABLE = """
     auf stehe steht stehen aufgestanden : get gets got up : sein
     an komme kommt kommen angekommen : arrive arrives arrived : with sein
@@ -259,7 +258,7 @@ SEPARABLE = """
     ab hole holt holen abgeholt : pick picks picked up : person
     weg werfe wirft werfen weggeworfen : throw throws threw away : text garment
 """
-# What can be followed by a clause with `dass`.
+# Verbs that a clause with `dass` can follow.
 REPORTING = """
     glaube glaubt glauben geglaubt : believe believes believed :
     hoffe hofft hoffen gehofft : hope hopes hoped :
@@ -313,4 +312,4 @@ TIMES_MODAL: tuple[Gloss, ...] = (*TIMES_PRESENT, (("morgen", "tomorrow"),))
 FREQUENCIES = (("immer", "always"), ("manchmal", "sometimes"), ("nie", "never"), ("oft", "often"))
 
 THAT = ("dass", "that")
-CIRCUMSTANCES = (("weil", "because"), ("obwohl", "although"), ("wenn", "if"), ("während", "while"))
+CONJUNCTIONS = (("weil", "because"), ("obwohl", "although"), ("wenn", "if"), ("während", "while"))
