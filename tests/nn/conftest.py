@@ -87,11 +87,11 @@ def possible_choices(random: Random, **fixed: str | None) -> Iterator[ModelChoic
             yield choice
 
 
-def choose_models() -> list[ModelChoice]:
-    """Models that combine any two values; with REGARD_TEST_FULL=1 also any encoder, decoder, mechanism and option."""
+def choose_models(full: bool = FULL) -> list[ModelChoice]:
+    """Models that combine any two values; with `full`, then also any encoder, decoder, mechanism and option."""
     random = Random(1)
     chosen = pairwise_sample(islice(possible_choices(random), 5000))
-    for encoder, decoder, mechanism, option in product(*AXES[:4]) if FULL else ():
+    for encoder, decoder, mechanism, option in product(*AXES[:4]) if full else ():
         if option is None or option in kinds.MECHANISMS[mechanism].Section.model_fields:
             kinds_chosen = {"encoder": encoder, "decoder": decoder, "mechanism": mechanism, "option": option}
             chosen.append(next(possible_choices(random, **kinds_chosen)))
@@ -153,6 +153,12 @@ def build(section: ModelSection) -> Built:
 @pytest.fixture(scope="module", params=SECTIONS.values(), ids=SECTIONS.keys())
 def any_model(request: pytest.FixtureRequest) -> Built:
     return build(request.param)
+
+
+@pytest.fixture(scope="session")
+def sampled_and_all_choices() -> tuple[list[ModelChoice], list[ModelChoice]]:
+    """The models of the default tests and of those with REGARD_TEST_FULL=1."""
+    return choose_models(full=False), choose_models(full=True)
 
 
 @pytest.fixture(scope="session")

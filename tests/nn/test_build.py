@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from regard import nn
 from regard.config import kinds
+from regard.config.loading import load_experiment
 from regard.config.schema import Experiment, ModelSection
 from regard.data import Codec
 from regard.nn.build import build_model, initial_model
@@ -243,3 +244,14 @@ def test_training_starts_from_the_initial_weights_of_its_seed(new_trainer, brief
         assert torch.equal(drawn.pop(name), weight)
         assert not torch.equal(other[name], weight) or not weight.any() or "norm" in name
     assert not drawn
+
+
+@pytest.mark.parametrize(
+    ("recipe", "total", "squares"), [("copy", -32.1186, 236.832), ("clauses-transformer", 1454.97, 4654.26)]
+)
+def test_initial_weights_are_those_of_earlier_versions(recipe: str, total: float, squares: float) -> None:
+    """The same seed trains the same model as in Regard 0.5.0."""
+    model = initial_model(load_experiment(recipe), SOURCE, TARGET)
+    weights = [weight.double() for weight in named_weights(model).values()]
+    assert sum(float(weight.sum()) for weight in weights) == pytest.approx(total, rel=1e-4)
+    assert sum(float(weight.square().sum()) for weight in weights) == pytest.approx(squares, rel=1e-4)

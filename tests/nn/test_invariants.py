@@ -71,7 +71,7 @@ def test_weights_are_a_distribution_over_valid_positions(any_model, data) -> Non
     assert not weights.masked_select(padding).any(), "weights are exactly zero on padding"
     total = 0.0 if section.attention.kind == "none" else 1.0
     torch.testing.assert_close(weights.sum(-1), torch.full(weights.shape[:-1], total), **CLOSE)
-    if any_model.model.decoder.source_attentions[0].hard:
+    if getattr(section.attention, "hard", False):
         assert set(weights.unique().tolist()) == {0.0, 1.0}
 
 
@@ -87,7 +87,7 @@ def test_teacher_forced_equals_repeated_steps(any_model, data) -> None:
 
 def test_every_parameter_that_affects_the_loss_gets_a_finite_gradient(any_model, data) -> None:
     attention, model = any_model.section.attention, any_model.model
-    scored = attention.has_scores and not model.decoder.source_attentions[0].hard
+    scored = attention.has_scores and not getattr(attention, "hard", False)
     for name, gradient in gradients(model, loss(model, data.source, data.valid, data)).items():
         if gradient is None:
             assert not scored, f"{name} does not affect the loss"
@@ -349,6 +349,11 @@ def test_any_two_choices_are_combined_in_some_model(all_sections) -> None:
 
     missing = [pair for pair in product(everything, repeat=2) if possible(*pair) and frozenset(pair) not in pairs]
     assert missing == []
+
+
+def test_the_full_tests_include_every_model_of_the_default_ones(sampled_and_all_choices) -> None:
+    sampled, everything = sampled_and_all_choices
+    assert set(sampled) < set(everything)
 
 
 @pytest.mark.parametrize(
