@@ -230,12 +230,14 @@ def package_of(path: Path) -> str:
 
 
 DOCUMENTED = (
-    *("regard", "regard.data", "regard.files", "regard.inference", "regard.nn", "regard.runs", "regard.search"),
-    *("regard.tasks", "regard.text", "regard.training", "regard.serving.schemas"),
+    *("regard", "regard.files", "regard.tasks", "regard.serving.schemas"),
     *chain.from_iterable(
-        map(modules_in, ("regard.config", "regard.corpora", "regard.evaluation", "regard.laboratory"))
+        modules_in(f"regard.{package}")
+        for package in (
+            *("config", "text", "corpora", "data", "nn", "runs", "search", "plotting", "reports", "inference"),
+            *("evaluation", "training", "laboratory", "studies"),
+        )
     ),
-    *chain.from_iterable(map(modules_in, ("regard.plotting", "regard.reports", "regard.studies"))),
 )
 
 

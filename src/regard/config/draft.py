@@ -1,4 +1,4 @@
-"""Settings that are not validated yet: merged from several layers, each key with the place where it was set."""
+"""Settings that are not validated yet: merged from several layers, each key with the location where it was set."""
 
 from __future__ import annotations
 

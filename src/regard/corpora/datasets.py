@@ -1,4 +1,4 @@
-"""The data sets that Regard can download, and the folder where they are kept. Regard itself contains none of them."""
+"""The data sets that Regard can download, and the folder where they are stored. Regard itself contains none of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class Mirror:
-    """A place to download a data set from.
+    """A mirror of a data set.
 
     Args:
         addresses: URLs that together have all files: plain, as .gz, or in archives.
@@ -116,7 +116,7 @@ def data_folder() -> Path:
 
 
 def _older_data_folders() -> tuple[Path, ...]:
-    """Where 0.5 kept data sets on macOS and Windows, if no environment variable says otherwise."""
+    """Where 0.5 kept data sets on macOS and Windows, unless an environment variable is set."""
     if os.environ.get("REGARD_DATA"):
         return ()
     home = Path(os.path.expanduser("~"))

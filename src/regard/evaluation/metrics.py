@@ -1,4 +1,4 @@
-"""Every metric, in one table. This is the place to add one.
+"""Every metric, in one table; new metrics are added here.
 
 A metric is one entry of `METRICS`: its name in JSON, CSV and study files, its title in tables, its format, and which
 way is better. A metric that compares output texts with references also has `statistics`, a function of

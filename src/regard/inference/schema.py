@@ -25,7 +25,7 @@ class JsonObject(BaseModel):
 class AlternativeSchema(JsonObject):
     """One of the most probable tokens at a position of the output."""
 
-    token: str
+    token: str = Field(description="The token.")
     label: str = Field(description="The token as displayed.")
     probability: float = Field(description="Its probability at this position, given the tokens before it.")
 
@@ -33,7 +33,7 @@ class AlternativeSchema(JsonObject):
 class HypothesisSchema(JsonObject):
     """One output for one source text."""
 
-    text: str
+    text: str = Field(description="The output.")
     score: float = Field(description="Log-probability of all tokens.")
     tokens: list[str] = Field(description="The tokens, `<end>` included unless the output was truncated.")
     labels: list[str] = Field(description="The tokens as displayed.")
@@ -57,10 +57,10 @@ class BeamNodeSchema(JsonObject):
 
     length: int = Field(description="Number of tokens, which is the step of the search, counted from 1.")
     parent: int | None = Field(description="Index in this list of the node that it extends; null at the first step.")
-    token: str
+    token: str = Field(description="The token.")
     label: str = Field(description="The token as displayed.")
     score: float = Field(description="What the beam ranks by: the sum of log-probabilities, less penalties.")
-    fate: Literal["kept", "pruned", "finished", "truncated"]
+    fate: Literal["kept", "pruned", "finished", "truncated"] = Field(description="What the search did with it.")
     rank: int | None = Field(description="Its rank among the results, from 1; null if it is not one of them.")
 
 

@@ -180,7 +180,11 @@ class Score:
 
 
 def rounded(values: Any) -> Any:
-    """Numbers in nested lists, rounded to six decimals."""
+    """Numbers in nested lists, rounded to six decimals.
+
+    Args:
+        values: A number, or nested lists of numbers.
+    """
     return [rounded(value) for value in values] if isinstance(values, list) else round(values, 6)
 
 

@@ -39,7 +39,11 @@ FULL_BATCH_WIDTH = 16  # wider beams search fewer sentences at once: more hypoth
 
 
 def no_progress(count: int) -> None:
-    """A `ProgressCallback` that does nothing."""
+    """A `ProgressCallback` that does nothing.
+
+    Args:
+        count: The number of texts done.
+    """
 
 
 class Translator(RunEnsemble):

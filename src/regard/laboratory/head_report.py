@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from math import isfinite, sqrt
+from typing import Any
 
 import torch
 
@@ -91,63 +92,69 @@ def head_report(
     sigma = experiment.sigma if sigma is None else sigma
     _check_head_options(beta, sigma, keys, draws, seed)
     random_keys = RandomKeys(keys, sigma, draws if sigma else 1, seed)  # without σ, all draws are equal
-    shares_by_kind = {
-        kind: HeadShares.of_heads(heads, beta, random_keys) for kind, heads in experiment.configurations.items()
-    }
-    summaries = {kind: ShareSummary.of_shares(shares) for kind, shares in shares_by_kind.items()}
-    others = {_unit_length_beta(experiment), *BETAS} - {beta}
-    by_beta = {beta: summaries} | {
-        each: {
-            kind: ShareSummary.of_shares(HeadShares.of_heads(heads, each, random_keys))
-            for kind, heads in experiment.configurations.items()
-        }
-        for each in others
-    }
-    by_beta = dict(sorted(by_beta.items()))
-    varies = len(shares_by_kind) > 1
-    if not varies:
-        picture = _beta_picture(experiment, by_beta, random_keys)
-    elif experiment.configurations[(kind := next(iter(shares_by_kind)))] == ONE_HEAD:
-        picture = _swing_picture(shares_by_kind[kind], beta, random_keys)
-    else:
-        picture = _contrast_picture(shares_by_kind)
+    shares = {kind: HeadShares.of_heads(heads, beta, random_keys) for kind, heads in experiment.configurations.items()}
+    summaries = {kind: ShareSummary.of_shares(each) for kind, each in shares.items()}
+    by_beta = _measure_betas(experiment, random_keys, {_unit_length_beta(experiment), *BETAS} - {beta})
+    by_beta = dict(sorted((by_beta | {beta: summaries}).items()))
+    effect = _variation_table(by_beta) if len(shares) > 1 else _growth_table(experiment, by_beta, keys)
+    picture = _head_picture(experiment, beta, random_keys, shares, by_beta)
     sections = [
         ReportSection(
             "Composition of the output", _closed_form_text(summaries, experiment), (picture, _share_table(summaries))
         ),
-        ReportSection(
-            "Effect of β", *(_variation_table(by_beta) if varies else _growth_table(experiment, by_beta, keys))
-        ),
+        ReportSection("Effect of β", *effect),
     ]
     if sigma:
-        sections.insert(1, ReportSection("The first draws", (), (_draw_table(shares_by_kind, random_keys),)))
+        sections.insert(1, ReportSection("The first draws", (), (_draw_table(shares, random_keys),)))
     facts = {
         Formula("β"): f"{beta:g}",
         Formula("σ"): f"{sigma:g}",
         "keys": str(keys),
-        "draws": f"{draws:,}",
+        "draws": f"{draws:,}" if sigma else f"{draws:,}, all equal without σ",
         "seed": str(seed),
     }
-    if not sigma:
-        facts["draws"] += ", all equal without σ"
     data = {
         "experiment": experiment.name,
         **{"beta": beta, "sigma": sigma, "keys": keys, "draws": draws, "seed": seed},
-        "heads": {kind: asdict(summary) for kind, summary in summaries.items()},
+        **_share_data(shares, by_beta, beta),
+    }
+    return LabReport(ReportPage(experiment.title, Formula(experiment.lead), facts, tuple(sections)), data)
+
+
+def _measure_betas(experiment: HeadExperiment, random_keys: RandomKeys, betas: set[float]) -> dict[float, Summaries]:
+    return {
+        beta: {
+            kind: ShareSummary.of_shares(HeadShares.of_heads(heads, beta, random_keys))
+            for kind, heads in experiment.configurations.items()
+        }
+        for beta in betas
+    }
+
+
+def _head_picture(
+    experiment: HeadExperiment, beta: float, random_keys: RandomKeys, shares: Mapping[str, HeadShares], by_beta: ByBeta
+) -> Picture:
+    """The effect of β on one configuration of heads, the swings of a single head, or the contrast of two."""
+    if len(shares) == 1:
+        return _beta_picture(experiment, by_beta, random_keys)
+    kind = next(iter(shares))
+    if experiment.configurations[kind] == ONE_HEAD:
+        return _swing_picture(shares[kind], beta, random_keys)
+    return _contrast_picture(shares)
+
+
+def _share_data(shares: Mapping[str, HeadShares], by_beta: ByBeta, beta: float) -> dict[str, Any]:
+    """The summaries, the first draws and the histograms as JSON-serializable values."""
+    of_a = {kind: each.measured[:, A] for kind, each in shares.items()}
+    return {
+        "heads": {kind: asdict(summary) for kind, summary in by_beta[beta].items()},
         "by_beta": [
             {"beta": each, "heads": {kind: asdict(summary) for kind, summary in row.items()}}
             for each, row in by_beta.items()
         ],
-        "first_draws": {
-            kind: shares.measured[: head_outputs.MAX_DRAWS_IN_ORDER, A].tolist()
-            for kind, shares in shares_by_kind.items()
-        },
-        "histogram": {
-            kind: head_outputs.share_histogram(shares.measured[:, A]).tolist()
-            for kind, shares in shares_by_kind.items()
-        },
+        "first_draws": {kind: each[: head_outputs.MAX_DRAWS_IN_ORDER].tolist() for kind, each in of_a.items()},
+        "histogram": {kind: head_outputs.share_histogram(each).tolist() for kind, each in of_a.items()},
     }
-    return LabReport(ReportPage(experiment.title, Formula(experiment.lead), facts, tuple(sections)), data)
 
 
 def _check_head_options(beta: float, sigma: float, keys: int, draws: int, seed: int) -> None:

@@ -29,7 +29,7 @@ SINUSOIDAL, ONE_HOT = "sine", "one-hot"
 LEAD = "Sinusoidal encodings represent a position by waves of different lengths, one-hot encodings by one element each."
 WAVELENGTHS = Formula(
     "Each wave has two elements, its sine and its cosine. The wavelength of pair k is 2π · 10000^(2k/size), in "
-    "positions: a geometric progression from 2π towards 10000 · 2π."
+    "positions: a geometric progression from 2π toward 10000 · 2π."
 )
 
 

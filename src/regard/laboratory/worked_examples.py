@@ -6,6 +6,8 @@ Week 4 slides (docs/sources.md). Shapes: every tensor has a batch size of one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,7 @@ from regard.laboratory.lab_report import LabReport
 from regard.laboratory.matrix_parsing import Matrix
 from regard.laboratory.worked_steps import grid_of, indexed, steps_report
 from regard.nn import DotAttention, attend
+from regard.plotting.matrix_steps import Grid
 
 # EECS 182: three states and three weight matrices.
 STATES: Matrix = ((5, 1), (4, 3), (-2, 6))
@@ -61,31 +64,8 @@ def qkv_report(
     e = scaled_dot_attention(w_q[0], w_k[0]).score(h, k) if scaled else DotAttention(d, d).score(q, k)
     y, a = attend(e, unmasked_memory(v), hard=hard)  # [1, positions, value], [1, positions, positions]
 
-    positions = len(states)
-    groups = {
-        "Inputs": [
-            grid_of("H", "states", h, indexed("h", positions)),
-            grid_of("W_q", "query weights", w_q, indexed("", d)),
-            grid_of("W_k", "key weights", w_k, indexed("", d)),
-            grid_of("W_v", "value weights", w_v, indexed("", len(value_weights))),
-        ],
-        "Queries, keys and values": [
-            grid_of("Q", "q_i = W_q h_i", q, indexed("q", positions)),
-            grid_of("K", "k_i = W_k h_i", k, indexed("k", positions)),
-            grid_of("V", "v_i = W_v h_i", v, indexed("v", positions)),
-        ],
-        "Scores, weights and outputs": [
-            grid_of("E", "e_ti = q_t · k_i" + f" / √{d}" * scaled, e, indexed("q", positions), indexed("k", positions)),
-            grid_of(
-                "A",
-                "α_ti = 1 where e_ti is highest" if hard else "α_t = softmax(e_t)",
-                a,
-                indexed("α", positions),
-                indexed("v", positions),
-            ),
-            grid_of("Y", "y_t = Σ_i α_ti v_i", y, indexed("y", positions)),
-        ],
-    }
+    inputs = {"H": h, "W_q": w_q, "W_k": w_k, "W_v": w_v}
+    groups = _self_attention_steps(inputs, {"Q": q, "K": k, "V": v, "E": e, "A": a, "Y": y}, scaled=scaled, hard=hard)
     facts = {
         "numbers": "EECS 182 Discussion 8" if given == EECS_182 else "your own",
         "scores": f"divided by √d = √{d}" if scaled else "not divided by √d; use --scaled to divide",
@@ -94,6 +74,35 @@ def qkv_report(
     lead = "Self-attention: each state attends to all states, itself included; its output is a weighted sum of values."
     remarks = {"Softmax and argmax": _compare_with_argmax(e, a)} if given == EECS_182 else {}
     return steps_report("Queries, keys and values", lead, facts, groups, remarks, {"scaled": scaled, "hard": hard})
+
+
+def _self_attention_steps(
+    inputs: Mapping[str, Tensor], results: Mapping[str, Tensor], *, scaled: bool, hard: bool
+) -> dict[str, list[Grid]]:
+    """The matrices of self-attention, [1, rows, columns] each, by their symbols, as the steps of a report."""
+    h, w_q, w_k, w_v = inputs.values()
+    q, k, v, e, a, y = results.values()
+    positions, d = h.shape[1], q.shape[-1]
+    scores = "e_ti = q_t · k_i" + f" / √{d}" * scaled
+    weights = "α_ti = 1 where e_ti is highest" if hard else "α_t = softmax(e_t)"
+    return {
+        "Inputs": [
+            grid_of("H", "states", h, indexed("h", positions)),
+            grid_of("W_q", "query weights", w_q, indexed("", d)),
+            grid_of("W_k", "key weights", w_k, indexed("", d)),
+            grid_of("W_v", "value weights", w_v, indexed("", w_v.shape[1])),
+        ],
+        "Queries, keys and values": [
+            grid_of("Q", "q_i = W_q h_i", q, indexed("q", positions)),
+            grid_of("K", "k_i = W_k h_i", k, indexed("k", positions)),
+            grid_of("V", "v_i = W_v h_i", v, indexed("v", positions)),
+        ],
+        "Scores, weights and outputs": [
+            grid_of("E", scores, e, indexed("q", positions), indexed("k", positions)),
+            grid_of("A", weights, a, indexed("α", positions), indexed("v", positions)),
+            grid_of("Y", "y_t = Σ_i α_ti v_i", y, indexed("y", positions)),
+        ],
+    }
 
 
 def _compare_with_argmax(scores: Tensor, weights: Tensor) -> str:

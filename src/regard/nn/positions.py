@@ -96,7 +96,7 @@ class OneHotPositions(Positions):
 def sinusoidal_encoding(offset: int, steps: int, size: int) -> Tensor:
     """PE(t) = [sin ω_0 t, cos ω_0 t, sin ω_1 t, cos ω_1 t, …], ω_k = 1 / 10000^(2k/size).
 
-    The wavelengths form a geometric progression from 2π towards 10000·2π.
+    The wavelengths form a geometric progression from 2π toward 10000·2π.
 
     Args:
         offset: Position t of the first row.

@@ -64,25 +64,25 @@ def draw_attention_map(
     source, target = piece_labels(source_tokens, source_starts), piece_labels(target_tokens, starts)
     source_words = word_spans(word_starts(source_tokens, source_starts), len(source))
     words = word_spans(word_starts(target_tokens, starts), len(target))
-    sheet = MapLayout.fit(source, target, maps.shape[:-2])
-    figure = Figure(figsize=(sheet.width, sheet.height))
+    layout = MapLayout.fit(source, target, maps.shape[:-2])
+    figure = Figure(figsize=(layout.width, layout.height))
     for number, index in enumerate(np.ndindex(maps.shape[:-2])):
-        row, column = divmod(number, sheet.columns)
-        panel = figure.add_axes(sheet.map_position(row, column))
+        row, column = divmod(number, layout.columns)
+        panel = figure.add_axes(layout.map_position(row, column))
         image = _draw_attention_cells(panel, maps[index])
         _draw_word_lines(panel, words, source_words)
-        _label_source(panel, source if row == 0 else [], sheet)
-        _label_target(panel, target if column == 0 else [], sheet)
-        _draw_brackets(panel, words if column == 0 else [], source_words if row == 0 else [], sheet)
-        _draw_rings(panel, links, sheet)
+        _label_source(panel, source if row == 0 else [], layout)
+        _label_target(panel, target if column == 0 else [], layout)
+        _draw_brackets(panel, words if column == 0 else [], source_words if row == 0 else [], layout)
+        _draw_rings(panel, links, layout)
         name = names[number] if names else " · ".join(f"{axis} {i + 1}" for axis, i in zip(axes, index, strict=True))
-        name_size = min(sheet.caption, 72 * sheet.map_width / max(ems(name), 1))
+        name_size = min(layout.caption, 72 * layout.map_width / max(ems(name), 1))
         panel.set_title(name, y=0, pad=-5, va="top", fontsize=name_size, **literal())
-    _add_weight_scale(figure, image, sheet, measure)
+    _add_weight_scale(figure, image, layout, measure)
     if title:
-        size = sheet.caption * 1.25
-        room = max(SHORTEST_TITLE, int(72 * sheet.width / (0.65 * size)))  # characters
-        figure.text(*sheet.title_position(), truncate(title, room), fontsize=size, **literal())
+        size = layout.caption * 1.25
+        room = max(SHORTEST_TITLE, int(72 * layout.width / (0.65 * size)))  # characters
+        figure.text(*layout.title_position(), truncate(title, room), fontsize=size, **literal())
     return figure
 
 
@@ -136,10 +136,10 @@ def _draw_word_lines(panel: Axes, words: Sequence[range], source_words: Sequence
         panel.vlines([word.start - 0.5 for word in source_words[1:]], -0.5, outputs - 0.5, **style)
 
 
-def _draw_brackets(panel: Axes, words: Sequence[range], source_words: Sequence[range], sheet: MapLayout) -> None:
+def _draw_brackets(panel: Axes, words: Sequence[range], source_words: Sequence[range], layout: MapLayout) -> None:
     """A bracket between the map and its labels for each word of several subwords."""
     style: dict[str, Any] = {"color": "dimgray", "linewidth": 1.2, "clip_on": False}
-    edge = -0.5 - 2.5 / 72 / sheet.cell  # in cells
+    edge = -0.5 - 2.5 / 72 / layout.cell  # in cells
     for word in words:
         if len(word) > 1:
             panel.vlines(edge, word.start - 0.35, word.stop - 0.65, **style)
@@ -148,7 +148,7 @@ def _draw_brackets(panel: Axes, words: Sequence[range], source_words: Sequence[r
             panel.hlines(edge, word.start - 0.35, word.stop - 0.65, **style)
 
 
-def _draw_rings(panel: Axes, links: Collection[tuple[int, int]], sheet: MapLayout) -> None:
+def _draw_rings(panel: Axes, links: Collection[tuple[int, int]], layout: MapLayout) -> None:
     """A ring in each of these cells, in a color that the map does not have, with dark edges.
 
     On dark cells the ring is visible, on light ones its edges; on those in between, and in gray print, both.
@@ -156,37 +156,37 @@ def _draw_rings(panel: Axes, links: Collection[tuple[int, int]], sheet: MapLayou
     sources, outputs = [source for source, _ in links], [output for _, output in links]
     style: dict[str, Any] = {"markerfacecolor": "none", "linestyle": "none", "marker": "o"}
     for color, width in ((BLACK, 0.15), (ORANGE, 0.08)):
-        style |= {"markersize": 72 * 0.66 * sheet.cell, "markeredgewidth": 72 * width * sheet.cell}
+        style |= {"markersize": 72 * 0.66 * layout.cell, "markeredgewidth": 72 * width * layout.cell}
         panel.plot(sources, outputs, markeredgecolor=color, **style)
 
 
-def _label_source(panel: Axes, labels: Sequence[str], sheet: MapLayout) -> None:
+def _label_source(panel: Axes, labels: Sequence[str], layout: MapLayout) -> None:
     panel.tick_params(axis="x", top=True, bottom=False, labeltop=True, labelbottom=False)
     panel.xaxis.set_label_position("top")
-    panel.set_xlabel("source" if labels else "", fontsize=sheet.caption, color="dimgray")
-    panel.set_xticks(*_thinned_labels(labels, sheet), fontsize=sheet.type_size, **literal())
+    panel.set_xlabel("source" if labels else "", fontsize=layout.caption, color="dimgray")
+    panel.set_xticks(*_thinned_labels(labels, layout), fontsize=layout.type_size, **literal())
     for text in panel.get_xticklabels():
-        if sheet.slanted:
+        if layout.slanted:
             text.set(rotation=45, ha="left", va="baseline", rotation_mode="anchor")
         elif ems(text.get_text()) > 1.5:  # such as <end> among single characters
             text.set(rotation=90)
 
 
-def _label_target(panel: Axes, labels: Sequence[str], sheet: MapLayout) -> None:
-    panel.set_ylabel("output" if labels else "", fontsize=sheet.caption, color="dimgray")
-    panel.set_yticks(*_thinned_labels(labels, sheet), fontsize=sheet.type_size, **literal())
+def _label_target(panel: Axes, labels: Sequence[str], layout: MapLayout) -> None:
+    panel.set_ylabel("output" if labels else "", fontsize=layout.caption, color="dimgray")
+    panel.set_yticks(*_thinned_labels(labels, layout), fontsize=layout.type_size, **literal())
 
 
-def _thinned_labels(labels: Sequence[str], sheet: MapLayout) -> tuple[Sequence[int], Sequence[str]]:
+def _thinned_labels(labels: Sequence[str], layout: MapLayout) -> tuple[Sequence[int], Sequence[str]]:
     """Positions and labels: all of them, or each second, third ... where cells are smaller than type."""
-    each = ceil(SMALLEST_CELL / sheet.cell)
+    each = ceil(SMALLEST_CELL / layout.cell)
     return range(0, len(labels), each), labels[::each]
 
 
-def _add_weight_scale(figure: Figure, image: AxesImage, sheet: MapLayout, measure: str) -> None:
-    bar = figure.colorbar(image, cax=figure.add_axes(sheet.scale_position()), ticks=[0, 0.5, 1])
-    bar.set_label(measure, fontsize=sheet.caption)
-    bar.ax.tick_params(labelsize=sheet.caption * 0.9, length=2)
+def _add_weight_scale(figure: Figure, image: AxesImage, layout: MapLayout, measure: str) -> None:
+    bar = figure.colorbar(image, cax=figure.add_axes(layout.scale_position()), ticks=[0, 0.5, 1])
+    bar.set_label(measure, fontsize=layout.caption)
+    bar.ax.tick_params(labelsize=layout.caption * 0.9, length=2)
     bar.outline.set(edgecolor="0.75", linewidth=0.8)
 
 

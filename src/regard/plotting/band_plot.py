@@ -62,8 +62,8 @@ def draw_bands(
     labels, panels = distinct(band.label for band in bands), distinct(band.panel for band in bands)
     panel_width, panel_height = {1: (5.6, 3.8), 2: (4.2, 3.4)}.get(len(panels), (3.4, 2.8))
     left, right = 1.1 if log_y else 1.0, 0.4 if len(panels) > 1 else 0.25
-    sheet = PanelLayout(panels, panel_width, panel_height, left, right)
-    figure, grid = sheet.start()
+    layout = PanelLayout(panels, panel_width, panel_height, left, right)
+    figure, grid = layout.start()
     for axes in grid.values():
         axes.grid(color="0.9", linewidth=0.8)
     for band, path in zip(bands, paths, strict=True):
@@ -72,10 +72,10 @@ def draw_bands(
     scale_x(axes, sorted({x for path in drawn for x in path.x}), log_x, panel_width)
     low, high = min(min(path.least) for path in drawn), max(max(path.greatest) for path in drawn)
     scale_y(axes, low, high, percent, log_y)
-    sheet.name_axes(figure, x_label, measure_label(y_label, percent))
+    layout.name_axes(figure, x_label, measure_label(y_label, percent))
     if any(labels):
         lines = [Line2D([], [], **line_style(number), linewidth=2, markersize=6) for number in range(len(labels))]
-        add_legend = sheet.add_legend if len(panels) > 1 else sheet.add_legend_beside
+        add_legend = layout.add_legend if len(panels) > 1 else layout.add_legend_beside
         add_legend(figure, list(zip(lines, labels, strict=True)))
     return figure
 

@@ -69,8 +69,8 @@ def draw_dots(dots: Sequence[DotRow], measure: str, percent: bool = False, each:
     rows = DotLayout.fit(dots, drawn, percent, apart=DOT * (high - low) / panel_width)
     names = fold(rows.labels, rows.lines)
     notes = [rows.note(row) for row in drawn]
-    sheet = PanelLayout(panels, panel_width, rows.height, text_width(names) + 0.2, text_width(notes) + 0.3)
-    figure, grid = sheet.start()
+    layout = PanelLayout(panels, panel_width, rows.height, text_width(names) + 0.2, text_width(notes) + 0.3)
+    figure, grid = layout.start()
     for axes in grid.values():
         _set_rows(axes, names)
     for row in drawn:
@@ -78,8 +78,8 @@ def draw_dots(dots: Sequence[DotRow], measure: str, percent: bool = False, each:
     axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(MaxNLocator(max(2, round(panel_width / 0.8)), steps=ROUND))
     axes.xaxis.set_major_formatter(FuncFormatter(format_plain))
-    sheet.name_axes(figure, measure_label(measure, percent))
-    _add_keys(figure, rows, sheet, each, intervals=any(row.interval for row in drawn))
+    layout.name_axes(figure, measure_label(measure, percent))
+    _add_keys(figure, rows, layout, each, intervals=any(row.interval for row in drawn))
     return figure
 
 
@@ -232,11 +232,11 @@ def _limits(drawn: Sequence[DotRow], percent: bool) -> tuple[float, float]:
     return (max(low, 0), min(high, max([*values, 100]))) if percent else (low, high)  # errors can be above 100 %
 
 
-def _add_keys(figure: Figure, rows: DotLayout, sheet: PanelLayout, each: str, intervals: bool) -> None:
+def _add_keys(figure: Figure, rows: DotLayout, layout: PanelLayout, each: str, intervals: bool) -> None:
     """The meaning of the colors and, below, of the dots and the bar."""
     dot: dict[str, Any] = {"linestyle": "none", "markersize": 9}
     groups = [(Line2D([], [], **line_style(number) | dot), group) for number, group in enumerate(rows.groups) if group]
-    height = sheet.add_legend(figure, groups, handle=1.4) if groups else 0
+    height = layout.add_legend(figure, groups, handle=1.4) if groups else 0
     color = GRAY if groups else line_style(0)["color"]
     keys = [
         (rows.several, "mean", {"marker": "o"} | dot),
@@ -245,4 +245,4 @@ def _add_keys(figure: Figure, rows: DotLayout, sheet: PanelLayout, each: str, in
     ]
     shown = [(Line2D([], [], color=color, **style), label) for wanted, label, style in keys if wanted]
     if shown:
-        sheet.add_legend(figure, shown, down=height, handle=1.4)
+        layout.add_legend(figure, shown, down=height, handle=1.4)

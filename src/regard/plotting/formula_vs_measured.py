@@ -41,8 +41,8 @@ def draw_formula_curves(
         y_label: The name of the y axis.
         marks: Positions on the x axis with their names.
     """
-    sheet = PanelLayout([""], 5.6, 3.8, left=0.85, right=0.25)
-    figure, grid = sheet.start()
+    layout = PanelLayout([""], 5.6, 3.8, left=0.85, right=0.25)
+    figure, grid = layout.start()
     (axes,) = grid.values()
     keys = []
     for number, curve in enumerate(curves):
@@ -63,8 +63,8 @@ def draw_formula_curves(
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axes.xaxis.set_minor_locator(NullLocator())
     _style_shares(axes)
-    sheet.name_axes(figure, x_label, y_label)
-    sheet.add_legend_beside(figure, keys)
+    layout.name_axes(figure, x_label, y_label)
+    layout.add_legend_beside(figure, keys)
     return figure
 
 

@@ -146,7 +146,7 @@ def _draw_accuracies(axes: Axes, metrics: Metrics) -> None:
 
 
 def _draw_schedules(axes: Axes, metrics: Metrics) -> None:
-    """Learning rate and teacher forcing, both in per cent: two scales on one panel would mislead."""
+    """Learning rate and teacher forcing, both as percentages: two scales on one panel would mislead."""
     steps, rates = metric_points(metrics, RATE.key)
     peak = max(rates, default=0)
     if peak > 0:

@@ -9,7 +9,7 @@
 - `metrics.jsonl`: one line for each validation
 - `scores.json`: the scores of the test set, after training on real text
 - `examples/`: attention maps of test sentences, after training on real text
-- `exams/`: outputs and scores on a test set, for each way in which a study evaluated the run
+- `evaluations/`: outputs and scores of each evaluation by a study (`exams/` in Regard 0.5, which is still read)
 """
 
 from __future__ import annotations

@@ -241,7 +241,18 @@ def search(
 def collect_finished(
     selection: Selection, sentences: Tensor, batch: SearchBatch, finished: FinishedHypotheses, length: int
 ) -> Tensor:
-    """Add the hypotheses that end after `length` tokens to `finished`; the totals of the others, -∞ for those."""
+    """Add the hypotheses that end after `length` tokens to `finished`.
+
+    Args:
+        selection: The extensions of this step.
+        sentences: Indices of the sentences in the batch, [sentences].
+        batch: The batch.
+        finished: Receives the hypotheses that end.
+        length: Number of tokens, the last one included.
+
+    Returns:
+        The totals of the other hypotheses, -∞ for those that end, [sentences, selected].
+    """
     ended = selection.tokens == Vocabulary.end
     done = ended | (batch.max_lengths[sentences] == length).unsqueeze(1)
     if done.any():

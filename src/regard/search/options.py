@@ -127,31 +127,51 @@ class SearchOptions(BaseModel):
 
 
 def option_group(name: str) -> str:
-    """The heading under which an option is listed: Search, Sampling or Constraints."""
+    """The heading under which an option is listed: Search, Sampling or Constraints.
+
+    Args:
+        name: The name of an option, a field of `SearchOptions`.
+    """
     extra = SearchOptions.model_fields[name].json_schema_extra
     assert isinstance(extra, dict)
     return str(extra["group"])
 
 
 def option_bounds(field: FieldInfo) -> dict[str, Any]:
-    """The bounds of a field of any model, by pydantic's names: `ge`, `gt`, `le`, `lt`."""
+    """The bounds of a field of any model, by pydantic's names: `ge`, `gt`, `le`, `lt`.
+
+    Args:
+        field: The field.
+    """
     names = ("ge", "gt", "le", "lt")
     return {name: getattr(bound, name) for name in names for bound in field.metadata if hasattr(bound, name)}
 
 
 def search_field(name: str) -> Any:
-    """A pydantic field with the default, the bounds and the description of a search option, for another model."""
+    """A pydantic field with the default, the bounds and the description of a search option, for another model.
+
+    Args:
+        name: The name of an option, a field of `SearchOptions`.
+    """
     field = SearchOptions.model_fields[name]
     return Field(field.default, description=field.description, **option_bounds(field))
 
 
 def flag_name(name: str) -> str:
-    """An option as users write it: `n-best`."""
+    """An option as users write it: `n-best`.
+
+    Args:
+        name: The name of an option, a field of `SearchOptions`.
+    """
     return name.replace("_", "-")
 
 
 def expected_value(name: str) -> str:
-    """What the value of an option should be: "a whole number, 1 to 10,000"."""
+    """What the value of an option should be: "a whole number, 1 to 10,000".
+
+    Args:
+        name: The name of an option, a field of `SearchOptions`.
+    """
     field = SearchOptions.model_fields[name]
     types = {field.annotation, *get_args(field.annotation)}
     if str in types:
@@ -162,7 +182,11 @@ def expected_value(name: str) -> str:
 
 
 def bounds_text(name: str) -> str:
-    """The bounds of an option: "1 to 10,000", "above 0", "at least 1"; empty if it has none."""
+    """The bounds of an option: "1 to 10,000", "above 0", "at least 1"; empty if it has none.
+
+    Args:
+        name: The name of an option, a field of `SearchOptions`.
+    """
     match option_bounds(SearchOptions.model_fields[name]):
         case {"ge": low, "le": high}:
             return f"{low:,} to {high:,}"

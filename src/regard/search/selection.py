@@ -43,13 +43,23 @@ class Selector(Protocol):
 
 
 def to_rows(hypotheses: Tensor, logits: Tensor) -> Tensor:
-    """Rows of hypotheses that are counted within their sentence, [sentences, selected] both."""
+    """Indices of rows of all sentences, [sentences, selected].
+
+    Args:
+        hypotheses: Indices within each sentence, [sentences, selected].
+        logits: The logits of the step, [sentences, width, vocabulary].
+    """
     sentences, width, _ = logits.shape
     return hypotheses + width * torch.arange(sentences, device=hypotheses.device).unsqueeze(1)
 
 
 def top_values(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` highest values along the last axis, or all if there are fewer, in descending order; their indices."""
+    """The highest values along the last axis, in descending order, and their indices.
+
+    Args:
+        values: [..., values].
+        count: How many; all if there are fewer.
+    """
     if count == 1:
         return values.max(-1, keepdim=True)
     return values.topk(min(count, values.shape[-1]), -1)

@@ -25,22 +25,38 @@ SIDES = ("source", "target")
 
 
 class SubwordRegularizationSection(Section):
-    """Subword regularization: in training, a text is segmented at random in one of its `best` most likely ways."""
+    """Subword regularization: in training, a text is segmented at random in one of its `best` most likely ways.
 
-    best: int = Field(1, ge=1, le=512)  # 1: always the most likely
-    alpha: float = Field(0.2, ge=0)  # p ∝ P(segmentation)^alpha: 0 is uniform, 1 is the unigram model's distribution
+    Attributes:
+        best: Number of segmentations; 1 means always the most likely one.
+        alpha: p ∝ P(segmentation)^alpha: 0 is uniform, 1 is the distribution of the unigram model.
+    """
+
+    best: int = Field(1, ge=1, le=512)
+    alpha: float = Field(0.2, ge=0)
 
 
 class TextSection(Section):
-    """The section `data.text`: tokens and vocabularies. They are learned from the training split."""
+    """The section `data.text`: tokens and vocabularies. They are learned from the training split.
+
+    Attributes:
+        unit: What a token is: `characters`, `words` or `subwords`.
+        joint: Whether both sides have one vocabulary.
+        size: Size of a vocabulary; null means 4,000 subwords, or all words.
+        min_frequency: Words and characters that are less frequent are unknown.
+        lowercase: Whether texts are converted to lower case.
+        algorithm: The algorithm of subwords: `unigram` or `bpe`.
+        coverage: Share of the characters that subwords cover; rarer ones are unknown.
+        regularization: Subword regularization.
+    """
 
     unit: Literal["characters", "words", "subwords"] = "subwords"
-    joint: bool = True  # one vocabulary for both sides
-    size: int | None = Field(None, ge=1, le=1_000_000)  # of a vocabulary; null: 4,000 subwords, or all words
-    min_frequency: int = Field(1, ge=1)  # of words and characters; rarer ones are unknown
+    joint: bool = True
+    size: int | None = Field(None, ge=1, le=1_000_000)
+    min_frequency: int = Field(1, ge=1)
     lowercase: bool = False
-    algorithm: Literal["unigram", "bpe"] = "unigram"  # of subwords
-    coverage: float = Field(0.9995, ge=0.98, le=1)  # of subwords: rarer characters are unknown
+    algorithm: Literal["unigram", "bpe"] = "unigram"
+    coverage: float = Field(0.9995, ge=0.98, le=1)
     regularization: SubwordRegularizationSection = SubwordRegularizationSection()
 
     @model_validator(mode="before")
@@ -52,7 +68,7 @@ class TextSection(Section):
         return values
 
     @model_validator(mode="after")
-    def _regularization_needs_unigram(self) -> Self:
+    def _check_regularization(self) -> Self:
         if self.regularization.best > 1 and (self.unit, self.algorithm) != ("subwords", "unigram"):
             raise invalid_combination(
                 "regularization.best",

@@ -74,14 +74,24 @@ class LearningRate(ABC):
 
 
 class ConstantRate(LearningRate):
-    """Warm-up if it is set, then constant."""
+    """Warm-up if it is set, then constant.
+
+    Args:
+        peak: The largest learning rate.
+        warmup: Share of all steps in which the rate rises to its peak; None: `default_warmup`.
+    """
 
     def multiplier(self, now: ScheduleStep) -> float:
         return now.warmup_factor
 
 
 class OneCycleRate(LearningRate):
-    """Linear warm-up, then half a cosine down to 0."""
+    """Linear warm-up, then half a cosine down to 0.
+
+    Args:
+        peak: The largest learning rate.
+        warmup: Share of all steps in which the rate rises to its peak; None: `default_warmup`.
+    """
 
     default_warmup = 0.2
 
@@ -92,7 +102,12 @@ class OneCycleRate(LearningRate):
 
 
 class InverseSquareRootRate(LearningRate):
-    """Linear warm-up, then proportional to 1/√step."""
+    """Linear warm-up, then proportional to 1/√step.
+
+    Args:
+        peak: The largest learning rate.
+        warmup: Share of all steps in which the rate rises to its peak; None: `default_warmup`.
+    """
 
     default_warmup = 0.2
 
@@ -223,7 +238,13 @@ class EpochsSection(DecayingSection):
 
 @dataclass(frozen=True)
 class SteppedTeacherForcing(DecayingTeacherForcing):
-    """1, then 0.5, then 0; the first two for `epochs` epochs each."""
+    """1, then 0.5, then 0; the first two for `epochs` epochs each.
+
+    Args:
+        ratio: The ratio of the first epoch.
+        floor: The ratio that the schedule decays to.
+        epochs: Number of epochs of each step.
+    """
 
     Section = EpochsSection
 
@@ -235,7 +256,13 @@ class SteppedTeacherForcing(DecayingTeacherForcing):
 
 @dataclass(frozen=True)
 class LinearTeacherForcing(DecayingTeacherForcing):
-    """Linear in the epoch, down to 0 after `epochs` epochs."""
+    """Linear in the epoch, down to 0 after `epochs` epochs.
+
+    Args:
+        ratio: The ratio of the first epoch.
+        floor: The ratio that the schedule decays to.
+        epochs: Number of epochs until the floor is reached.
+    """
 
     Section = EpochsSection
 
@@ -257,7 +284,13 @@ class ExponentialSection(DecayingSection):
 
 @dataclass(frozen=True)
 class ExponentialTeacherForcing(DecayingTeacherForcing):
-    """decay^epoch."""
+    """decay^epoch.
+
+    Args:
+        ratio: The ratio of the first epoch.
+        floor: The ratio that the schedule decays to.
+        decay: What each epoch multiplies by.
+    """
 
     Section = ExponentialSection
 
@@ -279,7 +312,13 @@ class InverseSigmoidSection(DecayingSection):
 
 @dataclass(frozen=True)
 class InverseSigmoidTeacherForcing(DecayingTeacherForcing):
-    """k / (k + e^(epoch/k)), scaled to start at 1; k is `steepness`."""
+    """k / (k + e^(epoch/k)), scaled to start at 1; k is `steepness`.
+
+    Args:
+        ratio: The ratio of the first epoch.
+        floor: The ratio that the schedule decays to.
+        steepness: k.
+    """
 
     Section = InverseSigmoidSection
 
