@@ -52,6 +52,22 @@ def test_a_request_survives_serialization(request_of: Callable[..., WorkerReques
     assert len(request.evaluations) == 4
 
 
+def test_the_run_directory_is_opened_once(
+    request_of: Callable[..., WorkerRequest], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+):
+    opened: list[Path] = []
+    original = Run.__init__
+
+    def init(run: Run, path: Path) -> None:
+        opened.append(path)
+        original(run, path)
+
+    monkeypatch.setattr(Run, "__init__", init)
+    request = request_of(test=["beam=1,3"])
+    run_request(request, reporter)
+    assert opened == [request.path]
+
+
 def test_a_run_is_trained_and_evaluated(request_of: Callable[..., WorkerRequest], reporter: Reporter):
     request = request_of(test=["beam=1,3"])
     assert request.pending() == request.evaluations

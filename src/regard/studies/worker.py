@@ -14,7 +14,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ from regard.studies.evaluations import EvaluationSpec
 
 if TYPE_CHECKING:
     from regard.inference.translator import Translator
+    from regard.runs import Run
 
 REPORT_INTERVAL = 0.5  # seconds
 STOP = "stop"
@@ -130,12 +131,14 @@ def run_request(request: WorkerRequest, reporter: Reporter) -> None:
     Raises:
         TrainingStopped: If the reporter wanted to stop before the end.
     """
-    from regard.training import TrainingStopped, train
+    from regard.training import TrainingStopped
+    from regard.training.trainer import train_run
 
     with exclusive_access(request.path, reporter):
-        if not train(request.experiment, request.path, reporter).finished:
+        run, progress = train_run(request.experiment, request.path, reporter)
+        if not progress.finished:
             raise TrainingStopped
-        run_evaluations(request, reporter)
+        run_evaluations(run, request.pending(), reporter)
 
 
 @contextmanager
@@ -158,20 +161,19 @@ def exclusive_access(path: Path, reporter: Reporter) -> Iterator[None]:
     raise TrainingStopped
 
 
-def run_evaluations(request: WorkerRequest, reporter: Reporter) -> None:
+def run_evaluations(run: Run, pending: Sequence[EvaluationSpec], reporter: Reporter) -> None:
     """Do the pending evaluations. One that is impossible for this run does not stop the others.
 
     Args:
-        request: What to do.
+        run: The finished run.
+        pending: The evaluations.
         reporter: Receives the progress.
     """
     from regard.inference.translator import Translator
-    from regard.runs import Run
 
-    pending = request.pending()
     if not pending:
         return
-    translator = Translator(Run(request.path))
+    translator = Translator(run)
     errors = []
     for number, evaluation in enumerate(pending):
         try:
@@ -235,8 +237,8 @@ def _stop_on_request(lines: BinaryIO, reporter: Reporter) -> None:
 
 
 def worker_main() -> None:
-    # Standard output is for progress; what a library prints goes to standard error.
     """Read a request from standard input and carry it out; the entry point of the process."""
+    # Standard output is for progress; what a library prints goes to standard error.
     reporter = Reporter(os.fdopen(os.dup(1), "wb", buffering=0))
     os.dup2(2, 1)
     signal.signal(signal.SIGTERM, reporter.stop)
