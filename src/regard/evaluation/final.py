@@ -11,7 +11,6 @@ from regard.evaluation.evaluator import EvaluationResult, Evaluator
 from regard.inference.translation import Translation, mean_attention
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.reports.example_selection import ExampleSentence
-from regard.reports.examples import write_examples
 from regard.runs import EXAMPLES, SCORES, Run
 from regard.search import GREEDY, SearchOptions
 from regard.tasks import Pair
@@ -66,6 +65,10 @@ def write_test_examples(run: Run, evaluation: FinalEvaluation, advance: Progress
         evaluation: What `score_test_set` returned.
         advance: Called with the number of figures that have been drawn since the last call.
     """
+    from regard.reports.examples import (
+        write_examples,  # imports matplotlib, which `needs_final_evaluation` does not need
+    )
+
     facts = _page_facts(run, evaluation.results[-1])
     title = f"Attention of {run.path.name}"
     write_examples(run.path / EXAMPLES, evaluation.sentences, title, facts, advance)
