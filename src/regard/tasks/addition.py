@@ -18,14 +18,23 @@ SUM = re.compile(rf"{NUMBER}\+{NUMBER}")
 
 
 class AdditionSection(GeneratedSection):
-    """Settings of the addition task: numbers have up to `digits` digits."""
+    """Settings of the addition task.
+
+    Attributes:
+        task: Name of the task.
+        digits: Largest number of digits of a number.
+    """
 
     task: Literal["addition"] = "addition"
     digits: int = Field(default=3, ge=1, le=12)
 
 
 class AdditionDataset(GeneratedDataset[AdditionSection]):
-    """Sums of two numbers. No sum of the test set is in the training set, but `58+27` may be if `27+58` is tested."""
+    """Sums of two numbers. No sum of the test set is in the training set, but `58+27` may be if `27+58` is tested.
+
+    Args:
+        section: The settings of the task.
+    """
 
     def generate(self, random: Random) -> Pair:
         first, second = self._number(random), self._number(random)
@@ -57,6 +66,9 @@ class AdditionTask(GeneratedTask[AdditionSection]):
 
     Shows characters in, characters out, with carries: the first output digit may depend on the last input digit.
     Which digits correspond is a matter of definition, so no alignment is given.
+
+    Args:
+        section: The settings of the task.
     """
 
     Section = AdditionSection

@@ -18,8 +18,10 @@ PromptPosition = Literal["first", "last", "decoder"]
 class CaseSection(RandomTextSection):
     """Settings of the case task.
 
-    `prompt` is where the model reads the prompt: as the `first` or the `last` token of the encoder's input, or as the
-    first input of the `decoder`. The text that a user types is the same in all three cases.
+    Attributes:
+        task: Name of the task.
+        prompt: Where the model reads the prompt: as the `first` or the `last` token of the encoder's input, or as the
+            first input of the `decoder`. The text that a user types is the same in all three cases.
     """
 
     task: Literal["case"] = "case"
@@ -27,7 +29,11 @@ class CaseSection(RandomTextSection):
 
 
 class CaseDataset(GeneratedDataset[CaseSection]):
-    """Random sentences with a random prompt."""
+    """Random sentences with a random prompt.
+
+    Args:
+        section: The settings of the task.
+    """
 
     def generate(self, random: Random) -> Pair:
         prompt = random.choice(tuple(PROMPTS))
@@ -69,6 +75,9 @@ class CaseTask(GeneratedTask[CaseSection]):
 
     Shows the bottleneck, and how attention bypasses it: without attention, one vector has to carry every character
     of the sentence.
+
+    Args:
+        section: The settings of the task.
     """
 
     Section = CaseSection

@@ -20,12 +20,23 @@ from regard.text import Pair, Tokenization, WhitespaceTokenizer
 
 
 def random_noun_phrase(random: Random, nouns: Sequence[Noun]) -> NounPhrase:
+    """A noun with its determiner, and perhaps an adjective.
+
+    Args:
+        random: The source of randomness.
+        nouns: Nouns to choose from.
+    """
     noun = random.choice(nouns)
     adjective = random.choice(noun.adjectives) if random.random() < 0.45 else None
     return NounPhrase(noun, random.choice(noun.determiners), adjective, plural=random.random() < 0.35)
 
 
 def random_subject(random: Random) -> Pronoun | NounPhrase:
+    """A pronoun or a person.
+
+    Args:
+        random: The source of randomness.
+    """
     if random.random() < 0.5:
         # `ich` is twice as frequent as the others, because most verbs have a form for `ich` alone.
         return random.choice((lexicon.ICH, *lexicon.PRONOUNS))
@@ -33,11 +44,22 @@ def random_subject(random: Random) -> Pronoun | NounPhrase:
 
 
 def random_verb(random: Random) -> Verb:
+    """A verb, half of the time a separable one.
+
+    Args:
+        random: The source of randomness.
+    """
     # Separable verbs are sampled more often, because they have more forms.
     return random.choice(lexicon.SEPARABLE_VERBS if random.random() < 0.5 else lexicon.SIMPLE_VERBS)
 
 
 def random_setting(random: Random, verb: Verb) -> PrepositionalPhrase | None:
+    """A prepositional phrase that fits the verb, or None.
+
+    Args:
+        random: The source of randomness.
+        verb: The verb.
+    """
     if not verb.prepositions or random.random() < 0.5:
         return None
     preposition = random.choice(verb.prepositions)
@@ -45,6 +67,13 @@ def random_setting(random: Random, verb: Verb) -> PrepositionalPhrase | None:
 
 
 def random_clause(random: Random, verb: Verb, past: bool) -> Clause:
+    """A clause with a verb.
+
+    Args:
+        random: The source of randomness.
+        verb: The verb.
+        past: Whether it is in the past tense.
+    """
     tense: Tense
     if past:
         tense, times = "past", lexicon.TIMES_PAST
@@ -67,7 +96,12 @@ def random_clause(random: Random, verb: Verb, past: bool) -> Clause:
 
 
 def random_sentence_pair(random: Random, length: int) -> Phrase:
-    """A sentence of `length` clauses, all in the past tense or none: not `if he sang , i sing`."""
+    """A sentence with its translation. All of its clauses are in the past tense or none: not `if he sang , i sing`.
+
+    Args:
+        random: The source of randomness.
+        length: Number of clauses.
+    """
     past = random.random() < 0.25
     clauses: list[Clause] = []
     conjunctions: list[tuple[str, str]] = []
@@ -85,7 +119,13 @@ def random_sentence_pair(random: Random, length: int) -> Phrase:
 
 
 class ClausesSection(GeneratedSection):
-    """Settings of the task `clauses`: sentences have up to `max_clauses` clauses."""
+    """Settings of the task `clauses`.
+
+    Attributes:
+        task: Name of the task.
+        train: Number of training pairs.
+        max_clauses: Largest number of clauses of a sentence.
+    """
 
     task: Literal["clauses"] = "clauses"
     train: int = Field(12_000, ge=1)
@@ -93,7 +133,11 @@ class ClausesSection(GeneratedSection):
 
 
 class ClausesDataset(GeneratedDataset[ClausesSection]):
-    """Random German sentences and their English translations."""
+    """Random German sentences and their English translations.
+
+    Args:
+        section: The settings of the task.
+    """
 
     def generate(self, random: Random) -> Pair:
         return random_sentence_pair(random, random.randint(1, self.section.max_clauses)).pair()
@@ -117,6 +161,9 @@ class ClausesTask(GeneratedTask[ClausesSection]):
     The verb is second in main clauses and last in subordinate ones, the parts of separable verbs are far apart, and
     `kein` is both an article and the `not` of a verb. So no rule about positions predicts the next English word. Each
     pair has a gold alignment, with which attention can be compared.
+
+    Args:
+        section: The settings of the task.
     """
 
     Section = ClausesSection

@@ -15,7 +15,12 @@ from regard.text import Pair, Tokenization
 
 
 class StringSection(RandomTextSection):
-    """Settings of tasks over random strings of the characters in `alphabet`, all equally likely."""
+    """Settings of tasks over random strings.
+
+    Attributes:
+        alphabet: The characters, all equally likely.
+        max_length: Largest length, in characters.
+    """
 
     alphabet: str = Field(default=ascii_lowercase, min_length=1)
     max_length: Length = 20
@@ -48,6 +53,10 @@ def random_string(random: Random, section: StringSection) -> str:
 
     A length is drawn with a probability proportional to itself: if all were equally likely, the test set would use up
     the few strings of one character and leave none to train on.
+
+    Args:
+        random: The source of randomness.
+        section: The settings of the task.
     """
     lengths = range(section.min_length, section.max_length + 1)
     length = random.choices(lengths, weights=lengths)[0]
@@ -55,13 +64,21 @@ def random_string(random: Random, section: StringSection) -> str:
 
 
 class CopySection(StringSection):
-    """Settings of the copy task."""
+    """Settings of the copy task.
+
+    Attributes:
+        task: Name of the task.
+    """
 
     task: Literal["copy"] = "copy"
 
 
 class CopyDataset(GeneratedDataset[CopySection]):
-    """Random strings, and the same strings."""
+    """Random strings, and the same strings.
+
+    Args:
+        section: The settings of the task.
+    """
 
     def generate(self, random: Random) -> Pair:
         text = random_string(random, self.section)
@@ -73,6 +90,9 @@ class CopyTask(GeneratedTask[CopySection]):
 
     Shows an attention map with a known correct answer, the diagonal. Characters repeat within a string, so a decoder
     that searches for a character without regard to its position fails.
+
+    Args:
+        section: The settings of the task.
     """
 
     Section = CopySection

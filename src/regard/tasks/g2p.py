@@ -18,13 +18,21 @@ from regard.text import Pair, ReadFile, Tokenization, WhitespaceTokenizer
 
 
 class G2PSection(DataSection):
-    """Settings of the grapheme-to-phoneme task."""
+    """Settings of the grapheme-to-phoneme task.
+
+    Attributes:
+        task: Name of the task.
+        file: A dictionary in the format of the CMU's; null means the one that the extra `regard[g2p]` installs.
+        stress: Keep stress marks, as in AH0 and OW1.
+        test_share: Share of the words in the test split.
+        validation_share: Share of the words in the validation split.
+        seed: Seed of the splits.
+    """
 
     task: Literal["g2p"] = "g2p"
-    # A dictionary in the format of the CMU's; null: the one that the extra `regard[g2p]` installs.
     file: str | None = Field(None, min_length=1)
-    stress: bool = False  # keep stress marks, as in AH0 and OW1
-    test_share: float = Field(0.05, gt=0, lt=0.5)  # of the words
+    stress: bool = False
+    test_share: float = Field(0.05, gt=0, lt=0.5)
     validation_share: float = Field(0.01, gt=0, lt=0.5)
     seed: int = Field(1, ge=0)
 
@@ -84,7 +92,11 @@ class G2PTokenization(Tokenization):
 
 
 class G2PTask(Task[G2PSection]):
-    """`hello` → `HH AH L OW`."""
+    """`hello` → `HH AH L OW`.
+
+    Args:
+        section: The settings of the task.
+    """
 
     Section = G2PSection
     scored_by = "phonemes"

@@ -18,7 +18,14 @@ MAX_REPETITIONS = 1000
 
 
 class GeneratedSection(DataSection):
-    """The settings of all generated tasks: the number of pairs in each split, and a seed."""
+    """The settings of all generated tasks.
+
+    Attributes:
+        train: Number of training pairs.
+        validation: Number of validation pairs.
+        test: Number of test pairs.
+        seed: Seed of the pairs.
+    """
 
     train: int = Field(20_000, ge=1)
     validation: int = Field(500, ge=1)
@@ -89,7 +96,11 @@ class GeneratedDataset(ABC, Generic[GeneratedSectionType]):
 
 
 class GeneratedTask(Task[GeneratedSectionType]):
-    """A task with a generated data set and a tokenization that has nothing to learn."""
+    """A task with a generated data set and a tokenization that has nothing to learn.
+
+    Args:
+        section: The settings of the task.
+    """
 
     @property
     @abstractmethod

@@ -36,7 +36,13 @@ class FilePairs:
 
 
 class ParallelSection(DataSection):
-    """Settings of parallel text. The languages are the suffixes of the file names: `train.de`, `train.en`."""
+    """Settings of parallel text.
+
+    Attributes:
+        source: The source language, the suffix of its file names: `train.de`.
+        target: The target language.
+        text: Tokens and vocabularies.
+    """
 
     source: str = Field("de", pattern=r"^[\w-]+$")
     target: str = Field("en", pattern=r"^[\w-]+$")
@@ -93,7 +99,11 @@ class ParallelDataset(ABC, Generic[ParallelSectionType]):
 
 
 class ParallelTask(Task[ParallelSectionType]):
-    """A task on parallel text, whose tokenization is learned from the training split."""
+    """A task on parallel text, whose tokenization is learned from the training split.
+
+    Args:
+        section: The settings of the task.
+    """
 
     scored_by = "bleu"
     learns_tokenization = True
@@ -122,19 +132,30 @@ class FilesSection(ParallelSection):
 
     `train: corpus/train` means corpus/train.de and corpus/train.en, either of which may end in .gz.
     `train: pairs.tsv` (or .tsv.gz) has the source in its first column and the target in its second.
+
+    Attributes:
+        task: Name of the task.
+        train: The training split.
+        validation: The validation split.
+        test: The test split; null means none.
+        skip: Leave out training pairs with an empty side or an over-long line instead of refusing them.
     """
 
     task: Literal["files"] = "files"
     train: str = Field(min_length=1)
     validation: str = Field(min_length=1)
     test: str | None = Field(None, min_length=1)
-    skip: bool = False  # leave out training pairs with an empty side or an over-long line instead of refusing them
+    skip: bool = False
 
     path_keys: ClassVar[frozenset[str]] = frozenset(SPLITS)
 
 
 class FilesDataset(ParallelDataset[FilesSection]):
-    """The user's own files."""
+    """The user's own files.
+
+    Args:
+        section: The settings of the task.
+    """
 
     def files_of(self, split: Split) -> tuple[Path, Path | None] | None:
         name: str | None = getattr(self.section, split)
@@ -159,7 +180,11 @@ class FilesDataset(ParallelDataset[FilesSection]):
 
 
 class FilesTask(ParallelTask[FilesSection]):
-    """Translation, learned from the user's own files."""
+    """Translation, learned from the user's own files.
+
+    Args:
+        section: The settings of the task.
+    """
 
     Section = FilesSection
 
@@ -169,7 +194,13 @@ class FilesTask(ParallelTask[FilesSection]):
 
 
 class Multi30kSection(ParallelSection):
-    """Settings of Multi30k."""
+    """Settings of Multi30k.
+
+    Attributes:
+        task: Name of the task.
+        source: `de` or `en`.
+        target: `de` or `en`, the other one.
+    """
 
     task: Literal["multi30k"] = "multi30k"
     source: Literal["de", "en"] = "de"
@@ -177,7 +208,11 @@ class Multi30kSection(ParallelSection):
 
 
 class Multi30kDataset(ParallelDataset[Multi30kSection]):
-    """31,014 captions of photographs, in German and English."""
+    """31,014 captions of photographs, in German and English.
+
+    Args:
+        section: The settings of the task.
+    """
 
     FILES: ClassVar[dict[Split, str]] = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 
@@ -188,7 +223,11 @@ class Multi30kDataset(ParallelDataset[Multi30kSection]):
 
 
 class Multi30kTask(ParallelTask[Multi30kSection]):
-    """Translation of captions between German and English."""
+    """Translation of captions between German and English.
+
+    Args:
+        section: The settings of the task.
+    """
 
     Section = Multi30kSection
 

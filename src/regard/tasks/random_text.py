@@ -40,7 +40,12 @@ PATTERNS = (
 
 
 class RandomTextSection(GeneratedSection):
-    """Settings of tasks over random texts: the smallest and largest length, in characters."""
+    """Settings of tasks over random texts.
+
+    Attributes:
+        min_length: Smallest length, in characters.
+        max_length: Largest length, in characters.
+    """
 
     min_length: Length = 1
     max_length: Length = 36

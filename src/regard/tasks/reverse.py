@@ -11,13 +11,21 @@ from regard.text import Pair
 
 
 class ReverseSection(StringSection):
-    """Settings of the reverse task."""
+    """Settings of the reverse task.
+
+    Attributes:
+        task: Name of the task.
+    """
 
     task: Literal["reverse"] = "reverse"
 
 
 class ReverseDataset(GeneratedDataset[ReverseSection]):
-    """Random strings, and the same strings backwards."""
+    """Random strings, and the same strings backwards.
+
+    Args:
+        section: The settings of the task.
+    """
 
     def generate(self, random: Random) -> Pair:
         text = random_string(random, self.section)
@@ -30,6 +38,9 @@ class ReverseTask(GeneratedTask[ReverseSection]):
 
     Shows an attention map with a known correct answer, the antidiagonal. Where it begins depends on the length of the
     string, so counting positions from the left is not enough.
+
+    Args:
+        section: The settings of the task.
     """
 
     Section = ReverseSection

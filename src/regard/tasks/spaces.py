@@ -15,14 +15,23 @@ BLANK = "<blank>"
 
 
 class SpacesSection(RandomTextSection):
-    """Settings of the spaces task: with `blank`, the decoder writes `<blank>` for each space."""
+    """Settings of the spaces task.
+
+    Attributes:
+        task: Name of the task.
+        blank: Whether the decoder generates `<blank>` for each space.
+    """
 
     task: Literal["spaces"] = "spaces"
     blank: bool = True
 
 
 class SpacesDataset(GeneratedDataset[SpacesSection]):
-    """Random sentences, and the same sentences without spaces."""
+    """Random sentences, and the same sentences without spaces.
+
+    Args:
+        section: The settings of the task.
+    """
 
     def generate(self, random: Random) -> Pair:
         length = random.randint(self.section.min_length, self.section.max_length)
@@ -61,6 +70,9 @@ class SpacesTask(GeneratedTask[SpacesSection]):
     Shows what it takes to leave something out. A step-aligned decoder attends to one source character per step and
     has to generate a token for each: it cannot skip. A blank symbol, which is removed from the finished text, makes
     this possible. Without it, only a decoder that selects where to attend can learn the task.
+
+    Args:
+        section: The settings of the task.
     """
 
     Section = SpacesSection
