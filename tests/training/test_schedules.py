@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config.kinds import LEARNING_RATES, TEACHER_FORCING_SCHEDULES
-from regard.training.schedules import build_learning_rate, build_teacher_forcing
+from regard.training.learning_rates import build_learning_rate
+from regard.training.teacher_forcing import build_teacher_forcing
 
 
 def rates(steps: int, losses: tuple[float, ...] = (), **settings: Any) -> list[float]:

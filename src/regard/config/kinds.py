@@ -215,20 +215,20 @@ LEARNING_RATES: Kinds[LearningRateSection] = Kinds(
     "learning rate",
     "one-cycle",
     {
-        "constant": "regard.training.schedules:ConstantRate",
-        "one-cycle": "regard.training.schedules:OneCycleRate",
-        "inverse-square-root": "regard.training.schedules:InverseSquareRootRate",
-        "plateau": "regard.training.schedules:PlateauRate",
+        "constant": "regard.training.learning_rates:ConstantRate",
+        "one-cycle": "regard.training.learning_rates:OneCycleRate",
+        "inverse-square-root": "regard.training.learning_rates:InverseSquareRootRate",
+        "plateau": "regard.training.learning_rates:PlateauRate",
     },
 )
 TEACHER_FORCING_SCHEDULES: Kinds[TeacherForcingSection] = Kinds(
     "teacher forcing",
     "constant",
     {
-        "constant": "regard.training.schedules:ConstantTeacherForcing",
-        "stepped": "regard.training.schedules:SteppedTeacherForcing",
-        "linear": "regard.training.schedules:LinearTeacherForcing",
-        "exponential": "regard.training.schedules:ExponentialTeacherForcing",
-        "inverse-sigmoid": "regard.training.schedules:InverseSigmoidTeacherForcing",
+        "constant": "regard.training.teacher_forcing:ConstantTeacherForcing",
+        "stepped": "regard.training.teacher_forcing:SteppedTeacherForcing",
+        "linear": "regard.training.teacher_forcing:LinearTeacherForcing",
+        "exponential": "regard.training.teacher_forcing:ExponentialTeacherForcing",
+        "inverse-sigmoid": "regard.training.teacher_forcing:InverseSigmoidTeacherForcing",
     },
 )

@@ -30,7 +30,8 @@ from regard.seeding import seed_for
 from regard.tasks import Split
 from regard.training.checkpoints import TrainingProgress, load_state, read_state, save_state
 from regard.training.encoded_splits import EncodedSplits, ProgressIterator, check_sequence_lengths, encode_splits
-from regard.training.schedules import build_learning_rate, build_teacher_forcing
+from regard.training.learning_rates import build_learning_rate
+from regard.training.teacher_forcing import build_teacher_forcing
 
 
 class TrainingObserver(Protocol):
