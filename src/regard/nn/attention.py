@@ -38,7 +38,7 @@ class Memory:
         """The batch rows `index`. Copies nothing if these are all rows in their order.
 
         Args:
-            index: Row numbers, [rows].
+            index: Row indices, [rows].
         """
         if torch.equal(index, torch.arange(len(self.keys), device=index.device)):
             return self

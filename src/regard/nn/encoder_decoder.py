@@ -88,7 +88,7 @@ class State(Protocol):
         """The rows `index`, as the state of other hypotheses of the same sources.
 
         Args:
-            index: Row numbers, [sources, hypotheses] or, for one hypothesis per source, [sources]. A row of `index`
+            index: Row indices, [sources, hypotheses] or, for one hypothesis per source, [sources]. A row of `index`
                 may name the rows of one source only, in any order and any number of times.
         """
 
@@ -97,12 +97,12 @@ def split_index(index: Tensor, rows: int, sources: int) -> tuple[Tensor, Tensor]
     """The `index` of `State.select` as an index of rows and an index of sources.
 
     Args:
-        index: Row numbers, [sources, hypotheses] or [sources].
+        index: Row indices, [sources, hypotheses] or [sources].
         rows: Number of rows of the state.
         sources: Number of sources that these rows share.
 
     Returns:
-        Row numbers, [selected rows], and source numbers, [selected sources].
+        Row indices, [selected rows], and source indices, [selected sources].
     """
     if index.dim() == 1:
         index = index.unsqueeze(1)
