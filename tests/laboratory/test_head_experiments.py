@@ -51,8 +51,9 @@ def test_keys_are_orthonormal_directions_of_varying_length() -> None:
 
 
 def test_draws_are_computed_in_chunks() -> None:
-    chunks = [len(lengths) for lengths in RandomKeys(50, 0.1, 1_003, seed=1).lengths()]
-    assert chunks == [400, 400, 203]
+    chunks = list(RandomKeys(50, 0.1, 1_003, seed=1).lengths())
+    assert [len(lengths) for lengths in chunks] == [400, 400, 203]
+    assert not torch.equal(chunks[0], chunks[1])
     assert HeadShares.of_heads(ONE_HEAD, 50, RandomKeys(50, 0.1, 1_003, seed=1)).measured.shape == (1_003, 3)
 
 

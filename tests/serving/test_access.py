@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -177,22 +177,36 @@ def test_body_size_is_limited_with_and_without_content_length(new_client: NewCli
     }
 
 
-def test_an_incomplete_body_times_out(trained: Path):
-    app = build_app(open_runs([trained]), Limits(seconds=0.05))
-    parts = [{"type": "http.request", "body": b'{"texts": ', "more_body": True}]
-    sent: list[Any] = []
+def post_in_chunks(run: Path, limits: Limits, chunks: Iterable[bytes]) -> tuple[int, bytes]:
+    """Status and body of the response to a request that never ends; a test client would send it as a whole."""
+    app, parts, sent = build_app(open_runs([run]), limits), iter(chunks), []
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/api/translate", "headers": headers, "query_string": b""}
 
     async def receive() -> Any:
-        return parts.pop() if parts else await asyncio.sleep(60)
+        chunk = next(parts, None)
+        if chunk is None:
+            await asyncio.sleep(60)
+        return {"type": "http.request", "body": chunk, "more_body": True}
 
     async def send(message: Any) -> None:
         sent.append(message)
 
     asyncio.run(asyncio.wait_for(app(scope, receive, send), 10))
-    assert sent[0]["status"] == 408
-    assert b"the request was not complete within 0.05 seconds" in sent[1]["body"]
+    return sent[0]["status"], sent[1]["body"]
+
+
+def test_an_incomplete_body_times_out(trained: Path):
+    status, body = post_in_chunks(trained, Limits(seconds=0.05), [b'{"texts": '])
+    assert status == 408
+    assert b"the request was not complete within 0.05 seconds" in body
+
+
+def test_the_size_of_all_chunks_of_a_body_is_limited(trained: Path):
+    limits = Limits(characters=10, texts=1)
+    status, body = post_in_chunks(trained, limits, [b" " * 10_000] * (limits.body_bytes // 10_000 + 1))
+    assert status == 413
+    assert b"a request body may have at most" in body
 
 
 def test_an_internal_error_has_the_security_headers(new_client: NewClient, monkeypatch: pytest.MonkeyPatch):

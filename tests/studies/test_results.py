@@ -108,6 +108,17 @@ def test_a_metric_without_sentence_scores_is_tested_only_over_seeds(new_results:
     assert [c.over_sentences for c in results.comparisons] == [None, None]
 
 
+@pytest.mark.parametrize(
+    ("p_seeds", "p_sentences", "significant"),
+    [(0.01, 0.02, True), (0.01, 0.2, False), (0.2, 0.01, False), (0.2, 0.3, False)],
+)
+def test_a_difference_is_significant_only_by_both_tests(
+    new_results: NewResults, p_seeds: float, p_sentences: float, significant: bool
+):
+    comparison = new_results(THREE, vary=VARY).comparisons[1]
+    assert replace(comparison, p_seeds=p_seeds, p_sentences=p_sentences).significant is significant
+
+
 def test_two_tests_with_opposite_directions_are_not_significant(new_results: NewResults):
     """Only the first seed is in both conditions."""
     shares = {"none": [0.5, *[0.05] * 8], "dot": [0.25, *[0.6] * 8]}
