@@ -1,6 +1,7 @@
 # make demo    set-up, both trainings, the picture, a sentence to try
 # make test    set-up, lint, types, all tests; combinations of kinds are sampled pairwise
 # make test-full     the same with the full product of all kinds
+# make test-mutants  break the code on purpose, one place at a time, and check that tests fail
 # make install only the set-up: a virtual environment in .venv
 # make bench   the benchmarks
 
@@ -9,7 +10,7 @@ BIN := .venv/bin
 RUNS := runs/demo
 SENTENCE := <U> I am a student
 
-.PHONY: install demo test test-full bench clean
+.PHONY: install demo test test-full test-mutants bench clean
 
 install: .venv/installed
 
@@ -44,6 +45,9 @@ test: install
 
 test-full: export REGARD_TEST_FULL = 1
 test-full: test
+
+test-mutants: install
+	$(BIN)/python tests/mutants/run.py --jobs 2
 
 bench: install
 	$(BIN)/python benchmarks/teacher_forcing.py

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import regard as package
+from regard.cli.translate import moses_alignment
 from regard.search import SearchOptions
 
 Regard = Callable[..., Any]
@@ -83,6 +85,14 @@ def test_alignments_are_printed_after_the_text(regard: Regard, trained: Path):
     listed = regard("translate", trained, "--alignments", "moses", "--beam", 2, "--n-best", 2, "abc").out
     assert re.fullmatch(r"0 \|\|\| abc \|\|\| -0\.\d{4} \|\|\| 0-0 1-1 2-2", listed.splitlines()[0])
     assert len(listed.splitlines()) == 2
+
+
+def test_a_pair_of_an_alignment_is_printed_as_source_then_target():
+    weights = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    translation = package.Translation(
+        "x y z", ("x", "y", "z"), ("a", "b", "c", "<end>"), (0.0, 0.0, 0.0), weights, finished=False
+    )
+    assert moses_alignment(translation) == "1-0 2-1 0-2"
 
 
 def test_json_has_all_fields(regard: Regard, run: Path):
