@@ -197,7 +197,7 @@ def test_on_a_terminal_a_table_shows_what_runs(start_regard: Callable[..., Any],
             "this should be KEY=VALUE, as in --vary model.attention.kind=none,dot",
         ),
         (("copy", "--measure", "blue"), "'blue' is not a metric; did you mean 'bleu'?"),
-        (("copy", "--measure", "bleu"), "measures: this task has no bleu; choices: exact_match"),
+        (("copy", "--metric", "bleu"), "metrics: this task has no bleu; choices: exact_match"),
         (("copy", "--vary", "training.clip=1,1.0"), "copy: 1 and 1.0 have the same settings; only their names differ"),
         (
             ("copy", "--vary", "training.clip=1,2", "--set", "training.clip=3"),

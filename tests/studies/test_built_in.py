@@ -37,7 +37,7 @@ def build(name: str) -> Study:
     return parsing.build_study(name, parsing.parse_study(built_in.read_study(name), f"study {name}"))
 
 
-def measures_of(data: DataSection) -> set[str]:
+def metrics_of(data: DataSection) -> set[str]:
     others = set().union(*OWN.values())
     task = task_for(data)
     has_alignment = isinstance(task, GeneratedTask) and task.dataset.generate(Random(1)).alignment
@@ -76,10 +76,10 @@ def test_conditions_are_distinct(name: str):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_study_uses_metrics_that_its_task_has(name: str):
     study = build(name)
-    assert study.plan.measures
-    assert len(set(study.plan.measures)) == len(study.plan.measures)
+    assert study.plan.metrics
+    assert len(set(study.plan.metrics)) == len(study.plan.metrics)
     for condition in study.conditions:
-        assert set(study.plan.measures) <= measures_of(condition.evaluation.data)
+        assert set(study.plan.metrics) <= metrics_of(condition.evaluation.data)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -80,7 +80,7 @@ vary:
   how long: {long: {training: {epochs: 2}}, short: {training.epochs: 1}}
   looks: {"yes": {model.attention.kind: dot}, "no": {model.attention.kind: none}}
 seeds: 9
-measures: [loss]
+metrics: [loss]
 """,
         name="other",
     )
@@ -162,7 +162,7 @@ def test_the_metric_defaults_to_that_of_the_task():
     assert build(experiment="copy").metrics == ["exact_match"]
     assert build(experiment="multi30k").metrics == ["bleu_lc"]
     assert build(experiment="g2p").metrics == ["word_error"]
-    assert build(experiment="g2p", measures=["loss", "exact_match"]).metrics == ["loss", "exact_match"]
+    assert build(experiment="g2p", metrics=["loss", "exact_match"]).metrics == ["loss", "exact_match"]
 
 
 # --- Expectations ----------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ vary: {training.clip: [0.5, 1.0], training.patience: [null, 3]}
 test: {beam: [1, 5], data.max_length: [20, 30]}
 seeds: 2
 baseline: {beam: 5, training.patience: null}
-measures: [token_accuracy, exact_match]
+metrics: [token_accuracy, exact_match]
 method: bootstrap
 """)
     typed = build(
@@ -77,11 +77,17 @@ method: bootstrap
         test=["beam=1,5", "data.max_length=20,30"],
         seeds=2,
         baseline=["beam=5", "training.patience=null"],
-        measures=["token_accuracy", "exact_match"],
+        metrics=["token_accuracy", "exact_match"],
         method="bootstrap",
     )
     assert content_of(typed) == content_of(written)
     assert len(typed.conditions) == 16
+
+
+def test_the_key_of_0_5_for_metrics_is_accepted():
+    old, new = (build(COPY + f"{key}: [token_accuracy, exact_match]\n") for key in ("measures", "metrics"))
+    assert content_of(old) == content_of(new)
+    assert old.metrics == ["token_accuracy", "exact_match"]
 
 
 def test_options_missing_on_the_command_line_come_from_the_file():
@@ -204,8 +210,8 @@ def test_an_evaluation_may_use_longer_texts_than_training():
 
 
 def test_the_command_line_overrides_the_file():
-    text = COPY + "seeds: 2\nset: {training.epochs: 3}\nmeasures: [exact_match]\nvary: {training.clip: [0.5, 1.0]}\n"
-    study = build(text, seeds=5, set=["training.epochs=4"], vary=["training.clip=2.0"], measures=["loss", "perplexity"])
+    text = COPY + "seeds: 2\nset: {training.epochs: 3}\nmetrics: [exact_match]\nvary: {training.clip: [0.5, 1.0]}\n"
+    study = build(text, seeds=5, set=["training.epochs=4"], vary=["training.clip=2.0"], metrics=["loss", "perplexity"])
     assert study.plan.seeds == 5
     assert epochs(study) == [4]
     assert labels(study) == [("2.0",)]
@@ -396,8 +402,8 @@ baseline: {data.train: a.tsv}
         ("seeds: 0\n", 3, "seeds: 0 is invalid: input should be greater than or equal to 1"),
         ("seeds: 1.5\n", 3, "seeds: 1.5 is invalid: input should be a valid integer"),
         ("seeds: 0x" + "f" * 5000 + "\n", 3, "this value cannot be read"),
-        ("measures: [exact_match, blu]\n", 3, "'blu' is not a metric; did you mean 'bleu'? choices: exact_match, "),
-        ("measures: bleu\n", 3, "measures: 'bleu' is invalid: input should be a valid list"),
+        ("metrics: [exact_match, blu]\n", 3, "'blu' is not a metric; did you mean 'bleu'? choices: exact_match, "),
+        ("metrics: bleu\n", 3, "metrics: 'bleu' is invalid: input should be a valid list"),
         ("method: bootstrp\n", 3, "method: 'bootstrp' is not a valid choice; did you mean 'bootstrap'?"),
         ("question: {a: 3}\n", 3, "question: {'a': 3} is invalid: input should be a valid string"),
         # baseline and expect
@@ -558,9 +564,7 @@ def test_invalid_yaml_on_the_command_line_is_reported_as_typed(typed: str):
 
 def test_invalid_seeds_and_metrics_are_reported_with_their_flags():
     assert error_message(experiment="copy", seeds=0).startswith("the command line: seeds: 0 is invalid")
-    assert error_message(experiment="copy", measures=["blu"]).startswith(
-        "the command line: measures: ['blu'] is invalid"
-    )
+    assert error_message(experiment="copy", metrics=["blu"]).startswith("the command line: metrics: ['blu'] is invalid")
 
 
 @pytest.mark.parametrize("content", ["", "seeds: 2\n", "{}\n"])
@@ -619,7 +623,7 @@ def test_a_file_is_reported_by_the_name_that_was_given():
 # --- Malicious files -------------------------------------------------------------------------------------
 
 PIECES = [
-    *("experiment: ", "copy", "set: ", "vary: ", "test: ", "baseline: ", "expect: ", "measures: ", "seeds: "),
+    *("experiment: ", "copy", "set: ", "vary: ", "test: ", "baseline: ", "expect: ", "metrics: ", "seeds: "),
     *("training", "seed", "epochs", "beam", "data", "train", ".", "order: ", "where: ", "[", "]", "{", "}", ", ", ": "),
     *(
         "\n",

@@ -42,7 +42,7 @@ def recorded_plots(monkeypatch: pytest.MonkeyPatch) -> RecordedPlots:
 
 
 def test_every_run_is_a_dot(new_results: NewResults, recorded_plots: RecordedPlots):
-    results = new_results(SHARES, vary=VARY, seeds=2, measures=["exact_match", "validation_loss", "alignment_accuracy"])
+    results = new_results(SHARES, vary=VARY, seeds=2, metrics=["exact_match", "validation_loss", "alignment_accuracy"])
     assert len(list(plots.score_plots(results))) == 2  # there is no alignment accuracy
     none, dot = recorded_plots.dots[0]
     assert (none.label, none.values, none.group) == ("none", (0.1, 0.2), "")
@@ -173,7 +173,7 @@ def test_with_two_axes_the_first_has_panels(new_results: NewResults, recorded_pl
 
 
 def test_metrics_without_sentence_scores_have_no_plot_by_length(new_results: NewResults):
-    assert list(plots.length_plots(new_results(SHARES, vary=VARY, seeds=2, measures=["validation_loss"]))) == []
+    assert list(plots.length_plots(new_results(SHARES, vary=VARY, seeds=2, metrics=["validation_loss"]))) == []
 
 
 def test_a_sentence_has_one_length_for_all_models(new_results: NewResults, recorded_plots: RecordedPlots):

@@ -104,7 +104,7 @@ def test_different_sentences_are_not_paired(new_results: NewResults):
 
 
 def test_a_metric_without_sentence_scores_is_tested_only_over_seeds(new_results: NewResults):
-    results = new_results(THREE, vary=VARY, measures=["validation_loss"])
+    results = new_results(THREE, vary=VARY, metrics=["validation_loss"])
     assert [c.over_sentences for c in results.comparisons] == [None, None]
 
 
@@ -187,7 +187,7 @@ def test_the_outcome_of_an_expectation(new_results: NewResults, order: list[str]
 
 
 def test_lower_is_better_for_losses(new_results: NewResults):
-    results = new_results(THREE, vary=VARY, expect=[{"order": ["none", "dot"]}], measures=["validation_loss"])
+    results = new_results(THREE, vary=VARY, expect=[{"order": ["none", "dot"]}], metrics=["validation_loss"])
     assert [outcome.description for outcome in results.expectation_outcomes] == ["as expected"]
 
 

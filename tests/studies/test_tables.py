@@ -40,7 +40,7 @@ def test_without_a_baseline_there_are_no_differences(new_results: NewResults):
 
 
 def test_the_table_of_other_metrics(new_results: NewResults):
-    results = new_results(SHARES, vary=VARY, seeds=2, measures=["exact_match", "validation_loss", "alignment_accuracy"])
+    results = new_results(SHARES, vary=VARY, seeds=2, metrics=["exact_match", "validation_loss", "alignment_accuracy"])
     table = tables.other_metrics_table(results)
     assert table
     assert table.head == ("attention.kind", "validation loss", "variance", "alignment accuracy", "variance")

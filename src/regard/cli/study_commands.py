@@ -49,8 +49,11 @@ def compare_command(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="The value that others are compared with (default: the first)."),
     ] = None,
-    measure: Annotated[
-        list[str] | None, typer.Option(help="A metric to compare; the first is the main one (default: by the task).")
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric", "--measure", help="A metric to compare; the first is the main one (default: by the task)."
+        ),
     ] = None,
     method: Method = None,
     config: Annotated[Path | None, typer.Option(help="A study as a YAML file, in place of EXPERIMENT.")] = None,
@@ -74,7 +77,7 @@ def compare_command(
         set=set_,
         seeds=seeds,
         baseline=baseline,
-        measures=measure,
+        metrics=metric,
         method=method,
     )
     if out is None:

@@ -71,7 +71,7 @@ class Plan(Section):
         experiment: A recipe or an experiment file.
         seeds: Number of runs of each condition.
         baseline: For some axes, the option that the others are compared with.
-        measures: The names of the metrics to report; the first one is compared.
+        metrics: The names of the metrics to report; the first one is compared.
         method: The test over sentences.
         expect: Expected orders.
     """
@@ -80,7 +80,7 @@ class Plan(Section):
     experiment: str
     seeds: int = Field(3, ge=1, le=1_000)
     baseline: dict[Label, Label] = Field(default_factory=dict)
-    measures: list[str] = Field(default_factory=list)
+    metrics: list[str] = Field(default_factory=list)
     method: Method = "randomization"
     expect: list[Expectation] = Field(default_factory=list)
 
@@ -89,7 +89,7 @@ class Plan(Section):
     def _accept_old_method(cls, method: Any) -> Any:
         return "randomization" if method == "randomisation" else method
 
-    @field_validator("measures")
+    @field_validator("metrics")
     @classmethod
     def _check_metrics(cls, names: list[str]) -> list[str]:
         names = [OLD_NAMES.get(name, name) for name in names]
@@ -168,7 +168,7 @@ class Study:
     @property
     def metrics(self) -> list[str]:
         """The names of the metrics to report. The first is the main metric: the one that is compared."""
-        return self.plan.measures or [main_metric(self.conditions[0].experiment.task.scored_by)]
+        return self.plan.metrics or [main_metric(self.conditions[0].experiment.task.scored_by)]
 
     @property
     def baseline(self) -> Mapping[str, str]:

@@ -11,7 +11,7 @@
     test: {beam: [1, 5]}                                  # axes of how, or on what, each model is evaluated
     seeds: 3
     baseline: {model.attention.kind: none}                # what the others are compared with
-    measures: [bleu_lc, validation_loss]                  # the first is compared
+    metrics: [bleu_lc, validation_loss]                  # the first is compared
     expect:
       - {order: [none, mean, scaled-dot]}                 # from worse to better
 
@@ -176,8 +176,10 @@ def extends_study(study: Study, text: str, where: str) -> bool:
 
 
 def _canonical_path(path: KeyPath) -> KeyPath:
-    """One path for each key, however it is written: with dots, or as nested keys."""
+    """One path for each key, however it is written: with dots, as nested keys, or with its name in Regard 0.5."""
     section, *rest = path
+    if section == "measures":
+        return "metrics", *rest
     if section == "set" and rest:
         return section, *key_path(".".join(rest))
     return (section, ".".join(rest)) if section == "baseline" and rest else path

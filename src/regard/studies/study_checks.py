@@ -101,6 +101,6 @@ def check_metrics(plan: Plan, conditions: Sequence[Condition], origin: Origin) -
     """
     kinds = {None, *(condition.experiment.task.scored_by for condition in conditions)}
     possible = [name for name, metric in METRICS.items() if metric.only in kinds]
-    for name in plan.measures:
+    for name in plan.metrics:
         if name not in possible:
-            raise UserError(f"{origin(('measures',))}: measures: this task has no {name}; {suggest(name, possible)}")
+            raise UserError(f"{origin(('metrics',))}: metrics: this task has no {name}; {suggest(name, possible)}")
