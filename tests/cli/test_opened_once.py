@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
+import builtins
+import io
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pytest
 
-# Counts which files are opened for reading, and prints the counts at the end.
-SCRIPT = """
-import atexit, collections, os, sys
-
-opened = collections.Counter()
-
-def count(event, arguments):
-    if event == "open" and isinstance(arguments[0], (str, bytes, os.PathLike)) and not arguments[2] & os.O_ACCMODE:
-        opened[os.path.basename(os.fsdecode(arguments[0]))] += 1
-
-sys.addaudithook(count)
-atexit.register(lambda: print("\\nopened", *(f"{name}={opened[name]}" for name in ("run.json", "config.yaml"))))
-from regard.cli import main
-
-sys.argv = ["regard", *sys.argv[1:]]
-main()
-"""
+from regard.serving.registry import open_runs
 
 
-def reads(output: str) -> Counter[str]:
-    """How often each of the two files was opened, from the output of `SCRIPT`."""
-    _, *counts = output.splitlines()[-1].split()
-    return Counter({name: int(count) for name, _, count in (part.partition("=") for part in counts)})
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often run.json and config.yaml were opened for reading since the start of the test."""
+    counts: Counter[str] = Counter()
+    original = io.open
 
+    def counting_open(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        if isinstance(file, str | Path) and Path(file).name in ONCE and "r" in mode:
+            counts[Path(file).name] += 1
+        return original(file, mode, *arguments, **options)
 
-def run_counted(*arguments: object) -> Counter[str]:
-    command = [sys.executable, "-c", SCRIPT, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return reads(done.stdout)
+    monkeypatch.setattr(builtins, "open", counting_open)
+    monkeypatch.setattr(io, "open", counting_open)  # used by `Path.open` and `Path.read_text`
+    return counts
 
 
 ONCE = {"run.json": 1, "config.yaml": 1}
@@ -61,34 +48,35 @@ COMMANDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_opens_its_run_directory_once(name: str, trained: Path, tmp_path: Path):
+def test_a_command_opens_its_run_directory_once(
+    name: str, regard: Callable[..., Any], trained: Path, tmp_path: Path, reads: Counter[str]
+):
     arguments = [part.replace("RUN", str(trained)).replace("FOLDER", str(tmp_path)) for part in COMMANDS[name]]
-    assert run_counted(*arguments) == ONCE
+    result = regard(*arguments)
+    assert result.code == 0, result.err
+    assert reads == ONCE
 
 
-@pytest.mark.slow
-def test_every_run_of_an_ensemble_is_opened_once(trained: Path, tmp_path: Path):
+def test_every_run_of_an_ensemble_is_opened_once(
+    regard: Callable[..., Any], trained: Path, tmp_path: Path, reads: Counter[str]
+):
     copytree(trained, tmp_path / "copy")
-    assert run_counted("translate", trained, tmp_path / "copy", "abc") == {"run.json": 2, "config.yaml": 2}
+    reads.clear()
+    assert regard("translate", trained, tmp_path / "copy", "abc").code == 0
+    assert reads == {"run.json": 2, "config.yaml": 2}
 
 
 @pytest.mark.slow
 def test_train_opens_a_run_directory_once_to_start_and_once_to_resume(
-    tiny_file: Path, brief_settings: tuple[str, ...], tmp_path: Path
+    regard: Callable[..., Any], tiny_file: Path, brief_settings: tuple[str, ...], tmp_path: Path, reads: Counter[str]
 ):
     settings = [part for setting in brief_settings for part in ("--set", setting)]
-    arguments = ("train", tiny_file, *settings, "--out", tmp_path / "run")
-    assert run_counted(*arguments) == ONCE
-    assert run_counted(*arguments) == ONCE
+    for _ in ("start", "resume"):
+        reads.clear()
+        assert regard("train", tiny_file, *settings, "--out", tmp_path / "run").code == 0
+        assert reads == ONCE
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
-def test_the_server_opens_a_run_directory_once(trained: Path):
-    command = [sys.executable, "-c", SCRIPT, "serve", str(trained), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
-        assert server.stdout
-        assert "http://127.0.0.1:" in server.stdout.readline()
-        server.send_signal(signal.SIGINT)
-        output = server.stdout.read()
-    assert reads(output) == ONCE
+def test_the_server_opens_a_run_directory_once(trained: Path, reads: Counter[str]):
+    open_runs([trained])
+    assert reads == ONCE
