@@ -131,7 +131,7 @@ def test_an_interrupted_evaluation_is_pending_again(copied: Run, monkeypatch: py
 
 @pytest.mark.slow
 def test_progress_is_reported_for_both_searches(copied: Run, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(final, "write_examples", lambda *_: None)
+    monkeypatch.setattr(examples, "write_examples", lambda *_: None)
     counts: list[int] = []
     evaluate_and_write(copied, counts.append)
     assert sum(counts) == 2 * 30
