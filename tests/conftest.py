@@ -57,6 +57,11 @@ BRIEF = (
 )
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than cores for `-n auto`: tests often wait for processes, sockets or the browser."""
+    return (os.cpu_count() or 1) + 1
+
+
 class RecordingObserver:
     """An observer that records its calls, and stops after a number of steps."""
 
