@@ -13,7 +13,6 @@ import pytest
 
 from regard.config import loading
 from regard.errors import UserError
-from regard.evaluation import final
 from regard.evaluation.evaluator import EvaluationResult
 from regard.evaluation.final import needs_final_evaluation, score_test_set, write_test_examples
 from regard.reports import examples
