@@ -360,6 +360,7 @@ for arguments in (["train", *sys.argv[1:]], ["translate", sys.argv[3], "abc"]):
         main()
     except SystemExit as end:
         assert not end.code, end.code
+assert "torch._dynamo" not in sys.modules, "torch's compiler takes as long to import as torch"
 """
 
 

@@ -98,6 +98,13 @@ def test_every_parameter_that_affects_the_loss_gets_a_finite_gradient(any_model,
             assert gradient.any(), f"{name} has a gradient of zero"
 
 
+def test_the_settings_know_the_longest_sequence(any_model) -> None:
+    for side in ("encoder", "decoder"):
+        section, module = getattr(any_model.section, side), getattr(any_model.model, side)
+        assert module.max_length == section.positions.max_length
+        assert (module.max_length is None) == (section.positions.kind not in ("learned", "one-hot"))
+
+
 # For every decoder with every mechanism and option, each with some encoder
 
 

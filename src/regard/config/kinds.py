@@ -35,6 +35,11 @@ class AttentionSection(KindSection):
 class PositionsSection(KindSection):
     """Settings that every position encoding has."""
 
+    @property
+    def max_length(self) -> int | None:
+        """Number of positions that can be encoded; None means no limit."""
+        return None
+
 
 MECHANISMS: Kinds[AttentionSection] = Kinds(
     "attention",

@@ -66,6 +66,10 @@ class LimitedPositionsSection(PositionsSection):
 
     longest: Size = 128
 
+    @property
+    def max_length(self) -> int:
+        return self.longest
+
     def options(self) -> dict[str, Any]:
         return {"max_length": self.longest}
 

@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import torch
-
 from regard.config.schema import Experiment
 from regard.data import Codec, Example, OnDiskExamples
 from regard.errors import UserError
-from regard.nn.build import build_model
 from regard.tasks import Pair, Split
 
 REPORT_EVERY = 1_000  # pairs
@@ -111,13 +108,12 @@ def check_sequence_lengths(experiment: Experiment, encoded: EncodedSplits) -> No
         experiment: The experiment, for the settings of the model.
         encoded: The data.
     """
-    with torch.device("meta"):  # for its limits only: no parameters are allocated
-        model = build_model(experiment.model, *encoded.codec.sizes)
+    model = experiment.model
     longest = [examples.lengths.max(0).tolist() for examples in encoded.splits.values()]
     sources, targets = (max(both) for both in zip(*longest, strict=True))
     for side, limit, needed in (
-        ("encoder", model.encoder.max_length, sources),
-        ("decoder", model.decoder.max_length, targets - 1),
+        ("encoder", model.encoder.positions.max_length, sources),
+        ("decoder", model.decoder.positions.max_length, targets - 1),
     ):
         if limit is not None and needed > limit:
             raise UserError(

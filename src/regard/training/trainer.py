@@ -18,7 +18,6 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from regard.config.kinds import OPTIMIZERS
 from regard.config.schema import Experiment
 from regard.data import Batch, Batches, Codec, Example, collate
 from regard.errors import UserError
@@ -31,6 +30,7 @@ from regard.tasks import Split
 from regard.training.checkpoints import TrainingProgress, load_state, read_state, save_state
 from regard.training.encoded_splits import EncodedSplits, ProgressIterator, check_sequence_lengths, encode_splits
 from regard.training.learning_rates import build_learning_rate
+from regard.training.optimizer import build_optimizer
 from regard.training.teacher_forcing import build_teacher_forcing
 
 
@@ -161,15 +161,7 @@ class Trainer:
         self.codec = codec = encoded.codec
         torch.set_num_threads(settings.threads)
         self.model = initial_model(run.experiment, *codec.sizes).to(self.device)
-        options = settings.optimizer
-        self.optimizer: torch.optim.Optimizer = OPTIMIZERS[options.kind](
-            self.model.parameters(),
-            lr=settings.rate.peak,
-            betas=(options.beta1, options.beta2),
-            eps=options.epsilon,
-            weight_decay=options.weight_decay,
-            fused=True,
-        )
+        self.optimizer = build_optimizer(self.model.parameters(), settings.optimizer, settings.rate.peak)
         self.learning_rate = build_learning_rate(settings.rate)
         self.teacher_forcing = build_teacher_forcing(settings.teacher_forcing)
 
