@@ -10,6 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -70,10 +71,15 @@ def row_name(module: str) -> str:
     return f"{first}.{rest[0]}" if rest and {f"{first}.{rest[0]}"} & set().union(*ROWS) else first
 
 
+@cache
+def syntax_tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported_modules(path: Path) -> set[str]:
     """All modules and names that a file imports, at any level."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(syntax_tree(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -110,18 +116,24 @@ def test_nothing_is_pickled(path: Path):
     assert not {module.split(".")[0] for module in imported_modules(path)} & {"pickle", "shelve", "joblib", "dill"}
     calls = {
         f"{ast.unparse(node.func.value)}.{node.func.attr}"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
     }
     assert not calls & {"torch.load", "torch.save", "np.load", "numpy.load", "torch.jit.load"}
     assert not imported_modules(path) & {"torch.load", "torch.save", "torch.serialization"}
 
 
+def modules_after_each(*steps: str) -> list[set[str]]:
+    """The names in `sys.modules` after each step of code, all in one new process."""
+    show = "print('', *sys.modules, file=sys.stderr)"
+    script = "import sys\n" + "".join(f"try:\n    {step}\nexcept SystemExit:\n    pass\n{show}\n" for step in steps)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return [set(line.split()) for line in done.stderr.splitlines()]
+
+
 def modules_after(code: str) -> set[str]:
     """The names in `sys.modules` after `code` has run in a new process."""
-    script = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint('', *sys.modules, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    return set(done.stderr.split())
+    return modules_after_each(code)[0]
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version", "recipes"])
@@ -136,19 +148,6 @@ def test_help_imports_no_command():
     own = {"regard", "regard.cli", "regard.cli.app", "regard.cli.lazy_group", "regard.errors"}
     assert {name for name in loaded if name.split(".")[0] == "regard"} == own
     assert not loaded & {"pydantic", "pydantic_core", "yaml", "jinja2", "filelock", "platformdirs", "starlette"}
-
-
-def test_importing_the_package_is_lazy():
-    assert "torch" not in modules_after("import regard; regard.__version__")
-    assert {"torch", "regard.nn", "regard.inference.translator"} <= modules_after(
-        "import regard; regard.nn.Attention, regard.load"
-    )
-
-
-def test_search_loads_no_tasks_or_corpora():
-    loaded = modules_after("import regard.search.tree, regard.search.sampling")
-    assert {"regard.search.beam", "regard.data.batches"} <= loaded
-    assert not {name for name in loaded if name.startswith(("regard.tasks", "regard.corpora"))}
 
 
 def test_search_options_and_the_json_schema_need_no_torch():
@@ -169,11 +168,25 @@ MEASUREMENTS = (
 )
 
 
-def test_what_computes_without_drawing_imports_no_plotting_library():
-    modules = ["regard.inference.translator", *(f"regard.laboratory.{name}" for name in MEASUREMENTS)]
-    loaded = modules_after(f"import {', '.join(modules)}")
-    assert loaded.issuperset(modules)
-    assert not {name for name in loaded if name.split(".")[0] == "matplotlib" or name.startswith("regard.plotting")}
+def test_a_package_imports_only_what_it_needs():
+    """One process, which imports one package after the other."""
+    measuring = ["regard.inference.translator", *(f"regard.laboratory.{name}" for name in MEASUREMENTS)]
+    top, nn, search, measurements = modules_after_each(
+        "import regard; regard.__version__",
+        "regard.nn.Attention",
+        "import regard.search.tree, regard.search.sampling",
+        f"import {', '.join(measuring)}; regard.load",
+    )
+    assert "torch" not in top, "the package is lazy"
+    assert {"torch", "regard.nn"} <= nn
+    allowed = {"regard", "regard.errors", "regard.nn", "regard.config", "regard.config.base", "regard.config.kinds"}
+    own = {name for name in nn if name.split(".")[0] == "regard"}
+    assert not {name for name in own - allowed if not name.startswith("regard.nn.")}, "nn works on its own"
+    assert {"regard.search.beam", "regard.data.batches"} <= search
+    assert not {name for name in search if name.startswith(("regard.tasks", "regard.corpora"))}
+    assert measurements.issuperset(measuring)
+    drawing = {name for name in measurements if name.startswith(("matplotlib.", "regard.plotting"))}
+    assert not drawing | ({"matplotlib"} & measurements)
 
 
 def test_every_public_name_exists():
@@ -207,7 +220,7 @@ COMMANDS = {"evaluate", "train"}
 def test_no_name_is_defined_twice():
     definitions = defaultdict(list)
     for path in FILES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in syntax_tree(path).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name != "__getattr__":
                 definitions[node.name].append(name_of(path))
     twice = {name: paths for name, paths in definitions.items() if len(paths) > 1}
@@ -327,7 +340,7 @@ FACTORIES = {
 def test_tensors_are_created_on_a_named_device(path: Path):
     if part_of(path).split(".")[0] in ("data", "nn"):
         return
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(syntax_tree(path)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {f"torch.{name}" for name in FACTORIES}:
             named = any(keyword.arg == "device" for keyword in node.keywords)
             assert named or (ast.unparse(node.func) == "torch.Generator" and node.args), f"line {node.lineno}"

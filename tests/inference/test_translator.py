@@ -216,7 +216,7 @@ def half_trained(request: pytest.FixtureRequest, trained_brief: Callable[..., Pa
 def test_no_search_depends_on_the_batch_or_its_order(half_trained: Translator, search: SearchOptions):
     texts = [text for text in TEXTS if text] * 9 + ["cabbage"[:length] for length in (1, 2, 3, 4, 5)]
     texts = [text.replace("g", "d") for text in texts]
-    alone = {text: half_trained.translate([text], search)[0] for text in texts}
+    alone = {text: half_trained.translate([text], search)[0] for text in set(texts)}
     for order in (texts, texts[::-1]):
         for text, translation in zip(order, half_trained.translate(order, search), strict=True):
             for one, other in zip(translation.n_best, alone[text].n_best, strict=True):
@@ -324,7 +324,7 @@ def test_a_prefix_with_unknown_tokens_is_refused(translator: Translator):
 
 
 def test_any_prefix_of_an_output_can_be_forced_again(half_trained: Translator):
-    for search in (SearchOptions(), SearchOptions(beam=4, n_best=4)):
+    for search in (SearchOptions(), SearchOptions(beam=4, n_best=2)):
         for text, translation in zip(TEXTS, half_trained.translate(TEXTS, search), strict=True):
             for each in translation.n_best:
                 for position in range(len(each.tokens) + 1):

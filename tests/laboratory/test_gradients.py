@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import regard as package
+from pairwise import FULL
 from regard.config import kinds
 from regard.config.kinds import DECODERS
 from regard.config.schema import ModelSection
@@ -115,16 +116,10 @@ def check_parts(encoder: str, decoder: str, mechanism: str) -> None:
 
 @pytest.mark.parametrize("number", range(len(PAIRS)), ids=["-".join(pair) for pair in PAIRS])
 def test_parts_add_up_to_the_total(number: int) -> None:
-    """Every encoder with every decoder, each with some mechanisms."""
-    for mechanism in list(kinds.MECHANISMS)[number % 3 :: 3]:
+    """Every encoder with every decoder, each with some mechanisms; `make test-full`: with all."""
+    mechanisms = list(kinds.MECHANISMS)
+    for mechanism in mechanisms if FULL else mechanisms[number % 3 :: 3]:
         check_parts(*PAIRS[number], mechanism)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mechanism", kinds.MECHANISMS)
-def test_parts_add_up_in_every_combination(mechanism: str) -> None:
-    for pair in PAIRS:
-        check_parts(*pair, mechanism)
 
 
 @pytest.mark.parametrize("decoder", ["before-tanh", "after-copy", "transformer"])

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 # Requests of each kind, for each operation. Valid requests rarely reach a model: their texts have characters that the
 # model does not know. Feasible ones are valid, too, and do reach it, so there are more of them. All are derandomized.
 EXAMPLES = (
-    dict.fromkeys(("valid", "invalid", "feasible"), 300) if FULL else {"valid": 100, "invalid": 200, "feasible": 200}
+    dict.fromkeys(("valid", "invalid", "feasible"), 300) if FULL else {"valid": 50, "invalid": 100, "feasible": 100}
 )
 AS_DESCRIBED = [status_code_conformance, content_type_conformance, response_schema_conformance]
 LIMITS = Limits(characters=50, texts=7, beam=11)

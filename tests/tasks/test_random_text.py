@@ -1,4 +1,5 @@
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 from random import Random
 
@@ -10,9 +11,10 @@ from regard.errors import UserError
 from regard.tasks.random_text import ENGLISH, PRINTABLE, known_characters, random_sentence
 
 
-def sentences(count: int, length: int, wide_gaps: float = 0.1) -> list[str]:
+@cache
+def sentences(count: int, length: int, wide_gaps: float = 0.1) -> tuple[str, ...]:
     random = Random(7)
-    return [random_sentence(random, length, wide_gaps) for _ in range(count)]
+    return tuple(random_sentence(random, length, wide_gaps) for _ in range(count))
 
 
 @given(st.integers(0, 2**32), st.integers(1, 200), st.floats(0, 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
@@ -33,3 +35,13 @@ def test_steps_equal_those_of_torch(kind: str, reference: type[torch.optim.Optim
     assert torch.equal(ours, theirs)
     assert ours.requires_grad
     assert ours.grad_fn is None
+
+
+def test_a_step_records_no_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes: list[bool] = []
+    monkeypatch.setattr(sys.modules["torch.optim.adam"], "adam", lambda *_, **__: modes.append(torch.is_grad_enabled()))
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = build_optimizer([parameter], OptimizerSection(), 0.1)
+    parameter.sum().backward()
+    optimizer.step()
+    assert modes == [False]

@@ -116,7 +116,7 @@ class Crashes:
             raise Crash
 
 
-FEW = ("training.save_every=0", "training.epochs=2", "training.validate_every=3", "training.patience=1")
+FEW = ("training.save_every=0", "training.epochs=1", "training.validate_every=2", "training.patience=1")
 
 
 @pytest.mark.slow
@@ -179,12 +179,12 @@ def test_a_repeatedly_killed_training_ends_bit_identically(
     random = Random(4)
     command = ("train", tiny_file, "--out", tmp_path / "run", "--set", "training.save_every=0")
     kills = 0
-    for _ in range(8):
+    for _ in range(4):
         process = start_regard(*command)
         read_until(process, rb"parameters, .* steps")
-        if kills < 3:
+        if kills < 2:
             try:
-                process.wait(random.uniform(0.2, 1.0))
+                process.wait(random.uniform(0.1, 0.7))
             except subprocess.TimeoutExpired:
                 process.kill()
         _, rest = process.communicate()
@@ -193,12 +193,11 @@ def test_a_repeatedly_killed_training_ends_bit_identically(
         assert process.returncode == -signal.SIGKILL, rest.decode()
         kills += 1
     assert process.returncode == 0
-    assert kills >= 2
+    assert kills == 2
     same_training(tmp_path / "run", trained)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_stops_after_the_step_saves_and_prints_how_to_resume(
     tiny: Make,
     tiny_file: Path,
@@ -207,15 +206,13 @@ def test_a_signal_stops_after_the_step_saves_and_prints_how_to_resume(
     tmp_path: Path,
     start_regard: Callable[..., Any],
     same_training: Same,
-    number: int,
-    code: int,
 ):
     out = tmp_path / "run"
     process = start_regard("train", tiny_file, "--out", out)
     read_until(process, rb"step 24/")
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     stdout, stderr = process.communicate()
-    assert process.returncode == code, stderr.decode()
+    assert process.returncode == 130, stderr.decode()
     assert stdout == b""
     assert b"stopping after the current step; a second signal stops immediately" in stderr
     output = re.search(rf"{out}: stopped after step (\d+); run the same command to continue", stderr.decode())
@@ -252,5 +249,6 @@ def test_two_processes_in_one_directory_are_refused(
     assert answer.code == 2
     assert answer.err == f"regard: {tmp_path}/run: another process is training here\n"
     process.send_signal(signal.SIGTERM)
-    process.communicate()
+    _, stderr = process.communicate()
     assert process.returncode == 143
+    assert b"run: stopped after step " in stderr

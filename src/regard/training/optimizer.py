@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import unwrap
 from typing import Any
 
 import torch
@@ -38,7 +39,6 @@ def _without_compiler(optimizer: type[Optimizer]) -> Any:
     They exclude the methods from `torch.compile`, and import the compiler when they are first called, which takes as
     long as importing torch. A method that has no such wrapper is left as it is.
     """
-    methods = {name: getattr(optimizer, name) for name in ("add_param_group", "step", "zero_grad")}
-    plain = {name: getattr(method, "__wrapped__", method) for name, method in methods.items()}
+    plain = {name: unwrap(getattr(optimizer, name)) for name in ("add_param_group", "step", "zero_grad")}
     plain["step"] = torch.no_grad()(plain["step"])  # the wrapper of `step` does this, too
     return type(optimizer.__name__, (optimizer,), plain)

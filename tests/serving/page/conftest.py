@@ -88,7 +88,8 @@ def runs(trained: Path, trained_brief: Callable[..., Path], scripts_run: Path, s
 # --- the browser -----------------------------------------------------------------------------------------
 
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# The headless shell is the same engine without the browser around it: a page opens in a third of the CPU time.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 OPTIONS = [
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--no-first-run"),
@@ -116,7 +117,7 @@ def expect(playwright_api: Any) -> Any:
 def browser(playwright_api: Any) -> Iterator[Browser]:
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
-        _skip_without_browser("no browser is installed: apt install chromium")
+        _skip_without_browser("no browser is installed: apt install chromium-headless-shell")
     with playwright_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=OPTIONS)
         yield browser
