@@ -113,12 +113,13 @@ def test_an_interrupted_or_killed_study_is_resumed(start_regard: Callable[..., A
     slow = ("training.epochs=4000", "training.patience=3", "training.validate_every=8000", "training.save_every=0")
     options = (*(part for setting in slow for part in ("--set", setting)), "--seeds", 2, "--jobs", 1, "--out", out)
 
-    def run_and_send(number: int, after: int) -> tuple[int, bytes]:
-        """The last step after a signal, which is sent when the step is greater than `after`; and what was printed."""
+    def run_until_signal(number: int, after: int) -> tuple[int, bytes]:
+        """The step at which a signal stops the study, which continues after the step `after`; and what it printed."""
         process = start_regard("compare", brief_file, *options)
         (state,) = wait_for(lambda: list(out.parent.glob("runs/*-1/state.safetensors")))
         run = Run(state.parent)
-        wait_for(lambda: read_state(run)[1].step > after)
+        (step,) = wait_for(lambda: {read_state(run)[1].step} - {after})
+        assert step > after, "it did not start again"
         children = workers_of(process.pid)
         assert len(children) == 1
         process.send_signal(number)
@@ -130,9 +131,9 @@ def test_an_interrupted_or_killed_study_is_resumed(start_regard: Callable[..., A
         assert not progress.finished
         return progress.step, err
 
-    first, err = run_and_send(signal.SIGINT, after=0)
+    first, err = run_until_signal(signal.SIGINT, after=0)
     assert b"stopped with 0 of 2 runs done; run the same command again to continue" in err
-    second, _ = run_and_send(signal.SIGKILL, after=first)  # it has resumed, or it would take long to get there
+    second, _ = run_until_signal(signal.SIGKILL, after=first)
     assert 0 < first < second < 16_000
 
 
