@@ -32,6 +32,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 ONCE = {"run.json": 1, "config.yaml": 1}
+STUDIES = Path(__file__).parents[1] / "fixtures" / "studies-0.5.0"
 COMMANDS = {
     "translate": ("translate", "RUN", "abc", "ba"),
     "evaluate": ("evaluate", "RUN", "--beam", "1,2"),
@@ -80,3 +81,11 @@ def test_train_opens_a_run_directory_once_to_start_and_once_to_resume(
 def test_the_server_opens_a_run_directory_once(trained: Path, reads: Counter[str]):
     open_runs([trained])
     assert reads == ONCE
+
+
+@pytest.mark.slow
+def test_a_study_opens_each_run_directory_once(regard: Callable[..., Any], tmp_path: Path, reads: Counter[str]):
+    copytree(STUDIES, tmp_path / "studies")  # of 0.5.0: its runs are found by their settings
+    answer = regard("compare", "--config", tmp_path / "studies" / "small" / "study.yaml", "--report")
+    assert answer.code == 0, answer.err
+    assert reads == {"run.json": 4, "config.yaml": 4}

@@ -106,7 +106,7 @@ def collect_results(study: Study, jobs: Sequence[TrainingJob]) -> StudyResults:
         stored = {spec: path for spec in job.request.evaluations if (path := spec.find(job.path))}
         try:
             if stored:
-                runs[job.path] = Run(job.path)
+                runs[job.path] = job.run or Run(job.path)
             for spec, path in stored.items():
                 results[job.path, spec] = Result.load(runs[job.path], job.seed, path)
         except UserError as error:

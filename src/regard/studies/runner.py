@@ -50,6 +50,7 @@ class TrainingJob:
         stop_requested: Whether it has been requested to stop.
         process: Its process.
         stderr: A temporary file with its standard error.
+        run: The run, if it has been opened already: that of an older version.
     """
 
     label: str
@@ -67,6 +68,7 @@ class TrainingJob:
     stop_requested: bool = False
     process: subprocess.Popen[str] | None = field(default=None, repr=False)
     stderr: IO[bytes] | None = field(default=None, repr=False)
+    run: Run | None = field(default=None, repr=False)
 
     @property
     def path(self) -> Path:
@@ -138,10 +140,11 @@ def training_jobs(study: Study, runs: Path) -> list[TrainingJob]:
     for seed in study.seeds:
         for condition in study.conditions:
             path = runs / condition.run_name(seed)
-            path = path if path.exists() else old_runs.get(path.name, path)
+            old_run = None if path.exists() else old_runs.get(path.name)
+            path = old_run.path if old_run else path
             if path not in jobs:
                 request = WorkerRequest(path, condition.with_seed(seed), [])
-                jobs[path] = TrainingJob(study.training_label(condition), seed, request)
+                jobs[path] = TrainingJob(study.training_label(condition), seed, request, run=old_run)
             if condition.evaluation not in jobs[path].request.evaluations:
                 jobs[path].request.evaluations.append(condition.evaluation)
     for job in jobs.values():
@@ -149,20 +152,20 @@ def training_jobs(study: Study, runs: Path) -> list[TrainingJob]:
     return list(jobs.values())
 
 
-def find_old_runs(runs: Path) -> dict[str, Path]:
-    """The run directories of older formats by the names that they would have now, which depend on fewer settings.
+def find_old_runs(runs: Path) -> dict[str, Run]:
+    """The runs of older formats by the names that they would have now, which depend on fewer settings.
 
     Args:
         runs: The folder of all run directories.
     """
-    found: dict[str, Path] = {}
+    found: dict[str, Run] = {}
     for file in sorted(runs.glob("*/run.json")):
         try:
             run = Run(file.parent)
         except UserError:  # of a later version, or damaged
             continue
         if run.metadata["format"] < FORMAT:
-            found.setdefault(run_name(run.experiment), run.path)
+            found.setdefault(run_name(run.experiment), run)
     return found
 
 
@@ -235,6 +238,7 @@ def _start_job(job: TrainingJob, events: Events) -> None:
         creationflags=NEW_PROCESS_GROUP,
     )
     job.process, job.state, job.began, job.phase = process, "running", time.monotonic(), ""
+    job.run = None  # the process changes its files
     Thread(target=_read_output, args=(job, process, events), daemon=True).start()
     _write_line(process, job.request.dump())
 
