@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import sys
 from collections.abc import Callable
 from threading import Thread
@@ -29,9 +28,11 @@ def read_terminal(terminal: int, shown: bytearray) -> None:
 @pytest.fixture
 def regard_on_terminal(regard: Regard, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, str]]:
     """`regard ARGUMENTS` within this process, with a terminal as standard error: the result, and what is shown."""
+    if not hasattr(os, "openpty"):
+        pytest.skip("this system has no pseudo-terminals")
 
     def run(*arguments: object, **options: Any) -> tuple[Any, str]:
-        terminal, inner = pty.openpty()
+        terminal, inner = os.openpty()
         shown = bytearray()
         reader = Thread(target=read_terminal, args=(terminal, shown))
         reader.start()
