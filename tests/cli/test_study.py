@@ -108,7 +108,9 @@ def wait_for(what: Callable[[], object], seconds: float = 120) -> Any:
 
 
 @pytest.mark.slow
-def test_an_interrupted_or_killed_study_is_resumed(start_regard: Callable[..., Any], brief_file: Path, tmp_path: Path):
+def test_an_interrupted_study_resumes_and_a_killed_one_saves_its_runs(
+    start_regard: Callable[..., Any], brief_file: Path, tmp_path: Path
+):
     out = tmp_path / "study"
     slow = ("training.epochs=4000", "training.patience=3", "training.validate_every=8000", "training.save_every=0")
     options = (*(part for setting in slow for part in ("--set", setting)), "--seeds", 2, "--jobs", 1, "--out", out)

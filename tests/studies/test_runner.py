@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from regard.runs import Run
 from regard.studies import runner
 from regard.studies.definition import Study
 from regard.studies.runner import TrainingJob, run_jobs, seconds_left, training_jobs
@@ -107,6 +108,16 @@ def test_completed_jobs_are_not_repeated(new_study: Callable[..., Study], worker
     assert [seed for _, seed, _ in callback.changes] == [3, 3]
     more_evaluations = training_jobs(new_study(seeds=2, test=["beam=1,2"]), tmp_path)
     assert states(more_evaluations) == ["waiting", "waiting"]
+
+
+def test_an_opened_run_is_forgotten_when_its_process_starts(
+    new_study: Callable[..., Study], worker: Start, tmp_path: Path, trained: Path
+):
+    worker("write_results()")
+    (job,) = training_jobs(new_study(seeds=1), tmp_path)
+    job.run = Run(trained)
+    run_jobs([job], 1, RecordingCallback())
+    assert job.run is None
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ class TrainingJob:
         stop_requested: Whether it has been requested to stop.
         process: Its process.
         stderr: A temporary file with its standard error.
-        run: The run, if it has been opened already: that of an older version.
+        run: The opened run, if it is of an older version: it was opened to find it by its settings.
     """
 
     label: str
@@ -238,7 +238,7 @@ def _start_job(job: TrainingJob, events: Events) -> None:
         creationflags=NEW_PROCESS_GROUP,
     )
     job.process, job.state, job.began, job.phase = process, "running", time.monotonic(), ""
-    job.run = None  # the process changes its files
+    job.run = None  # the process changes its files: open it again
     Thread(target=_read_output, args=(job, process, events), daemon=True).start()
     _write_line(process, job.request.dump())
 
