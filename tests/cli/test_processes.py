@@ -44,12 +44,15 @@ def test_a_user_error_exits_with_code_2_and_one_line(start_regard: Start, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
-def test_a_closed_stream_is_accepted(closed: str):
-    command = [sys.executable, "-m", "regard", "recipes"]  # `main` opens closed streams, whatever the command
-    expected = b"" if closed == ">&-" else subprocess.run(command, capture_output=True, check=True).stdout
-    done = subprocess.run(["sh", "-c", f"{shlex.join(command)} {closed}"], capture_output=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, expected, b"")
+@pytest.mark.parametrize(
+    ("arguments", "closed", "code"),
+    [("translate RUN", "<&-", 0), ("recipes", ">&-", 0), ("data check --source nowhere --target nowhere", "2>&-", 2)],
+)
+def test_a_closed_stream_is_accepted(trained: Path, arguments: str, closed: str, code: int):
+    """Each command uses the stream that is closed: it is empty, or what is written to it is lost."""
+    command = shlex.join([sys.executable, "-m", "regard", *arguments.replace("RUN", str(trained)).split()])
+    done = subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
 
 
 @pytest.mark.slow

@@ -38,5 +38,6 @@ def test_on_a_terminal_a_progress_bar_appears_and_disappears(
     assert "12/12" in shown
     assert "steps/s" in shown
     assert "step 8/12  loss " in shown  # validations are printed above the bar
+    assert shown.endswith("\x1b[1A\x1b[2K"), "the line of the bar is erased"
     assert answer.out.startswith(f"{tmp_path}/run: done")
     assert "━" not in answer.out
