@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+TERMINAL_CONTROLS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
 class UserError(ValueError):
@@ -43,3 +46,15 @@ def printable(text: str) -> str:
         text: Any text, for example one that a user has typed.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def escape_controls(text: str) -> str:
+    """`text` with the characters that could control a terminal as visible escapes such as `\\x1b`.
+
+    These are control characters except tab and newline, bidirectional embeddings, overrides and isolates, line and
+    paragraph separators, and lone surrogates. Everything else that a script needs is kept, such as joiners.
+
+    Args:
+        text: Any text, for example a path or a line of a file.
+    """
+    return TERMINAL_CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)

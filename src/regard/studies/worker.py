@@ -225,8 +225,6 @@ def run_evaluation(
     }
     path = evaluation.file(run.path)
     path.parent.mkdir(exist_ok=True)
-    for leftover in path.parent.glob(f".{path.name}.*"):  # of a killed process
-        leftover.unlink()
     files.write_atomic(path, json.dumps(stored, ensure_ascii=False).encode())
 
 
