@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "not enough memory", "failed to map segment")
 TERMINAL_CONTROLS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
@@ -15,6 +16,25 @@ class UserError(ValueError):
     The message states what was wrong, where, and what would be valid. The command line prints it without a traceback
     and exits with code 2.
     """
+
+
+def failure_message(error: Exception) -> str:
+    """The message for an error that is not a fault of this program: one of the user or of the system, or no memory.
+
+    Args:
+        error: Any exception.
+
+    Returns:
+        The message; empty if the error is a fault of this program.
+    """
+    if isinstance(error, UserError):
+        return str(error)
+    # torch and the dynamic linker raise no specific class.
+    if isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in OUT_OF_MEMORY):
+        return "not enough memory; reduce the model, training.batch_tokens, the beam width or the text"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'writing'}: {error.strerror or error}"
+    return ""
 
 
 def suggest(value: object, choices: Iterable[str]) -> str:
