@@ -75,14 +75,14 @@ def test_characters_that_a_stream_cannot_encode_are_escaped(start_regard: Start,
 INTERRUPTED_IMPORT = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell, it is ignored
+module = sys.argv.pop(1)
 class InterruptAtImport:
     def find_spec(self, name, path=None, target=None):
-        if name == sys.argv[1]:
+        if name == module:
             sys.meta_path.remove(self)
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, InterruptAtImport())
 from regard.cli import main
-sys.argv = ["regard", *sys.argv[2:]]
 main()
 """
 
