@@ -243,7 +243,8 @@ def _parse_metrics(line: bytes) -> dict[str, Any]:
     row = json.loads(line)
     if not isinstance(row, dict) or not isinstance(row.get("step"), int):
         raise ValueError("a line should be a JSON object with a step")
-    for value in row.values():
-        if isinstance(value, int):
-            float(value)  # an OverflowError if no figure could show it
+    for name, value in row.items():
+        if not isinstance(value, int | float):
+            raise ValueError(f"its {name} is not a number")
+        float(value)  # an OverflowError if it has hundreds of digits, which no figure could show
     return row
