@@ -145,8 +145,9 @@ HOW_TO_READ = (
     "training. A difference is significant if both tests find it: p, seeds, is Welch's t-test over the runs, or the "
     "paired t-test if the same runs are evaluated in two ways; p, sentences, is a paired test over the sentences of "
     "the test set, with these models. Both are corrected for the number of comparisons by Holm's method, and both must "
-    "be below 0.05. A metric without per-sentence counts has the first test alone, and with one seed no difference is "
-    "significant.",
+    "be below 0.05. A metric without per-sentence counts has the first test alone. With fewer than three runs of a "
+    "condition, or if no score varies over seeds, there is no test over seeds: its column has the reason, and it is "
+    "unknown whether the difference is significant.",
 )
 BOOTSTRAP_WARNING = (
     "The p-values of the paired bootstrap are one-sided: of pairs of equally good systems, 10 % to 13 % get one below "
