@@ -7,7 +7,6 @@ from io import StringIO
 
 import pytest
 
-from regard.reports.report_page import Table
 from regard.studies import export, tables
 from regard.studies.results import StudyResults
 from regard.studies.runner import TrainingJob
@@ -98,11 +97,6 @@ def test_the_table_of_runs_has_every_run(new_results: NewResults):
 )
 def test_p_values_are_formatted(p: float | None, text: str):
     assert tables.format_p_value(p) == text
-
-
-def test_markdown_keeps_its_columns_for_any_cells():
-    lines = tables.to_markdown(Table(("a|b", "c"), (("x\ny", "|"),))).splitlines()
-    assert lines == ["| a\\|b | c |", "| --- | --- |", "| x y | \\| |"]
 
 
 def test_csv_has_every_run_and_every_measure(new_results: NewResults):

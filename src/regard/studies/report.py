@@ -16,7 +16,7 @@ from regard.plotting import attention_map, figures
 from regard.reports.report_page import ComparedSentence, Picture, ReportPage, ReportSection, SystemOutput, render_report
 from regard.runs import Run
 from regard.search import SearchOptions
-from regard.studies import export, plots, tables
+from regard.studies import export, markdown, plots, tables
 from regard.studies.results import StudyResults
 from regard.studies.run_results import Result
 
@@ -70,12 +70,12 @@ def markdown_report(results: StudyResults) -> str:
         results: The results of the study.
     """
     parts = [
-        f"# {results.study.name}",
-        results.study.plan.question,
-        *(f"{name}: {fact}" for name, fact in study_facts(results).items()),
+        markdown.heading(results.study.name),
+        markdown.paragraph(results.study.plan.question),
+        *(markdown.paragraph(f"{name}: {fact}") for name, fact in study_facts(results).items()),
     ]
     for table in (*tables.all_tables(results), tables.run_table(results)):
-        parts += [f"## {table.caption}", tables.to_markdown(table)]
+        parts += [markdown.heading(table.caption, 2), markdown.table(table)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from statistics import fmean
 
 from regard.errors import printable
@@ -199,16 +198,3 @@ def option_labels(results: StudyResults, cell: ConditionResults) -> list[str]:
         cell: The results of a condition.
     """
     return [printable(label) for label in cell.condition.labels] or [cell.label]
-
-
-def to_markdown(table: Table) -> str:
-    """A table in Markdown.
-
-    Args:
-        table: The table.
-    """
-
-    def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-
-    return "\n".join([line(table.head), line("---" for _ in table.head), *map(line, table.rows)])
