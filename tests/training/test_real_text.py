@@ -207,9 +207,15 @@ def test_an_interruption_while_texts_are_read_leaves_no_run(
 @pytest.mark.parametrize(
     ("settings", "parts"),
     [
-        (["data.train=nowhere/train"], ["data.train: there is no ", "/nowhere/train.de, nor "]),
+        (
+            ["data.train=nowhere/train"],
+            ["regard: --set data.train=nowhere/train: data.train: there is no ", "/nowhere/train.de, nor "],
+        ),
         (["data.test=nowhere/test"], ["data.test: there is no ", "/nowhere/test.de, nor "]),
-        (["data.source=fr"], ["data.train: there is no ", "data.source (fr) and data.target (en) complete"]),
+        (
+            ["data.source=fr"],
+            ["regard: my.yaml, line 4: data.train: there is no ", "data.source (fr) and data.target (en) complete"],
+        ),
         (["data.train=nowhere.tsv"], ["nowhere.tsv.gz; give"]),
         (["data.train=''"], ["--set data.train='': data.train: '' is invalid"]),
         (["data.trian=x"], ["data.trian: unknown key; did you mean 'train'?"]),

@@ -21,7 +21,12 @@ SECTIONS = f"an experiment has the sections {', '.join(Experiment.model_fields)}
 
 
 def load_experiment(
-    name: str, overrides: Iterable[str | Override] = (), folder: Path = Path(), origin: str | None = None
+    name: str,
+    overrides: Iterable[str | Override] = (),
+    folder: Path = Path(),
+    origin: str | None = None,
+    *,
+    check_files: bool = False,
 ) -> Experiment:
     """The experiment of a recipe or a YAML file.
 
@@ -30,6 +35,7 @@ def load_experiment(
         overrides: Settings that replace those of the file, as `training.seed=2` or as an `Override`.
         folder: The folder that a relative path in `name` refers to.
         origin: Where the name was given, for messages.
+        check_files: Whether the files that the settings name must exist, as they must before a training.
 
     Raises:
         UserError: If a file cannot be read or a setting is invalid. The message names all invalid settings.
@@ -38,7 +44,10 @@ def load_experiment(
     for layer in _read_layers(name, folder, origin, ()):
         draft.add_layer(layer)
     draft.add_layer([each if isinstance(each, Override) else Override.parse(each) for each in overrides])
-    return _validate(draft)
+    experiment = _validate(draft)
+    if check_files and (missing := experiment.task.missing_files()):
+        raise UserError("\n".join(f"{draft.origin(('data', key))}: {text}" for key, text in missing.items()))
+    return experiment
 
 
 def read_description(name: str) -> str:

@@ -79,6 +79,10 @@ class Task(ABC, Generic[SectionType]):
             read: Reads and parses one of these files.
         """
 
+    def missing_files(self) -> dict[str, str]:
+        """For each setting that names a missing file, the message about it."""
+        return {}
+
     @property
     def has_joint_vocabulary(self) -> bool:
         """True if tokens have the same ids on both sides."""

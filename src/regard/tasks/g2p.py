@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -104,6 +105,10 @@ class G2PTask(Task[G2PSection]):
     @property
     def dataset(self) -> PronunciationDataset:
         return PronunciationDataset(self.section)
+
+    def missing_files(self) -> dict[str, str]:
+        file = self.section.file
+        return {"file": f"data.file: there is no {file}"} if file and not os.path.exists(file) else {}
 
     def learn_tokenization(self, pairs: Iterable[Pair]) -> G2PTokenization:
         return G2PTokenization()

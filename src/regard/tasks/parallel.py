@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -168,7 +169,7 @@ class FilesDataset(ParallelDataset[FilesSection]):
 
     def _existing(self, split: Split, name: str) -> Path:
         for path in (Path(name), Path(f"{name}.gz")):
-            if path.exists():
+            if os.path.exists(path):  # Path.exists raises if the name is too long
                 return path
         raise UserError(
             f"data.{split}: there is no {name}, nor {name}.gz; give the beginning of two files' names, which "
@@ -191,6 +192,15 @@ class FilesTask(ParallelTask[FilesSection]):
     @property
     def dataset(self) -> FilesDataset:
         return FilesDataset(self.section)
+
+    def missing_files(self) -> dict[str, str]:
+        missing = {}
+        for split in SPLITS:
+            try:
+                self.dataset.files_of(split)
+            except UserError as error:
+                missing[split] = str(error)
+        return missing
 
 
 class Multi30kSection(ParallelSection):
