@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
@@ -15,7 +15,7 @@ from regard.config import base, recipes, yaml_source
 from regard.config.draft import DESCRIPTION, ExperimentDraft, Override
 from regard.config.schema import Experiment
 from regard.errors import UserError, suggest
-from regard.tasks import TASKS, DataSection
+from regard.tasks import SPLITS, TASKS, DataSection
 
 SECTIONS = f"an experiment has the sections {', '.join(Experiment.model_fields)}"
 
@@ -45,9 +45,38 @@ def load_experiment(
         draft.add_layer(layer)
     draft.add_layer([each if isinstance(each, Override) else Override.parse(each) for each in overrides])
     experiment = _validate(draft)
-    if check_files and (missing := experiment.task.missing_files()):
-        raise UserError("\n".join(f"{draft.origin(('data', key))}: {text}" for key, text in missing.items()))
+    if check_files:
+        _check_files(draft, experiment, experiment.data.path_keys)
     return experiment
+
+
+def set_data_paths(experiment: Experiment, settings: Iterable[str]) -> Experiment:
+    """The experiment of a run with other paths of its text files, which must exist.
+
+    Args:
+        experiment: The settings of the run.
+        settings: The paths as `data.test=corpus/test`, relative to the working directory.
+
+    Raises:
+        UserError: If another setting is changed, or if a file is missing.
+    """
+    overrides = [Override.parse(each) for each in settings]
+    known = [f"data.{key}" for key in (*SPLITS, "file") if key in experiment.data.path_keys]
+    for override in overrides:
+        if (key := ".".join(override.path)) not in known:
+            rest = suggest(key, known) if known else "REGARD_DATA sets the folder for data sets"
+            raise UserError(f"{override.origin}: {key}: this is no path of this run's text files; {rest}")
+    draft = _draft_of_text(dump_experiment(experiment), "the run")
+    draft.add_layer(overrides)
+    moved = _validate(draft)
+    _check_files(draft, moved, {override.path[-1] for override in overrides})
+    return moved
+
+
+def _check_files(draft: ExperimentDraft, experiment: Experiment, keys: Set[str]) -> None:
+    missing = {key: text for key, text in experiment.task.missing_files().items() if key in keys}
+    if missing:
+        raise UserError("\n".join(f"{draft.origin(('data', key))}: {text}" for key, text in missing.items()))
 
 
 def read_description(name: str) -> str:
@@ -73,12 +102,17 @@ def parse_experiment(text: str, where: str, *, ignore_unused: bool = False) -> E
     Raises:
         UserError: If a setting is invalid.
     """
-    draft = ExperimentDraft(where)
-    leaves = yaml_source.parse_leaves(text, where, SECTIONS)
-    draft.add_layer([Override(leaf.path, leaf.value, leaf.origin) for leaf in leaves])
+    draft = _draft_of_text(text, where)
     if ignore_unused:
         draft.discard_unused_options()
     return _validate(draft)
+
+
+def _draft_of_text(text: str, where: str) -> ExperimentDraft:
+    draft = ExperimentDraft(where)
+    leaves = yaml_source.parse_leaves(text, where, SECTIONS)
+    draft.add_layer([Override(leaf.path, leaf.value, leaf.origin) for leaf in leaves])
+    return draft
 
 
 def dump_experiment(experiment: Experiment) -> str:

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from regard.corpora.parallel_text import read_lines
 from regard.errors import UserError
-from regard.tasks.base import DataSection, Split, Task
+from regard.tasks.base import SPLITS, DataSection, Split, Task
 from regard.text import Pair, ReadFile, Tokenization, WhitespaceTokenizer
 
 
@@ -106,7 +106,7 @@ class G2PTask(Task[G2PSection]):
     def dataset(self) -> PronunciationDataset:
         return PronunciationDataset(self.section)
 
-    def missing_files(self) -> dict[str, str]:
+    def missing_files(self, splits: Iterable[Split] = SPLITS) -> dict[str, str]:
         file = self.section.file
         return {"file": f"data.file: there is no {file}"} if file and not os.path.exists(file) else {}
 

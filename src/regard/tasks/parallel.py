@@ -125,7 +125,7 @@ class ParallelTask(Task[ParallelSectionType]):
 
     @property
     def has_real_test(self) -> bool:
-        return self.dataset.files_of("test") is not None
+        return True
 
 
 class FilesSection(ParallelSection):
@@ -193,9 +193,13 @@ class FilesTask(ParallelTask[FilesSection]):
     def dataset(self) -> FilesDataset:
         return FilesDataset(self.section)
 
-    def missing_files(self) -> dict[str, str]:
+    @property
+    def has_real_test(self) -> bool:
+        return self.section.test is not None
+
+    def missing_files(self, splits: Iterable[Split] = SPLITS) -> dict[str, str]:
         missing = {}
-        for split in SPLITS:
+        for split in splits:
             try:
                 self.dataset.files_of(split)
             except UserError as error:
