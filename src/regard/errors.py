@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+# Control characters except tab and newline, separators and bidirectional controls, lone surrogates.
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class UserError(ValueError):
@@ -43,3 +47,14 @@ def printable(text: str) -> str:
         text: Any text, for example one that a user has typed.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def escape_controls(text: str) -> str:
+    """`text` with control characters, bidirectional controls and lone surrogates as escapes such as `\\x1b`.
+
+    Tabs and newlines stay.
+
+    Args:
+        text: Any text, possibly of several lines, that is written to a terminal or a log.
+    """
+    return CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
