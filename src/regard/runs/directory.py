@@ -174,7 +174,8 @@ class Run:
                 metadata = json.loads(file.metadata()["regard"])
                 if not isinstance(metadata, dict):
                     raise ValueError("its header was not written by Regard")
-                return {key: file.get_tensor(key) for key in file.keys()}, metadata  # noqa: SIM118
+                # A copy: otherwise the file remains mapped into memory, and Windows does not replace a mapped file.
+                return {key: file.get_tensor(key).clone() for key in file.keys()}, metadata  # noqa: SIM118
         except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(f"{path}: this file is damaged or was not written by Regard: {error}") from None
 
@@ -207,7 +208,7 @@ class Run:
         Args:
             row: JSON values, `step` among them.
         """
-        with (self.path / METRICS).open("a", encoding="utf-8") as file:
+        with (self.path / METRICS).open("a", encoding="utf-8", newline="\n") as file:
             file.write(json.dumps(row) + "\n")
             file.flush()
             os.fsync(file.fileno())  # on the disk before the checkpoint that refers to it
