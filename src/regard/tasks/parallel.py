@@ -198,7 +198,7 @@ class FilesTask(ParallelTask[FilesSection]):
         return self.section.test is not None
 
     def missing_files(self, splits: Iterable[Split] = SPLITS) -> dict[str, str]:
-        missing = {}
+        missing: dict[str, str] = {}
         for split in splits:
             try:
                 self.dataset.files_of(split)
