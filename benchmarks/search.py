@@ -45,7 +45,7 @@ from regard.inference.translator import FULL_BATCH_WIDTH
 from regard.nn import Seq2Seq
 from regard.nn.build import build_model
 from regard.nn.recurrent import RecurrentState
-from regard.runs import copy_weights, named_weights
+from regard.runs import named_weights
 from regard.search import Beam, Ensemble, Hypothesis, LogProbs, SearchBatch, search
 from regard.search.log_probs import EnsembleState
 from regard.text import Vocabulary
@@ -154,7 +154,7 @@ def load_or_train(examples: list[Example], path: Path, epochs: int = EPOCHS) -> 
             if (file.metadata() or {}).get("text") != text:
                 sys.exit(f"{path}: this model was trained on another text; choose another --model")
         with torch.no_grad():
-            copy_weights(load_file(path), model, path)
+            model.load_state_dict(load_file(path), strict=False)  # a shared parameter is listed once
         return model.eval()
     train(model, examples[:-HELD_OUT], epochs)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "not enough memory", "failed to map segment")
+TERMINAL_CONTROLS = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
 class UserError(ValueError):
@@ -12,6 +16,25 @@ class UserError(ValueError):
     The message states what was wrong, where, and what would be valid. The command line prints it without a traceback
     and exits with code 2.
     """
+
+
+def failure_message(error: Exception) -> str:
+    """The message for an error that is not a fault of this program: one of the user or of the system, or no memory.
+
+    Args:
+        error: Any exception.
+
+    Returns:
+        The message; empty if the error is a fault of this program.
+    """
+    if isinstance(error, UserError):
+        return str(error)
+    # torch and the dynamic linker raise no specific class.
+    if isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in OUT_OF_MEMORY):
+        return "not enough memory; reduce the model, training.batch_tokens, the beam width or the text"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'writing'}: {error.strerror or error}"
+    return ""
 
 
 def suggest(value: object, choices: Iterable[str]) -> str:
@@ -43,3 +66,15 @@ def printable(text: str) -> str:
         text: Any text, for example one that a user has typed.
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def escape_controls(text: str) -> str:
+    """`text` with the characters that could control a terminal as visible escapes such as `\\x1b`.
+
+    These are control characters except tab and newline, bidirectional embeddings, overrides and isolates, line and
+    paragraph separators, and lone surrogates. Everything else that a script needs is kept, such as joiners.
+
+    Args:
+        text: Any text, for example a path or a line of a file.
+    """
+    return TERMINAL_CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)

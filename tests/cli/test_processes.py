@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from regard.cli import training_commands
 
 Start = Callable[..., Any]
 
@@ -65,3 +68,70 @@ def test_characters_that_a_stream_cannot_encode_are_escaped(start_regard: Start,
         out, err = process.communicate()
         assert (process.returncode, err) == (0, b"")
         assert b"caf\\udce9.de" in out
+
+
+# --- Interrupts and memory -------------------------------------------------------------------------------
+
+INTERRUPTED_IMPORT = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell, it is ignored
+module = sys.argv.pop(1)
+class InterruptAtImport:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, InterruptAtImport())
+from regard.cli import main
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("module", "code"), [("typer", -signal.SIGINT), ("torch._tensor", 130)])
+def test_an_interrupt_while_modules_are_imported_causes_no_traceback(trained: Path, module: str, code: int):
+    """Of the command line's own modules, and of those that a command needs."""
+    command = [sys.executable, "-c", INTERRUPTED_IMPORT, module, "translate", str(trained), "abc"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+
+
+def test_an_error_that_an_interrupt_has_caused_is_no_error(regard: Start, monkeypatch: pytest.MonkeyPatch):
+    def interrupted_import() -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise ImportError("an extension module was not initialized")  # noqa: B904
+
+    monkeypatch.setattr(training_commands, "recipes_command", interrupted_import)
+    done = regard("recipes")
+    assert (done.code, done.err) == (130, "")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried to"),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        OSError(12, "Cannot allocate memory"),
+    ],
+    ids=repr,
+)
+def test_too_little_memory_is_a_user_error(regard: Start, monkeypatch: pytest.MonkeyPatch, error: Exception):
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(training_commands, "recipes_command", fail)
+    done = regard("recipes")
+    assert done.code == 2
+    assert done.err.startswith("regard: not enough memory; reduce ")
+
+
+def test_an_address_space_that_pytorch_does_not_fit_into_is_refused(regard: Start, monkeypatch: pytest.MonkeyPatch):
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (600_000_000, resource.RLIM_INFINITY))
+    done = regard("recipes")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("regard: not enough memory: this process may use 600 MB (ulimit -v)")
+    assert regard("--help").code == 0

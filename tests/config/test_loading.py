@@ -383,7 +383,7 @@ def test_a_byte_order_mark_and_crlf_are_accepted(tmp_path: Path):
 
 def test_a_directory_is_refused_as_an_experiment():
     Path("folder").mkdir()
-    with pytest.raises(UserError, match="'folder': cannot be read: Is a directory"):
+    with pytest.raises(UserError, match="folder: cannot be read: Is a directory"):
         loading.load_experiment("folder")
 
 

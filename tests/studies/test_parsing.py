@@ -606,7 +606,7 @@ def test_a_missing_or_unreadable_file_is_reported_by_name():
     for name, expected in {
         "none.yaml": "none.yaml: there is no such file; a study is a YAML file",
         "latin.yaml": "latin.yaml, line 2: this is not UTF-8 text; it should be a YAML file",
-        "folder": "'folder': cannot be read: Is a directory",
+        "folder": "folder: cannot be read: Is a directory",
     }.items():
         with pytest.raises(UserError) as error:
             parsing.parse_study_file(Path(name))

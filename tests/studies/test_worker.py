@@ -21,7 +21,7 @@ from regard.studies.definition import Study
 from regard.studies.runner import COMMAND, training_jobs
 from regard.studies.worker import STOPPED, Reporter, WorkerRequest, run_request
 from regard.training import TrainingStopped
-from regard.training.checkpoints import read_state
+from regard.training.checkpoints import read_progress
 
 CLOCKS = {"seconds", "sentences_per_second"}
 
@@ -184,7 +184,7 @@ def test_a_worker_with_a_closed_channel_saves_and_stops(
     broken_reporter.on_train_begin = close_channel  # type: ignore[method-assign]
     with pytest.raises(TrainingStopped):
         run_request(request, broken_reporter)
-    _, progress = read_state(Run(request.path))
+    progress = read_progress(Run(request.path))
     assert progress.step == 1
 
 
@@ -252,7 +252,7 @@ def test_a_worker_process_stops_on_a_signal_and_resumes_later(
                 break
         worker_process.stdout.read()
         assert worker_process.wait(60) == STOPPED
-    _, progress = read_state(Run(request.path))
+    progress = read_progress(Run(request.path))
     assert progress.step > 0
 
 

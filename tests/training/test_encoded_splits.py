@@ -360,6 +360,6 @@ def test_sampled_segmentations_change_the_training(small: Make, train_in: Any):
 
 def test_a_resumed_run_keeps_its_learned_vocabulary(small: Make, train_in: Any, tmp_path: Path):
     train_in(small(*WORDS), stop_after=1)
-    vocabulary = Run(tmp_path / "run").codec().source_vocabulary
+    vocabulary = Run(tmp_path / "run").codec.source_vocabulary
     train_in(small(*WORDS), stop_after=1)
-    assert Run(tmp_path / "run").codec().source_vocabulary == vocabulary
+    assert Run(tmp_path / "run").codec.source_vocabulary == vocabulary

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from regard import __version__
 from regard.cli.lazy_group import LazyCommand, LazyGroup
-from regard.errors import UserError
+from regard.cli.output import print_message, print_result
+from regard.errors import UserError, failure_message
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+MIN_ADDRESS_SPACE = 750_000_000  # bytes
 
 
 class RegardCommands(LazyGroup):
@@ -73,12 +78,33 @@ class RegardCommands(LazyGroup):
         "faithful": LazyCommand(
             "regard.cli.inspect_commands:faithful_command", "Compare attention with occlusion and gradient × input."
         ),
+        "clean": LazyCommand(
+            "regard.cli.clean:clean_command", "Remove the temporary files that killed processes have left."
+        ),
         "data": LazyCommand("regard.cli.data_commands:data", "Download known parallel text, and check your own."),
         "lab": LazyCommand(
             "regard.cli.lab:lab",
             "Worked examples and experiments that need no trained model; without a command, list them.",
         ),
     }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        check_address_space()
+        return super().resolve_command(ctx, args)
+
+
+def check_address_space() -> None:
+    """Raise a `UserError` if `ulimit -v` is too low for PyTorch, whose C++ code would abort the process."""
+    try:
+        resource: Any = import_module("resource")  # of Unix only; Windows has no such limit
+    except ImportError:
+        return
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < MIN_ADDRESS_SPACE:
+        raise UserError(
+            f"not enough memory: this process may use {limit / 1e6:,.0f} MB (ulimit -v), and PyTorch alone needs about "
+            f"{MIN_ADDRESS_SPACE / 1e6:,.0f}"
+        )
 
 
 app = typer.Typer(
@@ -91,35 +117,43 @@ app = typer.Typer(
 )
 
 
-def main() -> None:
-    """Run a command. A user error ends with exit code 2 and without a traceback."""
+def run_command() -> None:
+    """Run the command that the arguments name. A user error ends with exit code 2 and without a traceback."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for characters that the terminal's encoding does not have
+    failure = ""
     try:
         app()
-    except UserError as error:
-        fail(str(error))
-    except OSError as error:  # for example a full disk; typer handles broken pipes and Ctrl-C
-        fail(f"{error.filename or 'writing'}: {error.strerror or error}")
-    except RuntimeError as error:
-        if "can't allocate memory" not in str(error):  # torch raises no specific class
+    except Exception as error:
+        if is_interrupt(error):
+            sys.exit(INTERRUPTED)
+        failure = failure_message(error)  # for example of a full disk; typer handles broken pipes and Ctrl-C
+        if not failure:
             raise
-        fail("not enough memory; reduce the model, training.batch_tokens, the beam width or the text")
+    if failure:  # not within `except`: if memory is short, what the error refers to is freed first
+        fail(failure)
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """True if Ctrl-C is the cause: an extension module that it interrupts while it is imported raises another error."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__ or error.__context__)
+    )
 
 
 def fail(message: str) -> NoReturn:
     """Print an error and exit with code 2."""
     for line in message.splitlines():
-        print(f"regard: {line}", file=sys.stderr)
+        print_message(f"regard: {line}")
     sys.exit(2)
 
 
 def _print_version(requested: bool) -> None:
     if requested:
-        print(f"regard {__version__}")
+        print_result(f"regard {__version__}")
         raise typer.Exit
 
 

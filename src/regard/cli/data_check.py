@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.cli.output import print_result
 from regard.cli.progress import ProgressMeter
 from regard.cli.tables import format_table
 from regard.corpora.parallel_text import TSV_SUFFIXES
@@ -34,7 +35,7 @@ def print_check(source: Path, target: Path | None, test: tuple[Path, Path | None
     with ProgressMeter(total=None) as meter:
         report = check_parallel_text(source, target, test, meter.advance)
     names = _file_names(source, target)
-    print(json.dumps(asdict(report), ensure_ascii=False) if as_json else _as_text(report, names))
+    print_result(json.dumps(asdict(report), ensure_ascii=False) if as_json else _as_text(report, names))
     if not report.ready:
         raise UserError(f"{names}: not ready for training: {_refused(report)}")
 

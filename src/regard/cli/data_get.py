@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Self
 
+from regard.cli.output import print_message, print_result
 from regard.cli.progress import LOG_INTERVAL, time_left
 from regard.cli.tables import print_table
 from regard.corpora import datasets, fetch
@@ -25,13 +26,13 @@ def print_get(name: str, origin: str | None) -> None:
         origin: A folder, an archive or a URL to take the files from instead of its mirrors.
     """
     dataset = datasets.find_dataset(name)
-    print(f"{dataset.name}: {dataset.description}")
-    print(f"terms of use: {dataset.terms}", flush=True)  # before the first byte arrives
+    print_result(f"{dataset.name}: {dataset.description}")
+    print_result(f"terms of use: {dataset.terms}", flush=True)  # before the first byte arrives
     with GetObserver() as observer:
         folder = fetch.download_dataset(dataset, origin, observer)
     for reason in observer.failures:  # after a failure, they are part of the error
-        print(f"failed attempt: {reason}", file=sys.stderr)
-    print(f"data set folder: {folder}")
+        print_message(f"failed attempt: {reason}")
+    print_result(f"data set folder: {folder}")
 
 
 class GetObserver:
@@ -76,7 +77,7 @@ class GetObserver:
         elif now - self.reported_at >= LOG_INTERVAL:
             self.reported_at = now
             rate = (done - self.first_byte) / (now - self.began_at)
-            print(f"{address}  {format_amount(done, total, rate)}", file=sys.stderr, flush=True)
+            print_message(f"{address}  {format_amount(done, total, rate)}")
 
     def add_row(self, file: DataFile, origin: str) -> None:
         if self.bar:

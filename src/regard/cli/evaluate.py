@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from regard.cli.input_lines import note
 from regard.cli.loading import load_translator, set_num_threads
+from regard.cli.output import note, print_message, print_result
 from regard.cli.progress import ProgressMeter
 from regard.cli.tables import print_table
 from regard.errors import UserError
@@ -47,7 +47,7 @@ def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[Sea
             for search in searches:
                 results.append(evaluator.evaluate(search, meter.advance).to_dict())
                 if json_lines:
-                    print(json.dumps(results[-1]), flush=True)
+                    print_result(json.dumps(results[-1]), flush=True)
     if not json_lines:
         (print_beams if len(searches) > 1 else print_runs)(results)
 
@@ -98,6 +98,6 @@ def print_final_evaluation(run: Run) -> None:
             with ProgressMeter(None, what="pictures") as meter:
                 write_test_examples(run, evaluation, meter.advance)
         except KeyboardInterrupt:
-            print(f"{path}: trained, but not scored yet; run the same command again to score it", file=sys.stderr)
+            print_message(f"{path}: trained, but not scored yet; run the same command again to score it")
             raise
-    print(f"{path / EXAMPLES / 'index.html'}: attention maps of example sentences")
+    print_result(f"{path / EXAMPLES / 'index.html'}: attention maps of example sentences")

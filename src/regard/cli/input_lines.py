@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.cli.output import note
 from regard.corpora import parallel_text
 from regard.corpora.parallel_text import parse_lines, read_lines
 from regard.errors import UserError
@@ -77,11 +78,6 @@ def error_location(origin: str) -> Iterator[None]:
         yield
     except UserError as error:
         raise UserError(f"{origin}: {error}") from None
-
-
-def note(text: str) -> None:
-    """Print a warning to standard error."""
-    print(f"regard: note: {text}", file=sys.stderr)
 
 
 def _valid_line(line: parallel_text.TextLine, path: Path) -> InputLine:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import options
+from regard.cli.output import print_result
 from regard.cli.report_output import check_output_path, print_report
 from regard.cli.tables import print_table
 
@@ -27,7 +28,7 @@ def list_experiments(context: typer.Context, as_json: options.WholeJson = False)
         command.name or "": (command.callback.__doc__ or "").splitlines()[0] for command in lab.registered_commands
     }
     if as_json:
-        print(json.dumps(summaries, ensure_ascii=False))
+        print_result(json.dumps(summaries, ensure_ascii=False))
         return
     print_table(["command", "what it shows"], list(summaries.items()), right=[False, False])
 

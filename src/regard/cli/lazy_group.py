@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from regard.errors import escape_controls
+
+
+@contextmanager
+def escape_usage_errors() -> Iterator[None]:
+    """Escape the arguments in the message of a usage error, which typer prints."""
+    try:
+        yield
+    except Exception as error:
+        message = getattr(error, "message", None)  # typer's base class has no public name in all versions
+        if isinstance(message, str):
+            error.message = escape_controls(message)  # type: ignore[attr-defined]
+        raise
 
 
 class LazyCommand(NamedTuple):
@@ -51,6 +66,14 @@ class LazyGroup(TyperGroup):
         command.name, command.help = name, summary
         self.add_command(command)
         return command
+
+    def make_context(self, *arguments: Any, **extra: Any) -> Any:
+        with escape_usage_errors():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with escape_usage_errors():
+            return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the arguments name, imported."""

@@ -10,6 +10,7 @@ import torch
 
 from regard.cli.input_lines import InputLine, encode_input
 from regard.data import EncodedSource
+from regard.files import remove_abandoned
 from regard.inference.translator import Translator, load
 from regard.runs import Run
 
@@ -20,6 +21,8 @@ def load_translator(*runs: Path) -> Translator:
     Args:
         runs: Run directories.
     """
+    for run in runs:
+        remove_abandoned(run)
     translator = load(*runs)
     set_num_threads(translator.runs[0])
     return translator

@@ -11,6 +11,9 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
+from regard.cli.output import print_message
+from regard.errors import escape_controls
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -89,7 +92,7 @@ class LineObserver:
 
     def print_line(self, line: str) -> None:
         self.printed_at = time.monotonic()
-        print(line, file=sys.stderr, flush=True)
+        print_message(line)
 
 
 def format_validation(row: dict[str, Any]) -> str:
@@ -121,7 +124,7 @@ class BarObserver(LineObserver):
 
     def print_line(self, line: str) -> None:
         self.printed_at = time.monotonic()
-        self.bar.console.print(line, highlight=False, markup=False)
+        self.bar.console.print(escape_controls(line), highlight=False, markup=False)
 
 
 def new_bar(what: str) -> Progress:
@@ -188,7 +191,7 @@ class ProgressMeter:
             self.printed_at = now
             of_total = f"/{self.total:,}" if self.total else ""
             left = time_left(self.total - self.done, rate) if self.total else ""
-            print(f"{self.done:,}{of_total} {self.what}  {rate:,.1f} {self.what}/s{left}", file=sys.stderr, flush=True)
+            print_message(f"{self.done:,}{of_total} {self.what}  {rate:,.1f} {self.what}/s{left}")
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from regard import files
+from regard.cli.output import print_result
 from regard.errors import UserError, printable, suggest
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def print_report(report: LabReport, out: Sequence[Path], as_json: bool) -> None:
     from regard.reports.report_page import render_report
 
     # Print first: if a file cannot be written, the result is not lost.
-    print(json.dumps(report.data, ensure_ascii=False) if as_json else "\n".join(report_lines(report.page)), flush=True)
+    text = json.dumps(report.data, ensure_ascii=False) if as_json else "\n".join(report_lines(report.page))
+    print_result(text, flush=True)
     for path in out:
         is_page = path.suffix.lower() == PAGE_SUFFIX
         if is_page:
@@ -48,7 +50,7 @@ def print_report(report: LabReport, out: Sequence[Path], as_json: bool) -> None:
         else:
             figures.save_figure(report.figure, path)
         if not as_json:
-            print(f"{path}: {'report' if is_page else 'picture'}")
+            print_result(f"{path}: {'report' if is_page else 'picture'}")
 
 
 def report_lines(page: ReportPage) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard.cli import options
-from regard.cli.input_lines import note
+from regard.cli.output import note, print_result
 from regard.errors import UserError, printable
 from regard.serving.limits import Limits
 
@@ -109,7 +109,7 @@ def run_server(
             note("everyone who can reach this machine can use this server; --token restricts access")
 
         def print_url() -> None:
-            print(f"{printable(', '.join(run.name for run in served_runs))}: {url} (Ctrl-C stops)", flush=True)
+            print_result(f"{printable(', '.join(run.name for run in served_runs))}: {url} (Ctrl-C stops)", flush=True)
             if open_in_browser:
                 open_browser(url)  # without the token: other users can see a browser's command line
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regard.cli.output import print_result
 from regard.errors import UserError
 from regard.plotting import attention_map, beam_tree, figures, learning_curves
 
@@ -61,7 +62,7 @@ def draw_text(
         lines.append(f"{tree}: beam search tree, width {search.beam}")
     if as_json:
         lines = [json.dumps(best.to_dict(tree=nodes), ensure_ascii=False)]
-    print("\n".join(lines))
+    print_result("\n".join(lines))
     return translator.runs[0]
 
 
@@ -94,4 +95,4 @@ def save_learning_curves(run: Run, out: Path) -> None:
         out: The file of the picture.
     """
     figures.save_figure(learning_curves.draw_learning_curves(run.metrics(), title=str(run.path)), out)
-    print(f"{out}: learning curves")
+    print_result(f"{out}: learning curves")

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard import files
+from regard.cli.output import print_message, print_result
 from regard.cli.progress import LOG_INTERVAL, InterruptHandler
 from regard.cli.tables import print_table
 from regard.config import yaml_source
-from regard.errors import UserError
+from regard.errors import UserError, escape_controls
 from regard.studies.definition import Study
 from regard.studies.parsing import extends_study
 from regard.studies.runner import StudyObserver, TrainingJob, run_jobs, seconds_left, training_jobs
@@ -76,7 +77,7 @@ def run_jobs_with_progress(study: Study, jobs: Sequence[TrainingJob], at_once: i
     if interrupts.signal:
         done = sum(job.state == "done" for job in jobs)
         message = f"{out}: stopped with {done} of {len(jobs)} runs done; run the same command again to continue"
-        print(message, file=sys.stderr)
+        print_message(message)
         sys.exit(interrupts.exit_code)
 
 
@@ -93,22 +94,22 @@ def report_study(study: Study, jobs: Sequence[TrainingJob], out: Path, as_json: 
         if job not in failed:
             print_failure(job)
     if not any(cell.results for cell in results.cells):
-        print(f"regard: {out}: no run is finished, so there is nothing to report", file=sys.stderr)
+        print_message(f"regard: {out}: no run is finished, so there is nothing to report")
         sys.exit(1 if results.failures else 2)
     write_report(results, out)
     if as_json:
-        print(dump_json(results))
+        print_result(dump_json(results))
         return
     for table in all_tables(results):
         print_table(table.head, table.rows, title=table.caption)
-        print()
-    print(f"{out / PAGE}: the whole report")
+        print_result()
+    print_result(f"{out / PAGE}: the whole report")
 
 
 def print_failure(job: TrainingJob) -> None:
     if job.state == "failed":
         for line in job.error.splitlines():
-            print(f"regard: {job_name(job)} failed: {line}", file=sys.stderr)
+            print_message(f"regard: {job_name(job)} failed: {line}")
 
 
 def job_name(job: TrainingJob) -> str:
@@ -152,7 +153,7 @@ class PlainStudyObserver:
 
     def print_line(self, line: str) -> None:
         self.printed_at = time.monotonic()
-        print(line, file=sys.stderr, flush=True)
+        print_message(line)
 
 
 def job_progress(job: TrainingJob) -> list[str]:
@@ -185,18 +186,18 @@ class LiveStudyObserver(PlainStudyObserver):
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
-        table = Table(title=escape(self.summary(jobs)), title_justify="left", box=None)
+        table = Table(title=escape(escape_controls(self.summary(jobs))), title_justify="left", box=None)
         for name in ("run", "seed", "phase", "", "done", "rate", "left"):
             table.add_column(name, justify="right" if name in ("seed", "done", "rate", "left") else "left")
         for job in jobs:
             if job.state == "running":
                 phase, done, rate, *left = job_progress(job)
                 bar = ProgressBar(total=job.total or 1, completed=job.done if job.total else 0, width=24)
-                table.add_row(escape(job.label), str(job.seed), phase, bar, done, rate, *left)
+                table.add_row(escape(escape_controls(job.label)), str(job.seed), phase, bar, done, rate, *left)
         return table
 
     def print_line(self, line: str) -> None:
-        self.live.console.print(line, highlight=False, markup=False)
+        self.live.console.print(escape_controls(line), highlight=False, markup=False)
 
 
 @contextmanager

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
+from regard.cli.output import for_stream
+from regard.errors import escape_controls
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -34,8 +37,10 @@ def print_table(
 
     file = file or sys.stdout
     if title:
-        print(title, file=file)
+        print(for_stream(title, file), file=file)
     if file.isatty():
+        columns = [escape_controls(column) for column in columns]
+        rows = [[escape_controls(cell) for cell in row] for row in rows]
         Console(file=file, highlight=False, soft_wrap=False).print(_rich_table(columns, rows, right, whole_lines=False))
     else:
         print(format_table(columns, rows, right=right), file=file, flush=True)

@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard.cli import options
+from regard.cli.output import print_message, print_result
 
 
 def recipes_command() -> None:
@@ -43,7 +44,7 @@ def train_command(
                 stop_early(f"{path}: stopped while reading the data", interrupts.exit_code)
     if not progress.finished:
         stop_early(f"{path}: stopped after step {progress.step:,}", interrupts.exit_code)
-    print(
+    print_result(
         f"{path}: done ({progress.finished}), {progress.step:,} steps in {progress.seconds:.0f} s; "
         f"best validation loss {progress.best_loss:.4f}, after step {progress.best_step:,}"
     )
@@ -59,5 +60,5 @@ def train_command(
 
 def stop_early(message: str, exit_code: int) -> NoReturn:
     """Exit after an interrupt."""
-    print(f"{message}; run the same command to continue", file=sys.stderr)
+    print_message(f"{message}; run the same command to continue")
     sys.exit(exit_code)

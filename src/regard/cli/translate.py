@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from regard.cli.input_lines import CHUNK_LINES, encode_input, error_location, note, read_chunks, read_input
+from regard.cli.input_lines import CHUNK_LINES, encode_input, error_location, read_chunks, read_input
 from regard.cli.loading import load_translator
+from regard.cli.output import note, print_result
 from regard.cli.progress import ProgressMeter
 from regard.errors import UserError
 from regard.inference.translation import Translation, rounded
@@ -35,7 +36,7 @@ def print_translations(
                 raise UserError("--alignments: this model has no attention")
             for line, translation in zip(chunk, translations, strict=True):
                 for output in output_format(number, translation):
-                    print(output)
+                    print_result(output)
                 note_truncation(line.origin, translation)
                 number += 1
             sys.stdout.flush()
@@ -82,7 +83,7 @@ def print_scores(runs: list[Path], source: Path, target: Path, json_lines: bool)
             for score in translator.score(examples[begin : begin + CHUNK_LINES], meter.advance):
                 if json_lines:
                     values = {"log_probability": score.log_probability, "perplexity": score.perplexity}
-                    print(json.dumps(values | {"log_probabilities": rounded(list(score.log_probabilities))}))
+                    print_result(json.dumps(values | {"log_probabilities": rounded(list(score.log_probabilities))}))
                 else:
-                    print(f"{score.log_probability:.4f}\t{score.perplexity:.4f}")
+                    print_result(f"{score.log_probability:.4f}\t{score.perplexity:.4f}")
             sys.stdout.flush()

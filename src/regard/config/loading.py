@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from regard.config import base, recipes, yaml_source
 from regard.config.draft import DESCRIPTION, ExperimentDraft, Override
 from regard.config.schema import Experiment
+from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
 from regard.tasks import TASKS, DataSection
 
@@ -64,8 +65,31 @@ def parse_experiment(text: str, where: str, *, ignore_unused: bool = False) -> E
     Raises:
         UserError: If a setting is invalid.
     """
+    return build_experiment(parse_settings(text, where), where, ignore_unused=ignore_unused)
+
+
+def parse_settings(text: str, where: str) -> Iterator[YamlLeaf]:
+    """The settings in the text of a YAML file, not validated.
+
+    Args:
+        text: The content of the file.
+        where: What the file is called in messages.
+    """
+    return yaml_source.parse_leaves(text, where, SECTIONS)
+
+
+def build_experiment(leaves: Iterable[YamlLeaf], where: str, *, ignore_unused: bool = False) -> Experiment:
+    """The experiment that these settings describe.
+
+    Args:
+        leaves: From `parse_settings`.
+        where: What the file is called in messages.
+        ignore_unused: Ignore options of other kinds than the chosen ones, as older versions wrote them.
+
+    Raises:
+        UserError: If a setting is invalid.
+    """
     draft = ExperimentDraft(where)
-    leaves = yaml_source.parse_leaves(text, where, SECTIONS)
     draft.add_layer([Override(leaf.path, leaf.value, leaf.origin) for leaf in leaves])
     if ignore_unused:
         draft.discard_unused_options()

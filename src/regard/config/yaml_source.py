@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from reprlib import repr as in_short
 from typing import Any
 
 import yaml
 
+from regard import files
 from regard.errors import UserError
+
+MAX_BYTES = 50_000  # of a file, which takes seconds to parse; an experiment has about a thousand
+MAX_DEPTH = 50  # of nested values: the time to parse them is quadratic
 
 
 class YamlLoader(yaml.SafeLoader):
@@ -68,15 +71,18 @@ def read_text_file(path: Path) -> str | None:
     Raises:
         UserError: If it cannot be read or is not UTF-8.
     """
+
+    def decode(content: bytes) -> str:
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            line = content[: error.start].count(b"\n") + 1
+            raise UserError(f"{path}, line {line}: this is not UTF-8 text; it should be a YAML file") from None
+
     try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise UserError(f"{path}, line {line}: this is not UTF-8 text; it should be a YAML file") from None
-    except (FileNotFoundError, ValueError):  # a name with a NUL in it is a ValueError
+        return files.read_file(path, decode, MAX_BYTES) if "\0" not in str(path) else None
+    except FileNotFoundError:
         return None
-    except OSError as error:
-        raise UserError(f"{in_short(str(path))}: cannot be read: {error.strerror}") from None
 
 
 def parse_leaves(text: str, where: str, expected: str) -> Iterator[YamlLeaf]:
@@ -105,11 +111,7 @@ def parse_value(text: str, where: str) -> Any:
 
 def _compose(text: str, where: str) -> yaml.Node | None:
     try:
-        for event in yaml.parse(text, Loader=YamlLoader):
-            if isinstance(event, yaml.AliasEvent) and event.start_mark:
-                # A few lines of aliases can expand to gigabytes.
-                line = event.start_mark.line + 1
-                raise UserError(f"{where}, line {line}: aliases (*{event.anchor}) are not supported; write it out")
+        _check_events(text, where)
         return yaml.compose(text, Loader=YamlLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
@@ -117,8 +119,18 @@ def _compose(text: str, where: str) -> yaml.Node | None:
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         raise UserError(f"{where}, line {line}: this is not YAML: {error.reason}") from None
-    except RecursionError:
-        raise UserError(f"{where}: this is nested too deeply") from None
+
+
+def _check_events(text: str, where: str) -> None:
+    """Refuse aliases, of which a few lines can expand to gigabytes, and deep nesting."""
+    depth = 0
+    for event in yaml.parse(text, Loader=YamlLoader):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.AliasEvent):
+            raise UserError(f"{where}, line {line}: aliases (*{event.anchor}) are not supported; write it out")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise UserError(f"{where}, line {line}: this is nested too deeply")
 
 
 def _walk(node: yaml.Node, where: str, expected: str, path: tuple[str, ...]) -> Iterator[YamlLeaf]:

@@ -65,7 +65,7 @@ def download_dataset(dataset: DatasetSpec, origin: str | None, observer: Downloa
             raise UserError(f"{folder}: another process is downloading {dataset.name}; wait until it has finished")
         for file in dataset.files:
             for leftover in folder.glob(f".{file.name}.*"):  # of a process that was killed
-                leftover.unlink()
+                files.remove_entry(leftover)
         with _staging(folder) as staging:
             pending = _PendingFiles(missing, folder, staging, observer)
             _try_origins(pending, dataset, origin)

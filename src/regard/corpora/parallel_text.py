@@ -9,8 +9,8 @@ from __future__ import annotations
 import codecs
 import gzip
 import zlib
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from regard.errors import UserError
+from regard.files import open_regular
 
 TSV_SUFFIXES = (".tsv", ".tsv.gz")  # of files with two columns
 MAX_CHARACTERS = 10_000  # of a line; a longer one is more likely a damaged file than a sentence
@@ -220,8 +221,14 @@ def parse_lines(file: BinaryIO, path: Path) -> Generator[TextLine]:
             whole = len(rest) < MAX_BYTES or rest.endswith(b"\n")
 
 
-def _open(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
+    with open_regular(path) as file:
+        if path.suffix == ".gz":
+            with gzip.open(file, "rb") as plain:
+                yield cast(BinaryIO, plain)
+        else:
+            yield file
 
 
 def _parse_line(content: bytes, path: Path, number: int, whole: bool) -> TextLine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import zip_longest
 
 import torch
@@ -10,7 +11,7 @@ from regard.data import Codec
 from regard.errors import UserError
 from regard.nn import Seq2Seq
 from regard.nn.build import build_model
-from regard.runs import Run
+from regard.runs import MODEL, Run, expected_shapes
 
 
 def load_model(run: Run, codec: Codec) -> Seq2Seq:
@@ -20,10 +21,13 @@ def load_model(run: Run, codec: Codec) -> Seq2Seq:
         run: The run directory.
         codec: Its codec.
     """
-    # The weights are replaced at once: initializing them must not change the caller's random state.
-    with torch.random.fork_rng(devices=[]):
-        model = build_model(run.experiment.model, *codec.sizes).eval()
-    run.load_weights(model)
+    build = partial(build_model, run.experiment.model, *codec.sizes)
+    with run.open_tensors(MODEL) as weights:
+        weights.check_weights(expected_shapes(build))  # before memory for the sizes in config.yaml is allocated
+        # The weights are replaced at once: initializing them must not change the caller's random state.
+        with torch.random.fork_rng(devices=[]):
+            model = build().eval()
+        weights.copy_weights(model)
     return model
 
 

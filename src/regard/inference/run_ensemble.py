@@ -35,7 +35,7 @@ class RunEnsemble:
     def __init__(self, run: Run, *others: Run) -> None:
         self.runs = (run, *others)
         self.experiment = run.experiment
-        self.codecs: list[Codec] = [each.codec() for each in self.runs]
+        self.codecs: list[Codec] = [each.codec for each in self.runs]
         self.codec = self.codecs[0]
         for other, codec in zip(others, self.codecs[1:], strict=True):
             check_same_vocabularies(run, self.codec, other, codec)

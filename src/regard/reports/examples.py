@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from regard import files
 from regard.errors import UserError
@@ -86,12 +85,12 @@ def write_examples(
         raise UserError(f"{folder}: this is not a folder of examples (it has no {PAGE}), so it is not replaced")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-            draft = Path(temporary) / "new"
+        with files.scratch_folder(folder) as scratch:
+            draft = scratch / files.NEW
             draft.mkdir()
             _write_files(draft, sentences, title, facts, on_progress)
             if folder.exists():
-                folder.rename(Path(temporary) / "old")
+                folder.rename(scratch / files.OLD)
             draft.rename(folder)
     except OSError as error:
         raise UserError(f"{folder}: cannot write the examples: {error.strerror or error}") from error

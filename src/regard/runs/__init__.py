@@ -1,5 +1,6 @@
 """Run directories: the files of one experiment."""
 
-from regard.runs.directory import EXAMPLES, FORMAT, MODEL, SCORES, STATE, Run, copy_weights, named_weights
+from regard.runs.directory import EXAMPLES, FORMAT, MODEL, SCORES, STATE, Run
+from regard.runs.weights import expected_shapes, named_weights
 
-__all__ = ["EXAMPLES", "FORMAT", "MODEL", "SCORES", "STATE", "Run", "copy_weights", "named_weights"]
+__all__ = ["EXAMPLES", "FORMAT", "MODEL", "SCORES", "STATE", "Run", "expected_shapes", "named_weights"]

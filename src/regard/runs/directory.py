@@ -14,24 +14,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import __version__, files
 from regard.config import loading
 from regard.config.schema import Experiment
+from regard.config.yaml_source import YamlLeaf
 from regard.data import Codec
 from regard.errors import UserError
+from regard.runs.weights import TensorFile, write_tensors
 from regard.tasks import Split
 from regard.text import Vocabulary
 
@@ -39,31 +39,10 @@ FORMAT = 3
 READABLE_FORMATS = range(1, FORMAT + 1)  # before format 3, config.yaml may list options of unused kinds
 MODEL, STATE, METRICS = "model.safetensors", "state.safetensors", "metrics.jsonl"
 SCORES, EXAMPLES = "scores.json", "examples"
+DIGEST = "digest"  # in the metadata of weights
+# Settings that may change without making the weights those of another run, besides the paths of the data.
+NOT_IN_DIGEST = ("description", "decoding", "training.threads", "training.save_every")
 Value = TypeVar("Value")
-
-
-def named_weights(model: nn.Module) -> dict[str, Tensor]:
-    """The parameters of a model by name; a shared parameter is listed once.
-
-    Args:
-        model: The model.
-    """
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
-
-
-def copy_weights(weights: Mapping[str, Tensor], model: nn.Module, origin: Path) -> None:
-    """Copy weights into a model; a `UserError` if names or shapes differ.
-
-    Args:
-        weights: The weights by name.
-        model: The model whose parameters are overwritten.
-        origin: The file that the weights come from, for the error message.
-    """
-    own = named_weights(model)
-    if {name: weight.shape for name, weight in own.items()} != {name: w.shape for name, w in weights.items()}:
-        raise UserError(f"{origin}: these are not the weights of the model that config.yaml describes")
-    for name, weight in own.items():
-        weight.copy_(weights[name])
 
 
 class Run:
@@ -86,7 +65,11 @@ class Run:
             raise UserError(
                 f"{path / 'run.json'}: this run has format {found!r}; Regard {__version__} reads formats 1 to {FORMAT}"
             )
-        self.experiment = self._read("config.yaml", self._parse_settings)
+        self._settings: list[YamlLeaf] = self._read("config.yaml", self._parse_settings)
+        ignore_unused = self.metadata["format"] < FORMAT
+        self.experiment = loading.build_experiment(
+            self._settings, str(path / "config.yaml"), ignore_unused=ignore_unused
+        )
 
     @classmethod
     def create(
@@ -108,8 +91,8 @@ class Run:
         metadata = {"format": FORMAT, "regard": __version__, "torch": torch.__version__, "texts": dict(digests or {})}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-                draft = Path(folder) / "run"
+            with files.scratch_folder(path) as folder:
+                draft = folder / files.NEW
                 draft.mkdir()
                 files.write_atomic(draft / "config.yaml", loading.dump_experiment(experiment).encode())
                 files.write_atomic(draft / "vocabulary.json", json.dumps(vocabulary, ensure_ascii=False).encode())
@@ -118,12 +101,13 @@ class Run:
                 files.write_atomic(draft / "run.json", json.dumps(metadata).encode())
                 files.rename_folder(draft, path)
         except OSError as error:
+            if path.is_dir() and any(path.iterdir()):
+                raise UserError(f"{path}: another process has just started a run here; choose another --out") from None
             raise UserError(f"{path}: cannot be created: {error.strerror}") from None
         return cls(path)
 
-    def _parse_settings(self, text: str) -> Experiment:
-        origin = str(self.path / "config.yaml")
-        return loading.parse_experiment(text, origin, ignore_unused=self.metadata["format"] < FORMAT)
+    def _parse_settings(self, text: str) -> list[YamlLeaf]:
+        return list(loading.parse_settings(text, str(self.path / "config.yaml")))
 
     @property
     def data_digests(self) -> dict[str, Any]:
@@ -131,6 +115,7 @@ class Run:
         known = self.metadata.get("texts")
         return known if isinstance(known, dict) else {}
 
+    @cached_property
     def codec(self) -> Codec:
         """The tokenizers and vocabularies of the run."""
 
@@ -144,6 +129,19 @@ class Run:
         tokenization = self.experiment.task.load_tokenization(self._read_bytes)
         return self._read("vocabulary.json", parse)
 
+    @cached_property
+    def digest(self) -> str:
+        """A digest of the settings and the vocabularies, which the weights of this run carry.
+
+        It is computed from what is in the files, not from `experiment`, which may get new settings in later versions.
+        """
+        paths = {f"data.{key}" for key in type(self.experiment.data).path_keys}
+        settings = {".".join(leaf.path): repr(leaf.value) for leaf in self._settings}
+        excluded = tuple(f"{key}." for key in (*NOT_IN_DIGEST, *paths))
+        own = {key: value for key, value in settings.items() if not f"{key}.".startswith(excluded)}
+        vocabularies = [self.codec.source_vocabulary.tokens, self.codec.target_vocabulary.tokens]
+        return hashlib.sha256(json.dumps([own, vocabularies], sort_keys=True).encode()).hexdigest()
+
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
         """Write a safetensors file atomically.
 
@@ -152,40 +150,33 @@ class Run:
             tensors: Its content.
             metadata: JSON values for the header of the same file.
         """
-        header = {"regard": json.dumps(metadata)}
-        files.write_atomic(
-            self.path / name, save({key: tensor.contiguous() for key, tensor in tensors.items()}, header)
-        )
+        write_tensors(self.path / name, tensors, {**metadata, DIGEST: self.digest})
 
-    def read_tensors(self, name: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The tensors of a safetensors file and the metadata in its header.
+    @contextmanager
+    def open_tensors(self, name: str) -> Iterator[TensorFile]:
+        """Open a safetensors file of this run.
 
         Args:
             name: The name of the file.
+
+        Raises:
+            UserError: It is missing or damaged, or belongs to another run.
         """
         path = self.path / name
-        if not path.is_file():
-            raise UserError(
-                f"{path}: does not exist yet; 'regard train' writes it at the first validation, and continues "
-                "when run again"
-            )
-        try:
-            with safe_open(path, framework="pt") as file:
-                metadata = json.loads(file.metadata()["regard"])
-                if not isinstance(metadata, dict):
-                    raise ValueError("its header was not written by Regard")
-                return {key: file.get_tensor(key) for key in file.keys()}, metadata  # noqa: SIM118
-        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path}: this file is damaged or was not written by Regard: {error}") from None
-
-    def load_weights(self, model: nn.Module) -> None:
-        """Copy the best weights into a model.
-
-        Args:
-            model: The model that the run's settings describe.
-        """
-        weights, _ = self.read_tensors(MODEL)
-        copy_weights(weights, model, self.path / MODEL)
+        with ExitStack() as stack:
+            try:
+                file = stack.enter_context(TensorFile.open(path))
+            except FileNotFoundError:
+                raise UserError(
+                    f"{path}: does not exist yet; 'regard train' writes it at the first validation, and continues "
+                    "when run again"
+                ) from None
+            if file.metadata.pop(DIGEST, self.digest) != self.digest:  # Regard 0.5 wrote none
+                raise UserError(
+                    f"{path}: these weights belong to a run with other settings or another vocabulary than this "
+                    "directory's config.yaml and vocabulary.json; restore the files that belong together"
+                )
+            yield file
 
     def has_file(self, name: str) -> bool:
         """True if the run directory has this file or folder.
@@ -195,38 +186,39 @@ class Run:
         """
         return (self.path / name).exists()
 
-    def remove_temporary_files(self) -> None:
-        """Remove the temporary files that a killed process has left."""
+    def remove_temporary_files(self) -> list[Path]:
+        """Remove the temporary files that killed processes have left, and return their paths."""
+        removed = files.remove_abandoned(self.path / "*")
         for name in (MODEL, STATE, METRICS, SCORES, EXAMPLES):
-            for leftover in self.path.glob(f".{name}.*"):
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+            for leftover in self.path.glob(f".{name}.*"):  # Regard 0.5 did not lock them
+                files.remove_entry(leftover)
+                removed.append(leftover)
+        return removed
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """Append the results of a validation.
+        """Append the results of a validation. They are on the disk before the checkpoint that refers to them.
 
         Args:
             row: JSON values, `step` among them.
         """
-        with (self.path / METRICS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            os.fsync(file.fileno())  # on the disk before the checkpoint that refers to it
+        files.append(self.path / METRICS, json.dumps(row).encode() + b"\n")
 
     def metrics(self) -> list[dict[str, Any]]:
         """The results of all validations. An incomplete last line, which a crash leaves, is ignored."""
         path = self.path / METRICS
-        *lines, _incomplete = path.read_bytes().split(b"\n") if path.is_file() else [b""]
-        return [self._parse_metrics(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
 
-    @staticmethod
-    def _parse_metrics(line: bytes, origin: str) -> dict[str, Any]:
+        def parse(content: bytes) -> list[dict[str, Any]]:
+            *lines, _incomplete = content.split(b"\n")
+            rows = []
+            for number, line in enumerate(lines, start=1):
+                with files.damage_as_user_error(f"{path}, line {number}"):
+                    rows.append(_parse_metrics(line))
+            return rows
+
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if not isinstance(row, dict) or not isinstance(row.get("step"), int):
-            raise UserError(f"{origin}: this file is damaged: a line should be a JSON object with a step")
-        return row
+            return files.read_file(path, parse)
+        except FileNotFoundError:
+            return []
 
     def truncate_metrics(self, step: int) -> None:
         """Remove the validations after a step, because training continues from there.
@@ -241,16 +233,17 @@ class Run:
         return self._read_bytes(name, lambda content: parse(content.decode()))
 
     def _read_bytes(self, name: str, parse: Callable[[bytes], Value]) -> Value:
-        path = self.path / name
         try:
-            return parse(path.read_bytes())
+            return files.read_file(self.path / name, parse)
         except FileNotFoundError:
-            raise UserError(f"{path}: this file is missing; the run directory is incomplete") from None
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-        except UserError:
-            raise
-        except KeyError as error:
-            raise UserError(f"{path}: this file is damaged: it lacks {error}") from None
-        except (ValueError, TypeError, RecursionError) as error:
-            raise UserError(f"{path}: this file is damaged: {error}") from None
+            raise UserError(f"{self.path / name}: this file is missing; the run directory is incomplete") from None
+
+
+def _parse_metrics(line: bytes) -> dict[str, Any]:
+    row = json.loads(line)
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+        raise ValueError("a line should be a JSON object with a step")
+    for value in row.values():
+        if isinstance(value, int):
+            float(value)  # an OverflowError if no figure could show it
+    return row

@@ -11,12 +11,15 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from regard import files
 from regard.errors import UserError
 from regard.evaluation.metrics import METRICS, OLD_NAMES, sentence_statistics
 from regard.evaluation.sentence_statistics import SentenceStatistics
 from regard.evaluation.statistics import SampleSummary, summarize
 from regard.runs import Run
 from regard.studies.definition import Condition
+
+MAX_RESULT_BYTES = 1_000_000_000  # of all translations of a test set
 
 
 class StoredResult(BaseModel):
@@ -88,10 +91,14 @@ class Result:
             seed: That of the run.
             path: The file of the evaluation.
         """
-        try:
-            stored = StoredResult.model_validate_json(path.read_bytes())
-        except ValidationError:
-            raise UserError(f"{path}: this file is damaged; remove it to repeat the evaluation") from None
+
+        def parse(content: bytes) -> StoredResult:
+            try:
+                return StoredResult.model_validate_json(content)
+            except ValidationError:
+                raise UserError(f"{path}: this file is damaged; remove it to repeat the evaluation") from None
+
+        stored = files.read_file(path, parse, MAX_RESULT_BYTES)
         return cls(
             seed,
             run.path,

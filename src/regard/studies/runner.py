@@ -109,7 +109,8 @@ class TrainingJob:
     def load_failure(self) -> None:
         """Set the state to failed if the run is not done and its last process has left a log."""
         if self.state == "waiting" and self.log.is_file():
-            self.state, self.error = "failed", _error_summary(self.log.read_text(encoding="utf-8", errors="replace"), 1)
+            errors = files.read_file(self.log, lambda content: content.decode(errors="replace"))
+            self.state, self.error = "failed", _error_summary(errors, 1)
 
 
 Events = SimpleQueue[tuple[TrainingJob, str | None]]  # a line that a job's process has written; None: it has ended

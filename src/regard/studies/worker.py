@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from regard import files
 from regard.config import loading
 from regard.config.schema import Experiment
-from regard.errors import UserError
+from regard.errors import UserError, failure_message
 from regard.studies.evaluations import EvaluationSpec
 
 if TYPE_CHECKING:
@@ -225,8 +226,6 @@ def run_evaluation(
     }
     path = evaluation.file(run.path)
     path.parent.mkdir(exist_ok=True)
-    for leftover in path.parent.glob(f".{path.name}.*"):  # of a killed process
-        leftover.unlink()
     files.write_atomic(path, json.dumps(stored, ensure_ascii=False).encode())
 
 
@@ -251,8 +250,8 @@ def worker_main() -> None:
         run_request(request, reporter)
     except TrainingStopped:
         sys.exit(STOPPED)
-    except UserError as error:
-        sys.exit(str(error))
+    except Exception as error:
+        sys.exit(failure_message(error) or traceback.format_exc())
 
 
 if __name__ == "__main__":

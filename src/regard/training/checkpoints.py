@@ -6,12 +6,11 @@ import math
 
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
-from torch import Tensor, nn
+from torch import nn
 
 from regard.errors import UserError
-from regard.runs import STATE, Run, copy_weights, named_weights
-
-OPTIMIZER_STATE = ("step", "exp_avg", "exp_avg_sq")  # Adam's state of each parameter
+from regard.runs import STATE, Run, named_weights
+from regard.runs.weights import TensorFile
 
 
 class TrainingProgress(BaseModel):
@@ -64,44 +63,49 @@ def save_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, pro
     run.write_tensors(STATE, tensors, progress.model_dump())
 
 
-def read_state(run: Run) -> tuple[dict[str, Tensor], TrainingProgress]:
-    """The tensors and the progress of the last checkpoint; nothing and step 0 if there is none.
+def read_progress(run: Run) -> TrainingProgress:
+    """The progress of the last checkpoint; step 0 if there is none.
 
     Args:
         run: The run directory.
     """
     if not run.has_file(STATE):
-        return {}, TrainingProgress()
-    tensors, metadata = run.read_tensors(STATE)
-    origin = run.path / STATE
+        return TrainingProgress()
+    with run.open_tensors(STATE) as state:
+        return _parse_progress(state)
+
+
+def _parse_progress(state: TensorFile) -> TrainingProgress:
     try:
-        progress = TrainingProgress.model_validate(metadata)
+        progress = TrainingProgress.model_validate(state.metadata)
     except ValidationError as error:
-        raise UserError(f"{origin}: this file is damaged: {error.errors()[0]['msg']}") from None
+        raise UserError(f"{state.path}: this file is damaged: {error.errors()[0]['msg']}") from None
     missing = TrainingProgress.model_fields.keys() - progress.model_fields_set
     if missing:
-        raise UserError(f"{origin}: this file is damaged: its header lacks {', '.join(sorted(missing))}")
-    return tensors, progress
+        raise UserError(f"{state.path}: this file is damaged: its header lacks {', '.join(sorted(missing))}")
+    return progress
 
 
 def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> TrainingProgress:
-    """Restore model and optimizer from the last checkpoint, and return its progress.
+    """Restore model and optimizer from the last checkpoint, and return its progress; step 0 if there is none.
 
     Args:
         run: The run directory.
         model: The model whose parameters are overwritten.
         optimizer: The optimizer whose state is overwritten.
     """
-    tensors, progress = read_state(run)
-    if not tensors:
-        return progress
-    origin = run.path / STATE
-    weights = {name.removeprefix("model/"): tensors[name] for name in tensors if name.startswith("model/")}
-    copy_weights(weights, model, origin)
-    for name, parameter in model.named_parameters():
-        known = [key for key in OPTIMIZER_STATE if f"optimizer/{name}/{key}" in tensors]
-        if known and len(known) < len(OPTIMIZER_STATE):
-            raise UserError(f"{origin}: this file is damaged: it lacks a part of the optimizer's state of {name}")
-        if known:  # a parameter that has never had a gradient has no state
-            optimizer.state[parameter] = {key: tensors[f"optimizer/{name}/{key}"] for key in known}
+    if not run.has_file(STATE):
+        return TrainingProgress()
+    with run.open_tensors(STATE) as state, torch.no_grad():
+        progress = _parse_progress(state)
+        state.copy_weights(model, "model/")
+        for name, parameter in model.named_parameters():
+            shapes = {"step": (), "exp_avg": tuple(parameter.shape), "exp_avg_sq": tuple(parameter.shape)}
+            found = {key: state.shapes.get(f"optimizer/{name}/{key}") for key in shapes}
+            if any(shape is not None for shape in found.values()):  # a parameter without a gradient has no state
+                if found != shapes:
+                    raise UserError(
+                        f"{state.path}: this file is damaged: the optimizer's state of {name} is incomplete"
+                    )
+                optimizer.state[parameter] = {key: state.tensor(f"optimizer/{name}/{key}") for key in shapes}
     return progress

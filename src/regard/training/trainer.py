@@ -22,12 +22,12 @@ from regard.config.schema import Experiment
 from regard.data import Batch, Batches, Codec, Example, collate
 from regard.errors import UserError
 from regard.evaluation.losses import compute_losses
-from regard.files import lock_folder
+from regard.files import lock_folder, remove_abandoned
 from regard.nn.build import initial_model
 from regard.runs import MODEL, Run, named_weights
 from regard.seeding import seed_for
 from regard.tasks import Split
-from regard.training.checkpoints import TrainingProgress, load_state, read_state, save_state
+from regard.training.checkpoints import TrainingProgress, load_state, read_progress, save_state
 from regard.training.encoded_splits import EncodedSplits, ProgressIterator, check_sequence_lengths, encode_splits
 from regard.training.learning_rates import build_learning_rate
 from regard.training.optimizer import build_optimizer
@@ -82,10 +82,11 @@ def train_run(experiment: Experiment, path: Path, observer: TrainingObserver) ->
         path: The run directory.
         observer: Is informed about the progress.
     """
+    remove_abandoned(path)
     run = None if _is_absent_or_empty(path) else Run(path)
     if run is not None:
         _check_same_experiment(run, experiment)
-        _, progress = read_state(run)
+        progress = read_progress(run)
         if progress.finished:
             return run, progress
     splits = experiment.task.dataset.splits()
@@ -95,7 +96,7 @@ def train_run(experiment: Experiment, path: Path, observer: TrainingObserver) ->
     if run is None:
         codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
     else:
-        codec = run.codec()
+        codec = run.codec
     with encode_splits(codec, pairs, path) as encoded:
         check_sequence_lengths(experiment, encoded)
         if run is None:
