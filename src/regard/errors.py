@@ -18,6 +18,15 @@ class UserError(ValueError):
     """
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    """True if an operation failed for lack of memory. torch and the dynamic linker raise no specific class.
+
+    Args:
+        error: Any exception.
+    """
+    return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in OUT_OF_MEMORY)
+
+
 def failure_message(error: Exception) -> str:
     """The message for an error that is not a fault of this program: one of the user or of the system, or no memory.
 
@@ -29,8 +38,7 @@ def failure_message(error: Exception) -> str:
     """
     if isinstance(error, UserError):
         return str(error)
-    # torch and the dynamic linker raise no specific class.
-    if isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in OUT_OF_MEMORY):
+    if is_out_of_memory(error):
         return "not enough memory; reduce the model, training.batch_tokens, the beam width or the text"
     if isinstance(error, OSError):
         return f"{error.filename or 'writing'}: {error.strerror or error}"

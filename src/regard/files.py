@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 from uuid import uuid4
 
-from regard.errors import UserError
+from regard.errors import UserError, is_out_of_memory
 
 MAX_BYTES = 64_000_000  # of a file that is read as a whole, such as a vocabulary
 LOCK, NEW, OLD = ".lock", "new", "old"  # the only names in a scratch folder
@@ -54,7 +54,7 @@ def damage_as_user_error(origin: object) -> Iterator[None]:
     """
     try:
         yield
-    except (UserError, FileNotFoundError, MemoryError):
+    except (UserError, FileNotFoundError):
         raise
     except OSError as error:
         raise UserError(f"{origin}: cannot be read: {error.strerror or error}") from None
@@ -63,6 +63,8 @@ def damage_as_user_error(origin: object) -> Iterator[None]:
     except RecursionError:
         raise UserError(f"{origin}: this file is damaged: it is nested too deeply") from None
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise UserError(f"{origin}: this file is damaged: {error}") from None
 
 

@@ -263,6 +263,18 @@ def test_a_directory_without_a_run_is_refused(tmp_path: Path):
             ).encode(),
             "model.safetensors: these weights belong to a run with other settings or another vocabulary",
         ),
+        (
+            "vocabulary.json",
+            json.dumps(
+                {side: ["<pad>", "<begin>", "<end>", "<unknown>", *"ab"] for side in ("source", "target")}
+                | {"longest_source": float("inf")}
+            ).encode(),
+            "vocabulary.json: this file is damaged: cannot convert float infinity to integer",
+        ),
+        ("vocabulary.json", b"[" * 2_000, "vocabulary.json: this file is damaged: it is nested too deeply"),
+        ("run.json", b"[" * 2_000, "run.json: this file is damaged: it is nested too deeply"),
+        ("config.yaml", b"a: " + b"[" * 2_000, "config.yaml, line 1: this is nested too deeply"),
+        ("config.yaml", b"#" * 60_000, "config.yaml: this file has 60,000 bytes; at most 50,000 are read"),
         ("model.safetensors", b"", "model.safetensors: this file is damaged"),
         ("model.safetensors", b"x" * 100, "model.safetensors: this file is damaged"),
     ],
@@ -287,6 +299,29 @@ def test_a_folder_in_place_of_a_file_is_refused(copied: Path, name: str):
     (copied / name).unlink()
     (copied / name).mkdir()
     with pytest.raises(UserError, match=f"{copied}"):
+        regard.load(copied)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
+@pytest.mark.parametrize("name", ["config.yaml", "vocabulary.json", "model.safetensors", "metrics.jsonl"])
+def test_special_files_are_refused(copied: Path, name: str):
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        (copied / name).unlink()
+        make(copied / name)
+        with pytest.raises(UserError, match=f"{copied}/{name}: this is not a regular file"):
+            regard.load(copied).runs[0].metrics()
+
+
+def test_weights_that_may_not_be_read_are_reported(copied: Path, monkeypatch: pytest.MonkeyPatch):
+    real = os.open
+
+    def refuse(path: object, *arguments: object, **options: object) -> int:
+        if str(path).endswith(MODEL):
+            raise PermissionError(13, "Permission denied")
+        return real(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(UserError, match=r"model\.safetensors: cannot be read: Permission denied"):
         regard.load(copied)
 
 
@@ -336,7 +371,21 @@ def test_a_metrics_line_truncated_within_a_character_is_ignored(copied: Path):
     assert len(Run(copied).metrics()) == 15
 
 
-@pytest.mark.parametrize("line", [b"{", b"not json", b"\xff", b"[1]", b"{}", b'{"step": "x"}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"not json",
+        b"\xff",
+        b"[1]",
+        b"{}",
+        b'{"step": "x"}',
+        b'{"step": ' + b"9" * 400 + b"}",
+        b'{"step": 3, "validation_loss": "x"}',
+        b"[" * 2_000,
+    ],
+    ids=lambda line: line[:20],
+)
 def test_a_broken_metrics_line_in_the_middle_is_refused(copied: Path, line: bytes):
     path = copied / "metrics.jsonl"
     lines = path.read_bytes().splitlines()

@@ -323,8 +323,15 @@ def test_insufficient_positions_are_refused_before_training(
 
 @pytest.mark.parametrize(
     "damage",
-    [lambda about: {}, lambda about: about | {"step": "x"}, lambda about: about | {"unknown": 1}, lambda about: []],
-    ids=["empty", "no-number", "unknown-key", "list"],
+    [
+        lambda about: {},
+        lambda about: about | {"step": "x"},
+        lambda about: about | {"unknown": 1},
+        lambda about: [],
+        lambda about: about | {"tokens": 10**400, "seconds": 1.0},
+        lambda about: about | {"loss_sum": math.inf, "seconds": 1.0},
+    ],
+    ids=["empty", "no-number", "unknown-key", "list", "digits", "infinite"],
 )
 def test_an_invalid_state_is_refused(
     brief: Make,

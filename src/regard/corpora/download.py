@@ -12,6 +12,8 @@ from pathlib import Path
 from ssl import SSLError
 from urllib.error import HTTPError, URLError
 
+from regard.files import name_in_errors
+
 TRIES = 3
 PAUSE = 0.5  # seconds before the second attempt; doubled before each further one
 TIMEOUT = 30.0  # seconds without data
@@ -89,7 +91,8 @@ def _receive(response: HTTPResponse, path: Path, done: int, received: Callable[[
     received(done, total)
     with path.open("ab" if done else "wb") as file:
         while chunk := response.read(CHUNK):
-            file.write(chunk)
+            with name_in_errors(path):
+                file.write(chunk)
             done += len(chunk)
             if done > MAX_BYTES:
                 raise UnavailableError(f"{response.url}: more than {MAX_BYTES:,} bytes")

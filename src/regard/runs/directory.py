@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from regard import __version__, files
-from regard.config import loading
+from regard.config import loading, yaml_source
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.data import Codec
@@ -65,7 +65,7 @@ class Run:
             raise UserError(
                 f"{path / 'run.json'}: this run has format {found!r}; Regard {__version__} reads formats 1 to {FORMAT}"
             )
-        self._settings: list[YamlLeaf] = self._read("config.yaml", self._parse_settings)
+        self._settings: list[YamlLeaf] = self._read("config.yaml", self._parse_settings, yaml_source.MAX_BYTES)
         ignore_unused = self.metadata["format"] < FORMAT
         self.experiment = loading.build_experiment(
             self._settings, str(path / "config.yaml"), ignore_unused=ignore_unused
@@ -229,12 +229,12 @@ class Run:
         rows = [row for row in self.metrics() if row["step"] <= step]
         files.write_atomic(self.path / METRICS, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
-    def _read(self, name: str, parse: Callable[[str], Value]) -> Value:
-        return self._read_bytes(name, lambda content: parse(content.decode()))
+    def _read(self, name: str, parse: Callable[[str], Value], max_bytes: int = files.MAX_BYTES) -> Value:
+        return self._read_bytes(name, lambda content: parse(content.decode()), max_bytes)
 
-    def _read_bytes(self, name: str, parse: Callable[[bytes], Value]) -> Value:
+    def _read_bytes(self, name: str, parse: Callable[[bytes], Value], max_bytes: int = files.MAX_BYTES) -> Value:
         try:
-            return files.read_file(self.path / name, parse)
+            return files.read_file(self.path / name, parse, max_bytes)
         except FileNotFoundError:
             raise UserError(f"{self.path / name}: this file is missing; the run directory is incomplete") from None
 
@@ -243,7 +243,8 @@ def _parse_metrics(line: bytes) -> dict[str, Any]:
     row = json.loads(line)
     if not isinstance(row, dict) or not isinstance(row.get("step"), int):
         raise ValueError("a line should be a JSON object with a step")
-    for value in row.values():
-        if isinstance(value, int):
-            float(value)  # an OverflowError if no figure could show it
+    for name, value in row.items():
+        if not isinstance(value, int | float):
+            raise ValueError(f"its {name} is not a number")
+        float(value)  # an OverflowError if it has hundreds of digits, which no figure could show
     return row

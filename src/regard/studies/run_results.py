@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Self
 
@@ -53,7 +53,7 @@ class StoredResult(BaseModel):
         ):
             raise ValueError("its columns differ in length")
         for name in METRICS.keys() & self.evaluation.keys():
-            if not isinstance(self.evaluation[name], int | float):
+            if not isinstance(self.evaluation[name], int | float) or not isfinite(self.evaluation[name]):
                 raise ValueError(f"its {name} is not a number")
         return self
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import torch
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from regard.errors import UserError
 from regard.runs import STATE, Run, named_weights
 from regard.runs.weights import TensorFile
+
+MAX_COUNT = 2**53  # beyond which a float does not have every number
 
 
 class TrainingProgress(BaseModel):
@@ -26,14 +29,14 @@ class TrainingProgress(BaseModel):
         finished: The reason why training is over; empty if it is not.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
-    step: int = 0
+    step: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
     seconds: float = 0.0
     loss_sum: float = 0.0
-    tokens: int = 0
+    tokens: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
     validation_losses: list[float] = []
-    best_step: int = 0
+    best_step: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
     finished: str = ""
 
     @property
