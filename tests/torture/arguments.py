@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 from torture import hostile, materials, pool
+from torture.hostile_values import ALL_YAML_VALUES
 from torture.judging import INPUT, Attempt
 from torture.outcomes import Campaign, Tally
 
@@ -46,6 +47,7 @@ COMMANDS = (
     "data check --source ../input/source.txt --target ../input/target.txt --test-source ../input/source.txt "
     "--test-target ../input/target.txt --json",
     "data get multi30k --from ../input",
+    "clean runs ../input/run",
     "lab",
     "lab qkv --states 1,2;3,4 --query-weights 1,0;0,1 --key-weights 1,0;0,1 --value-weights 1,0;0,1 --scaled --hard "
     "--json",
@@ -171,6 +173,8 @@ def make_input(folder: Path, given: Path) -> None:
 
 def rules(command: list[str]) -> dict[str, object]:
     """What a command may do: documented exit codes, files it may write, when it is interrupted."""
+    if "clean" in command:
+        return {"may_change": ("input/run",)}
     if "train" in command:
         return {"may_change": ("input/run",), "interrupt_after": 1.5}
     if "compare" in command or "study" in command:
@@ -181,11 +185,11 @@ def rules(command: list[str]) -> dict[str, object]:
 def build_setting(number: int, random: Random, given: Path) -> Attempt:
     """A hostile `--set`: each key with each hostile value, in a mixed order."""
     keys = setting_keys(given)
-    index = number * 7_919 % (len(keys) * len(hostile.ALL_YAML_VALUES))
+    index = number * 7_919 % (len(keys) * len(ALL_YAML_VALUES))
     key = keys[index % len(keys)]
     if random.random() < 0.1:
         key = random.choice(("", ".", "..", "a", f"{key}.x", key.upper(), f".{key}", "\x1b[31m", "\u202e", "x" * 9_999))
-    value = hostile.ALL_YAML_VALUES[index // len(keys)]
+    value = ALL_YAML_VALUES[index // len(keys)]
     name = random.choice(("train", "train", "compare"))
     command = [name, EXPERIMENT, "--set", f"{key}={value}"]
     command += ["--out", "run"] if name == "train" else ["--vary", "training.seed=1,2", "--report"]

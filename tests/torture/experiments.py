@@ -9,6 +9,7 @@ from random import Random
 import yaml
 
 from torture import hostile, materials, pool, special_files
+from torture.hostile_values import ALL_YAML_VALUES
 from torture.judging import INPUT, OUTPUT, VICTIM, Attempt
 from torture.outcomes import Campaign, Tally
 
@@ -36,7 +37,7 @@ def build(number: int, random: Random, folder: Path, given: Path) -> Attempt:
         text = base_text(random, given)
         tree = yaml.safe_load(text)
         content = {
-            "values": lambda: hostile.mutate_values(tree, number, hostile.ALL_YAML_VALUES, hostile.dump_yaml).encode(),
+            "values": lambda: hostile.mutate_values(tree, number, ALL_YAML_VALUES, hostile.dump_yaml).encode(),
             "keys": lambda: hostile.mutate_keys(tree, random, hostile.dump_yaml).encode(),
             "lines": lambda: hostile.mutate_lines(text, random).encode(),
             "bytes": lambda: random.choice((hostile.mutate_bytes, hostile.recode))(text.encode(), random),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
@@ -123,21 +124,12 @@ def describe_run(run: Path) -> dict[str, str]:
     found["config.yaml"] = re.sub(r"\S*(?=/corpus/)", "", (run / "config.yaml").read_text())
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     found["metrics.jsonl"] = json.dumps([without_times(row) for row in rows])
-    content = (run / "state.safetensors").read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
+    header, data = materials.split_tensors((run / "state.safetensors").read_bytes())
     progress = without_times(json.loads(header.pop("__metadata__")["regard"]))
-    found["state.safetensors"] = f"{progress} {header} {hash_of(content[8 + length :])}"
+    found["state.safetensors"] = f"{progress} {header} {sha256(data).hexdigest()}"
     if (run / "scores.json").exists():
         found["scores.json"] = json.dumps(without_times(json.loads((run / "scores.json").read_text())))
     return found
-
-
-def hash_of(content: bytes) -> str:
-    """The digest of some bytes."""
-    from hashlib import sha256
-
-    return sha256(content).hexdigest()
 
 
 def without_times(value: Any) -> Any:

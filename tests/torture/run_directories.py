@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import struct
 from pathlib import Path
 from random import Random
 
 import yaml
 
 from torture import hostile, materials, pool, special_files
+from torture.hostile_values import ALL_YAML_VALUES, JSON_VALUES
 from torture.judging import INPUT, VICTIM, Attempt
 from torture.outcomes import Campaign, Tally
 
@@ -35,6 +35,7 @@ READERS = {
     "map": ["show", RUN, "ab", "--out", "map.svg"],
     "curves": ["show", RUN, "--curves", "curves.svg"],
     "align": ["align", RUN, "--limit", "3"],
+    "clean": ["clean", "../input"],
 }
 GENERAL = ("translate", "translate", "json", "evaluate", "explain", "trace", "show", "train", "train")
 # The commands that read a file, more often the cheap ones.
@@ -57,7 +58,7 @@ FILES = {
     "subwords": ("run.json", "config.yaml", "vocabulary.json", "subwords.model", "model.safetensors", "scores.json"),
 }
 HEADER_VALUES = (
-    *hostile.JSON_VALUES,
+    *JSON_VALUES,
     '"F64"',
     '"F16"',
     '"I64"',
@@ -116,11 +117,15 @@ def build(number: int, random: Random, folder: Path, given: Path) -> Attempt:
     else:
         mutate_file(run / name, number, random, values=kind == "values")
     command = random.choice(COMMANDS.get(name, GENERAL))
+    if kind == "traps" and random.random() < 0.3:
+        command = "clean"
     return command_for(f"run directories: {kind}", command, origin, given)
 
 
 def command_for(kind: str, command: str, origin: str, given: Path) -> Attempt:
     """A command that opens the run directory."""
+    if command == "clean":
+        return Attempt(kind, READERS["clean"], may_change=("input/run",))
     if command != "train":
         text = [*READERS[command]] if origin != "subwords" else [a if a != "ab" else "Katze" for a in READERS[command]]
         return Attempt(kind, text)
@@ -135,7 +140,7 @@ def mutate_file(file: Path, number: int, random: Random, *, values: bool) -> Non
     elif file.suffix == ".yaml":
         tree = yaml.safe_load(file.read_text())
         if values:
-            text = hostile.mutate_values(tree, number, hostile.ALL_YAML_VALUES, hostile.dump_yaml)
+            text = hostile.mutate_values(tree, number, ALL_YAML_VALUES, hostile.dump_yaml)
         else:
             text = random.choice((hostile.mutate_keys(tree, random, hostile.dump_yaml), "", "[]", "data: {task: copy}"))
         content = text.encode()
@@ -155,39 +160,33 @@ def mutate_json(text: str, number: int, random: Random, *, values: bool) -> str:
     """A JSON document with a hostile value, or with other keys."""
     tree = json.loads(text)
     if values:
-        return hostile.mutate_values(tree, number, hostile.JSON_VALUES, hostile.dump_json)
+        return hostile.mutate_values(tree, number, JSON_VALUES, hostile.dump_json)
     return hostile.mutate_keys(tree, random, hostile.dump_json)
 
 
 def mutate_tensors(content: bytes, number: int, random: Random, *, values: bool) -> bytes:
     """A safetensors file with a hostile header, metadata, length or data."""
-    (length,) = struct.unpack("<Q", content[:8])
-    header, data = json.loads(content[8 : 8 + length]), content[8 + length :]
+    header, data = materials.split_tensors(content)
     if values and random.random() < 0.5:
         metadata = json.loads(header["__metadata__"]["regard"])
-        header["__metadata__"]["regard"] = hostile.mutate_values(
-            metadata, number, hostile.JSON_VALUES, hostile.dump_json
-        )
-        text = json.dumps(header)
-    elif values:
-        text = hostile.mutate_values(header, number, HEADER_VALUES, json.dumps)
-    else:
-        text = json.dumps(header)
-        match random.randrange(5):
-            case 0:
-                length = random.choice((*LENGTHS, length - 1, length + 1, len(content) - 8, len(content)))
-                return struct.pack("<Q", length % (1 << 64)) + text.encode() + data
-            case 1:
-                data = random.choice((b"", data[: len(data) // 2], data + b"\0" * 1_000))
-            case 2:  # NaN, or large numbers
-                data = random.choice((b"\xff", b"\x7f", b"\x00\x00\x80\x7f")) * len(data)
-                data = data[: len(content) - 8 - length]
-            case 3:
-                data = random.randbytes(len(data))
-            case _:
-                text = hostile.mutate_keys(header, random, json.dumps)
-    encoded = text.encode()
-    return struct.pack("<Q", len(encoded)) + encoded + data
+        hostile_text = hostile.mutate_values(metadata, number, JSON_VALUES, hostile.dump_json)
+        header["__metadata__"]["regard"] = hostile_text
+        return materials.join_tensors(json.dumps(header), data)
+    if values:
+        return materials.join_tensors(hostile.mutate_values(header, number, HEADER_VALUES, json.dumps), data)
+    match random.randrange(5):
+        case 0:
+            length = random.choice((*LENGTHS, len(content) - 8 - len(data) + random.choice((-1, 1)), len(content)))
+            return length.to_bytes(8, "little") + content[8:]
+        case 1:
+            data = random.choice((b"", data[: len(data) // 2], data + b"\0" * 1_000))
+        case 2:  # NaN, large numbers, infinity
+            data = (random.choice((b"\xff", b"\x7f", b"\x00\x00\x80\x7f")) * len(data))[: len(data)]
+        case 3:
+            data = random.randbytes(len(data))
+        case _:
+            return materials.join_tensors(hostile.mutate_keys(header, random, json.dumps), data)
+    return materials.join_tensors(json.dumps(header), data)
 
 
 def mutate_message(content: bytes, random: Random) -> bytes:

@@ -10,6 +10,7 @@ from random import Random
 import yaml
 
 from torture import hostile, materials, pool, run_directories, special_files
+from torture.hostile_values import ALL_YAML_VALUES, JSON_VALUES
 from torture.judging import INPUT, VICTIM, Attempt
 from torture.outcomes import Campaign, Tally
 
@@ -82,7 +83,7 @@ def build_file(kind: str, number: int, random: Random, here: Path, given: Path) 
     text = (given / "study.yaml").read_text()
     tree = yaml.safe_load(text)
     if kind == "file: values":
-        text = hostile.mutate_values(tree, number, hostile.ALL_YAML_VALUES, hostile.dump_yaml)
+        text = hostile.mutate_values(tree, number, ALL_YAML_VALUES, hostile.dump_yaml)
     elif kind == "file: keys":
         text = hostile.mutate_keys(tree, random, hostile.dump_yaml)
     content = text.encode()
@@ -128,7 +129,7 @@ def damage_result(file: Path, number: int, random: Random, victim: Path) -> None
     if draw < 0.7:
         tree = json.loads(file.read_text())
         del tree["translations"]  # not read by reports
-        file.write_text(hostile.mutate_values(tree, number, hostile.JSON_VALUES, hostile.dump_json))
+        file.write_text(hostile.mutate_values(tree, number, JSON_VALUES, hostile.dump_json))
     elif draw < 0.85:
         file.write_bytes(hostile.mutate_bytes(file.read_bytes(), random))
     else:
