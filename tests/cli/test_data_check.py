@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,6 +161,27 @@ def test_handled_problems_of_the_test_set_are_reported(in_folder: Path, capsys: 
     (in_folder / "windows").write_bytes(b"b\r\n")
     print_check(path, path, (in_folder / "windows", path), as_json=False)
     assert "corrected while reading the test: Windows line end (1)" in capsys.readouterr().out
+
+
+def test_a_small_compressed_file_cannot_keep_the_command_busy(in_folder: Path, regard: Callable[..., Any]):
+    """60 million empty lines in a gzip file of 58 kB."""
+    path = in_folder / "s.tsv.gz"
+    with gzip.open(path, "wb") as file:
+        for _ in range(60):
+            file.write(b"\n" * 1_000_000)
+    answer = regard("data", "check", "--source", path)
+    assert answer.code == 2
+    assert answer.out == ""
+    assert "s.tsv.gz: more than 200,000 lines" in answer.err
+    assert "--max-lines" in answer.err
+
+
+def test_the_limit_of_a_compressed_file_can_be_raised(in_folder: Path, regard: Callable[..., Any]):
+    path = in_folder / "s.tsv.gz"
+    path.write_bytes(gzip.compress(b"a\tb\n" * 30))
+    answer = regard("data", "check", "--source", path, "--test-source", path, "--max-lines", 29)
+    assert (answer.code, "more than 29 lines" in answer.err) == (2, True)
+    assert regard("data", "check", "--source", path, "--test-source", path, "--max-lines", 30).code == 0
 
 
 def test_progress_is_printed_to_stderr(

@@ -20,6 +20,10 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from regard.cli.serve import limit_connections
+from regard.serving import connections
+from regard.serving.limits import Limits
+
 SHUTDOWN_MESSAGE = b"regard: finishing the current requests; press Ctrl-C again to stop immediately\n"
 Start = Callable[..., "Popen[bytes]"]
 
@@ -84,9 +88,9 @@ def test_a_second_signal_stops_it_immediately(start_regard: Start, trained: Path
     process.send_signal(signal.SIGINT)
     assert process.stderr.readline() == b"\n"
     assert process.stderr.readline() == SHUTDOWN_MESSAGE
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=10)
-    assert process.returncode == 130
+    assert process.returncode == 143
     assert err == b"", "no traceback"
 
 
@@ -123,8 +127,34 @@ def test_the_token_from_the_environment_is_neither_printed_nor_passed_to_the_bro
     assert opened.read_text() == f"{url}\n"
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=30)
-    assert process.returncode == -signal.SIGTERM
+    assert process.returncode == 143, "it exits by itself"
     assert (out, err) == (b"", b"\n" + SHUTDOWN_MESSAGE)
+
+
+def test_connections_that_the_system_cannot_open_are_not_promised(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(connections, "fit_descriptors", lambda wanted: min(wanted, 300))
+    assert limit_connections(Limits(connections=300)) == Limits(connections=300)
+    assert capsys.readouterr().err == ""
+    assert limit_connections(Limits(connections=5_000, idle_seconds=7)) == Limits(connections=300, idle_seconds=7)
+    assert capsys.readouterr().err == (
+        "regard: note: --max-connections 5,000: the system's limit on open files (ulimit -n) allows only 300\n"
+    )
+
+
+@pytest.mark.slow
+def test_a_signal_while_runs_are_loaded_ends_the_process_with_its_code(start_regard: Start, trained: Path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = start_regard("serve", trained, "--port", port)
+    for _ in range(6_000):  # it listens before it loads the runs
+        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            break
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (143, b"", b"")
 
 
 def test_a_taken_port_is_reported(regard: Callable[..., Any], trained: Path):
@@ -154,6 +184,7 @@ def test_a_taken_port_is_reported(regard: Callable[..., Any], trained: Path):
         (["{run}", "--token", "a b"], "--token: must consist of printable ASCII characters without spaces"),
         (["{run}", "--max-memory", "inf"], "--max-memory inf: a limit must be a number above 0"),
         (["{run}", "--max-seconds", "nan"], "--max-seconds nan: a limit must be a number above 0"),
+        (["{run}", "--max-client-connections", "0"], "--max-client-connections 0: a limit must be a number above 0"),
         (["{run}", "--max-waiting", "5"], "--max-waiting 5: must be at least 64, the texts of one request"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -144,6 +144,7 @@ def test_an_interrupted_study_resumes_and_a_killed_one_saves_its_runs(
     [
         ((), "give either an experiment with --vary, or --config FILE"),
         (("copy", "--config", "x.yaml"), "give either an experiment with --vary, or --config FILE"),
+        (("g2p", "--set", "data.file=nowhere"), "--set data.file=nowhere: data.file: there is no "),
         (("--config", "nowhere.yaml"), "nowhere.yaml: there is no such file; a study is a YAML file"),
         (("copi",), "'copi' is neither a recipe nor a file; did you mean 'copy'?"),
         (

@@ -456,6 +456,50 @@ def test_an_absolute_path_survives_dumping_and_parsing(path: str):
     assert loading.parse_experiment(loading.dump_experiment(experiment), "a copy") == experiment
 
 
+def missing_files_message(name: str, *overrides: str) -> list[str]:
+    with pytest.raises(UserError) as caught:
+        loading.load_experiment(name, overrides, check_files=True)
+    return [line.split(", nor ")[0] for line in str(caught.value).splitlines()]
+
+
+def test_a_missing_file_is_reported_with_its_line(tmp_path: Path):
+    write_files({"deep/mine.yaml": "data:\n  task: files\n  train: corpus/trian\n  validation: v.tsv\n"})
+    expected = [
+        f"deep/mine.yaml, line 3: data.train: there is no {tmp_path}/deep/corpus/trian.de",
+        f"deep/mine.yaml, line 4: data.validation: there is no {tmp_path}/deep/v.tsv",
+    ]
+    assert missing_files_message("deep/mine.yaml") == expected
+    assert loading.load_experiment("deep/mine.yaml").data.task == "files"  # without the check
+    write_files({"deep/corpus/trian.de": "a", "deep/corpus/trian.en.gz": "b"})
+    assert missing_files_message("deep/mine.yaml") == expected[1:]
+
+
+def test_a_missing_file_of_an_override_is_reported_with_its_option(tmp_path: Path):
+    write_files({"mine.yaml": FILES})
+    *_, test = missing_files_message("mine.yaml", "data.test=x.tsv")
+    assert test == f"--set data.test=x.tsv: data.test: there is no {tmp_path}/x.tsv"
+    (dictionary,) = missing_files_message("g2p", "data.file=my.dict")
+    assert dictionary == f"--set data.file=my.dict: data.file: there is no {tmp_path}/my.dict"
+    *_, long = missing_files_message("mine.yaml", f"data.test={'x' * 300}")
+    assert "data.test: there is no" in long
+
+
+def test_a_missing_file_is_reported_where_it_was_set_last(tmp_path: Path):
+    """Only the final values are checked."""
+    write_files(
+        {
+            "base.yaml": "data: {task: files, train: old.tsv, validation: gone.tsv}\n",
+            "mine.yaml": "extends: base.yaml\ndata:\n  train: new.tsv\n",
+            "found.tsv": "a\tb\n",
+        }
+    )
+    assert missing_files_message("mine.yaml", "data.validation=found.tsv") == [
+        f"mine.yaml, line 3: data.train: there is no {tmp_path}/new.tsv"
+    ]
+    both = [f"data.{split}=found.tsv" for split in ("train", "validation")]
+    assert loading.load_experiment("mine.yaml", both, check_files=True).task.missing_files() == {}
+
+
 def test_a_run_stores_absolute_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_files(
         {"mine.yaml": "data: {task: files, train: a.tsv, validation: a.tsv, text: {unit: words}}\n", "a.tsv": "x\ty\n"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
 import tempfile
 import tracemalloc
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.corpora import ProblemKind, read_lines, read_pairs, scan_pairs
+from regard.corpora import ProblemKind, parallel_text, read_lines, read_pairs, scan_pairs
 from regard.corpora.parallel_text import MAX_BYTES, MAX_CHARACTERS
 from regard.errors import UserError
 
@@ -220,6 +221,51 @@ def test_an_endless_line_is_never_in_memory(tmp_path: Path, suffix: str):
     finally:
         tracemalloc.stop()
     assert [problem.kind for problem in line.problems] == [ProblemKind.TOO_LONG]
+
+
+@pytest.fixture
+def low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least that a compressed file may have is 1,000 lines, or 100,000 bytes."""
+    monkeypatch.setattr(parallel_text, "MIN_LIMIT", 1_000)
+
+
+FORGED = {"empty lines": b"\n" * 1_001, "short lines": b"a\tb\n" * 1_001, "a long line": b"x" * 100_001}
+
+
+@pytest.mark.usefixtures("low_limit")
+@pytest.mark.parametrize("content", FORGED.values(), ids=FORGED)
+def test_a_small_compressed_file_cannot_have_any_size(tmp_path: Path, content: bytes):
+    """Even if its pairs are skipped; a plain file of the same content is read, and so is as much as the limit."""
+    path = write(tmp_path / "s.tsv.gz", content * 5)
+    with pytest.raises(UserError) as caught:
+        list(scan_pairs(path, None))
+    assert str(caught.value) == (
+        f"{path}: more than 1,000 lines or 100,000 bytes in a compressed file of {path.stat().st_size:,} bytes; "
+        "decompress it if it is intact (regard data check has --max-lines to raise the limit)"
+    )
+    with pytest.raises(UserError, match=r"more than 1,000 lines or 100,000 bytes"):
+        list(read_pairs(path, None, skip=True))
+    expected = content.count(b"\n") * 5 or 1
+    assert len(list(scan_pairs(path, None, max_lines=5_005))) == expected
+    assert len(list(scan_pairs(write(tmp_path / "s.tsv", content * 5), None))) == expected
+    assert list(scan_pairs(write(tmp_path / "limit.tsv.gz", content[:-1]), None))
+
+
+@pytest.mark.usefixtures("low_limit")
+def test_a_compressed_file_may_have_as_many_lines_as_bytes(tmp_path: Path):
+    lines = "".join(f"{random.Random(number).random()}\n" for number in range(2_000))
+    path = write(tmp_path / "s.gz", lines)
+    assert path.stat().st_size > 2_000
+    assert len(list(read_lines(path))) == 2_000
+    with pytest.raises(UserError, match=r"more than 1,999 lines or 199,900 bytes"):
+        list(read_lines(path, max_lines=1_999))
+
+
+@pytest.mark.usefixtures("low_limit")
+def test_lines_without_a_partner_are_limited(tmp_path: Path):
+    """They are only counted."""
+    with pytest.raises(UserError, match=r"t\.gz: more than 1,000 lines"):
+        list(scan_pairs(write(tmp_path / "s", "a\n"), write(tmp_path / "t.gz", "b\n" * 5_000)))
 
 
 GOOD = gzip.compress(b"some text\n" * 1000, mtime=0)

@@ -26,38 +26,43 @@ scores = st.floats(-100, 100).map(lambda value: round(value, 3))
 p_values = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 0.5, 1.0]), max_size=6)
 
 
-def one_degree(t: float) -> float:
-    """P(|T| > t) with one degree of freedom."""
-    return 2 / math.pi * math.atan2(1, t)
-
-
 def two_degrees(t: float) -> float:
     """P(|T| > t) with two degrees of freedom."""
     root = math.hypot(math.sqrt(2), t)
     return 2 / (root * (root + t))
 
 
+def three_degrees(t: float) -> float:
+    """P(|T| > t) with three degrees of freedom."""
+    angle = math.atan2(math.sqrt(3), t)
+    return 2 / math.pi * (angle - math.sin(angle) * math.cos(angle))
+
+
 def spread(mean: float, t: float, count: int) -> list[float]:
-    """Two or three values whose mean is `t` standard errors from 0."""
-    values = {2: [-1.0, 1.0], 3: [-1.0, 0.0, 1.0]}[count]
+    """Three or four values whose mean is `t` standard errors from 0."""
+    values = {3: [-1.0, 0.0, 1.0], 4: [-2.0, -1.0, 1.0, 2.0]}[count]
     error = statistics.stdev(values) / math.sqrt(count)
     return [mean + value * mean / (t * error) for value in values]
 
 
-@pytest.mark.parametrize("t", [0.01, 0.5, 2, 25, 1e4])
-@pytest.mark.parametrize(("count", "probability"), [(2, one_degree), (3, two_degrees)])
+CLOSED_FORMS = pytest.mark.parametrize(("count", "probability"), [(3, two_degrees), (4, three_degrees)])
+
+
+@pytest.mark.parametrize("t", [0.01, 0.5, 2, 25, 1000])
+@CLOSED_FORMS
 def test_paired_p_values_in_closed_form(t: float, count: int, probability: Callable[[float], float]):
-    """P(|T| ≤ t) is 2/π · arctan t with one degree of freedom, and t / √(2 + t²) with two."""
+    """P(|T| ≤ t) is t / √(2 + t²) with two degrees of freedom."""
     values = spread(1, t, count)
     assert paired_t_test(values, [0.0] * count).p == pytest.approx(probability(t), rel=1e-6)
 
 
 @pytest.mark.parametrize("t", [0.5, 2, 25])
-def test_welch_p_values_in_closed_form(t: float):
-    """The other side has no spread, so the degrees of freedom are those of the values."""
-    assert welch_test(spread(1, t, 2), [0.0, 0.0]).p == pytest.approx(one_degree(t), rel=1e-6)
-    assert welch_test(spread(1, t, 3), [0.0, 0.0, 0.0]).p == pytest.approx(two_degrees(t), rel=1e-6)
-    assert welch_test([0.0, 0.0], spread(1, t, 2)).p == pytest.approx(one_degree(t), rel=1e-6)
+@CLOSED_FORMS
+def test_welch_p_values_in_closed_form(t: float, count: int, probability: Callable[[float], float]):
+    """The other side does not vary: the degrees of freedom are those of the values, however many others there are."""
+    for others in ([0.0] * 3, [0.0] * 7):
+        assert welch_test(spread(1, t, count), others).p == pytest.approx(probability(t), rel=1e-6)
+        assert welch_test(others, spread(1, t, count)).p == pytest.approx(probability(t), rel=1e-6)
 
 
 def test_a_small_p_value_is_not_rounded_to_0():
@@ -109,7 +114,7 @@ def test_empty_samples_are_refused():
             call()
 
 
-@given(st.lists(st.tuples(scores, scores), min_size=2, max_size=9))
+@given(st.lists(st.tuples(scores, scores), min_size=3, max_size=9))
 def test_paired_t_test_matches_scipy(pairs: list[tuple[float, float]]):
     values, others = (list(side) for side in zip(*pairs, strict=True))
     differences = [value - other for value, other in pairs]
@@ -127,17 +132,25 @@ def test_pairing_removes_differences_between_runs():
     assert paired_t_test(beam, greedy).p == pytest.approx(0.003, abs=0.001)
 
 
-def test_paired_differences_without_spread():
-    assert paired_t_test([2.0], [1.0]) == MeanDifference(1.0, None, None, None)
-    assert paired_t_test([2.0, 3.0], [2.0, 3.0]) == MeanDifference(0.0, 0.0, 0.0, 1.0)
-    assert paired_t_test([3.0, 4.0], [2.0, 3.0]) == MeanDifference(1.0, 1.0, 1.0, 0.0)
+def test_fewer_than_three_pairs_are_not_tested():
+    assert paired_t_test([2.0], [1.0]) == MeanDifference(1.0, untested="1 pair")
+    assert paired_t_test([3.0, 5.0], [2.0, 3.0]) == MeanDifference(1.5, untested="2 pairs")
+    assert paired_t_test([3.0, 5.0, 7.0], [2.0, 3.0, 4.0]).untested is None
     with pytest.raises(ValueError, match="zip"):
         paired_t_test([1.0, 2.0], [1.0])
 
 
-@pytest.mark.filterwarnings("ignore:Precision loss")  # scipy's warning if one side has no spread
+def test_equal_differences_are_not_tested():
+    assert paired_t_test([2.0, 3.0, 5.0], [2.0, 3.0, 5.0]) == MeanDifference(0.0, untested="no variance")
+    assert paired_t_test([3.0, 4.0, 6.0], [2.0, 3.0, 5.0]) == MeanDifference(1.0, untested="no variance")
+    rounded = paired_t_test([0.952, 0.8, 0.3], [0.852, 0.7, 0.2])  # 0.1 each, but for the rounding of binary numbers
+    assert (rounded.p, rounded.untested) == (None, "no variance")
+    assert paired_t_test([0.952, 0.8, 0.3], [0.852, 0.7, 0.2001]).p is not None
+
+
+@pytest.mark.filterwarnings("ignore:Precision loss")  # scipy's warning if one side does not vary
 @settings(max_examples=50)
-@given(values=st.lists(scores, min_size=2, max_size=8), others=st.lists(scores, min_size=2, max_size=8))
+@given(values=st.lists(scores, min_size=3, max_size=8), others=st.lists(scores, min_size=3, max_size=8))
 def test_welch_matches_scipy(values: list[float], others: list[float]):
     found = welch_test(values, others)
     if len(set(values)) == len(set(others)) == 1:
@@ -167,20 +180,31 @@ def test_an_interval_without_0_means_p_below_5_percent():
     assert unclear.low < 0 < unclear.high
 
 
-@pytest.mark.parametrize(("values", "others"), [([1.0], [2.0, 3.0]), ([1.0, 2.0], [3.0]), ([1.0], [1.0])])
-def test_a_single_value_on_a_side_leaves_the_spread_unknown(values: list[float], others: list[float]):
-    assert welch_test(values, others) == MeanDifference(
-        statistics.mean(values) - statistics.mean(others), None, None, None
-    )
+@pytest.mark.parametrize(
+    ("values", "others", "untested"),
+    [
+        ([1.0], [2.0, 3.0, 4.0], "1 run"),
+        ([1.0, 2.0, 3.0], [3.0], "1 run"),
+        ([1.0, 2.0], [3.0, 4.0, 6.0], "2 runs"),
+        ([1.0, 2.0], [3.0, 4.0], "2 runs"),
+        ([1.0, 1.0], [0.0, 0.0], "2 runs"),
+    ],
+)
+def test_fewer_than_three_runs_of_a_side_are_not_tested(values: list[float], others: list[float], untested: str):
+    mean = statistics.mean(values) - statistics.mean(others)
+    assert welch_test(values, others) == MeanDifference(mean, untested=untested)
 
 
-def test_without_spread_p_is_0_or_1():
-    assert welch_test([0.1] * 3, [0.1] * 3) == MeanDifference(0.0, 0.0, 0.0, 1.0)
-    assert welch_test([3.0, 3.0], [1.0, 1.0, 1.0]) == MeanDifference(2.0, 2.0, 2.0, 0.0)
+def test_sides_that_do_not_vary_are_not_tested():
+    assert welch_test([0.1] * 3, [0.1] * 3) == MeanDifference(0.0, untested="no variance")
+    assert welch_test([3.0, 3.0, 3.0], [1.0, 1.0, 1.0]) == MeanDifference(2.0, untested="no variance")
+    assert welch_test([3.0, 3.0, 3.0], [1.0, 1.0, 1.5]).p is not None
+    assert welch_test([3.0, 3.0, 3.5], [1.0, 1.0, 1.0]).p is not None
 
 
 def test_tiny_spreads_do_not_underflow():
-    assert welch_test([1e-60, 2e-60], [3e-60, 5e-60]).p == pytest.approx(welch_test([1, 2], [3, 5]).p)
+    tiny, ones = ([1e-60, 2e-60, 4e-60], [3e-60, 5e-60, 9e-60]), ([1, 2, 4], [3, 5, 9])
+    assert welch_test(*tiny).p == pytest.approx(welch_test(*ones).p)
 
 
 def test_holm_by_hand():

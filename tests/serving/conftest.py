@@ -14,11 +14,12 @@ from starlette.testclient import TestClient
 
 from regard.serving.app import build_app
 from regard.serving.limits import Limits
+from regard.serving.metrics import Metrics
 from regard.serving.registry import ServedRun, open_runs
 from regard.serving.server import Server, listen
 
 NewClient = Callable[..., TestClient]
-StartServer = Callable[[Any], AbstractContextManager[int]]
+StartServer = Callable[..., AbstractContextManager[int]]
 
 
 @pytest.fixture(scope="session")
@@ -41,13 +42,13 @@ def new_client(trained: Path, opened: Callable[..., list[ServedRun]]) -> Iterato
 
 @pytest.fixture(scope="session")
 def start_server() -> StartServer:
-    """A context manager that serves an application on a free port, and returns the port."""
+    """A context manager that serves an application on a free port, with these limits, and returns the port."""
 
     @contextmanager
-    def start(app: Any) -> Iterator[int]:
+    def start(app: Any, metrics: Metrics | None = None, **limits: Any) -> Iterator[int]:
         started = Event()
         with listen("127.0.0.1", 0) as server_socket:
-            server = Server(app, 1, started.set)
+            server = Server(app, Limits(**{"seconds": 1} | limits), metrics or Metrics(), started.set)
             thread = Thread(target=server.run, kwargs={"sockets": [server_socket]})
             thread.start()
             try:

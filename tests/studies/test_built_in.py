@@ -11,6 +11,7 @@ import pytest
 from regard.config import recipes
 from regard.errors import UserError
 from regard.evaluation.metrics import METRICS
+from regard.evaluation.statistics import MIN_RUNS
 from regard.studies import built_in, parsing
 from regard.studies.definition import Study
 from regard.tasks import DataSection, task_for
@@ -61,7 +62,7 @@ def test_a_study_has_a_question_a_recipe_and_several_seeds(name: str):
     assert "?" in study.plan.question
     assert "\n" not in study.plan.question
     assert study.plan.experiment in recipes.recipe_names()
-    assert study.plan.seeds >= 2
+    assert study.plan.seeds >= MIN_RUNS
     assert any(study.baseline_of(condition) for condition in study.conditions)
 
 

@@ -363,6 +363,14 @@ def test_a_recipe_stays_a_recipe_even_if_a_file_has_its_name(from_elsewhere: Cal
     assert from_elsewhere(study).conditions == study.conditions
 
 
+def test_a_missing_file_is_reported_where_it_was_set():
+    text = "experiment: copy\nset: {data: {task: files, validation: v.tsv}}\nvary:\n  data.train: [v.tsv, a.tsv]\n"
+    Path("v.tsv").write_text("a\tb\n")
+    study = parsing.build_study("s", parsing.parse_study(text, "s.yaml"))  # to report on it
+    with pytest.raises(UserError, match=r"^s\.yaml, line 4: data\.train: there is no .*a\.tsv, nor"):
+        parsing.build_study(study.name, parsing.parse_study(text, "s.yaml"), check_files=True)
+
+
 def test_paths_of_texts_are_found_from_anywhere_and_options_keep_their_labels(
     tmp_path: Path, from_elsewhere: Callable[[Study], Study]
 ):

@@ -8,15 +8,17 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
+import yaml
+from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 
 from regard.reports.report_page import Picture
-from regard.studies import report
+from regard.studies import parsing, report
 from regard.studies.definition import Study
 from regard.studies.results import StudyResults, collect_results
 from regard.studies.run_results import ConditionResults
-from regard.studies.runner import training_jobs
-from regard.studies.worker import Reporter, run_request
+from regard.studies.runner import TrainingJob, training_jobs
+from regard.studies.worker import Reporter, WorkerRequest, run_request
 
 NewResults = Callable[..., StudyResults]
 SHARES = {"none": [0.1, 0.2], "dot": [0.9, 0.8]}
@@ -168,6 +170,27 @@ def test_external_texts_are_escaped(new_results: NewResults):
     assert "<script" not in page
     assert "<img src=x" not in page
     assert "&lt;script&gt;" in page
+
+
+def test_external_texts_are_text_in_markdown(new_results: NewResults):
+    """Of the title, the question, the labels and the errors of failed runs nothing becomes HTML, a link or emphasis."""
+    hostile = "<img src=x onerror=alert(1)> [x](javascript:y) *z* `c` | # h\n# k"
+    axis = {"good": {"training.epochs": 2}, hostile: {"training.epochs": 3}}
+    content = {"experiment": "copy", "question": hostile, "vary": {hostile: axis}, "expect": [{"order": [*axis]}]}
+    study = parsing.build_study(hostile, parsing.parse_study(yaml.safe_dump(content), "study.yaml"))
+    cells = tuple(
+        replace(cell, condition=condition, label=study.label(condition))
+        for cell, condition in zip(new_results(SHARES, vary=VARY, seeds=2).cells, study.conditions, strict=True)
+    )
+    request = WorkerRequest(Path("x-2"), study.conditions[0].with_seed(2), [])
+    failed = TrainingJob(hostile, 2, request, state="failed", error=hostile)
+    text = report.markdown_report(StudyResults(study, cells, 3, 2, (failed,)))
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
+    assert [token.type for token in tokens if token.type.startswith("html")] == []
+    children = [child for token in tokens for child in token.children or ()]
+    assert {child.type for child in children} <= {"text", "text_special"}
+    assert text.count("\n# ") == 0
+    assert text.count(r"&lt;img src=x onerror=alert(1)> \[x](javascript:y) \*z\* \`c\`") >= 8
 
 
 def test_markdown_has_the_question_and_every_table(new_results: NewResults):

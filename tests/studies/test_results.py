@@ -85,6 +85,42 @@ def test_one_seed_leaves_only_the_test_over_sentences(new_results: NewResults):
     assert comparison.significant is None  # another training might give a different result
 
 
+@pytest.mark.parametrize(
+    ("none", "dot", "untested"),
+    [
+        ([0.1, 0.1], [0.9, 0.9], "2 runs"),
+        ([0.1, 0.2], [0.9, 0.8, 0.7], "2 runs"),
+        ([0.0] * 3, [1.0] * 3, "no variance"),
+    ],
+)
+def test_significance_is_unknown_without_a_test_over_seeds(
+    new_results: NewResults, none: list[float], dot: list[float], untested: str
+):
+    results = new_results({"none": none, "dot": dot}, vary=VARY, expect=[{"order": ["none", "dot"]}])
+    (comparison,) = results.comparisons
+    assert (comparison.p_seeds, comparison.significant, comparison.over_seeds.untested) == (None, None, untested)
+    assert comparison.p_sentences is not None
+    (outcome,) = results.expectation_outcomes
+    assert outcome.description == "as expected, significance unknown"
+
+
+def test_comparisons_without_a_test_count_in_the_correction(new_results: NewResults):
+    shares = THREE | {"mean": THREE["mean"][:2]}
+    mean, dot = new_results(shares, vary=VARY).comparisons
+    assert mean.p_seeds is None
+    assert dot.over_seeds.p is not None
+    assert dot.p_seeds == 2 * dot.over_seeds.p
+
+
+def test_runs_without_a_common_seed_are_not_tested(new_results: NewResults):
+    shares = {"dot · beam 1": [0.3, 0.5, 0.7], "dot · beam 4": [0.35, 0.56, 0.75]}
+    results = new_results(shares, vary=["model.attention.kind=dot"], test=["beam=1,4"])
+    first, second = results.cells
+    apart = replace(second, results=tuple(replace(result, seed=result.seed + 3) for result in second.results))
+    (comparison,) = StudyResults(results.study, (first, apart), 6, 6, ()).comparisons
+    assert (comparison.p_seeds, comparison.over_seeds.untested) == (None, "0 pairs")
+
+
 def test_only_common_seeds_are_paired(new_results: NewResults):
     (comparison,) = new_results(
         {"none": [0.1, 0.2, 0.3], "dot": [0.9]}, vary=["model.attention.kind=none,dot"]
@@ -94,9 +130,9 @@ def test_only_common_seeds_are_paired(new_results: NewResults):
 
 
 def test_different_sentences_are_not_paired(new_results: NewResults):
-    results = new_results({"none": [0.1, 0.2], "dot": [0.9, 0.8]}, vary=["model.attention.kind=none,dot"], seeds=2)
-    others = new_results({"dot": [0.9, 0.8]}, sentences=90, vary=["model.attention.kind=none,dot"], seeds=2)
-    mixed = StudyResults(results.study, (results.cells[0], others.cells[1]), 4, 4, ())
+    results = new_results({"none": [0.1, 0.2, 0.1]}, vary=["model.attention.kind=none,dot"])
+    others = new_results({"dot": [0.9, 0.8, 0.8]}, sentences=90, vary=["model.attention.kind=none,dot"])
+    mixed = StudyResults(results.study, (results.cells[0], others.cells[1]), 6, 6, ())
     mixed.cells[1].__dict__["condition"] = results.study.conditions[1]
     (comparison,) = mixed.comparisons
     assert comparison.over_sentences is None

@@ -7,25 +7,50 @@ from io import StringIO
 
 import pytest
 
-from regard.reports.report_page import Table
 from regard.studies import export, tables
 from regard.studies.results import StudyResults
 from regard.studies.runner import TrainingJob
 
 NewResults = Callable[..., StudyResults]
 SHARES = {"none": [0.1, 0.2], "dot": [0.9, 0.8]}
+THREE = {"none": [0.1, 0.2, 0.3], "dot": [0.9, 0.8, 0.7]}
 VARY = ["model.attention.kind=none,dot"]
 
 
 def test_the_main_table(new_results: NewResults):
-    table = tables.main_table(new_results(SHARES, vary=VARY, seeds=2))
+    table = tables.main_table(new_results(THREE, vary=VARY))
     assert table.head == (
         *("attention.kind", "runs", "exact match (%)", "variance", "std. dev.", "95 % interval"),
         *("difference", "p, sentences", "p, seeds", "significant"),
     )
-    # All in percentage points: s² = (5² + 5²) / 1; the interval reaches 12.706 · 7.07 / √2 to each side.
-    assert table.rows[0] == ("none", "2", "15.0", "50", "7.07", "0.0 to 78.5", "baseline", "", "", "")
-    assert table.rows[1] == ("dot", "2", "85.0", "50", "7.07", "21.5 to 100.0", "+70.0", "<0.001", "0.010", "yes")
+    # All in percentage points: s² = (10² + 10²) / 2; the interval reaches 4.303 · 10 / √3 to each side.
+    assert table.rows[0] == ("none", "3", "20.0", "100", "10", "0.0 to 44.8", "baseline", "", "", "")
+    assert table.rows[1] == ("dot", "3", "80.0", "100", "10", "55.2 to 100.0", "+60.0", "<0.001", "0.002", "yes")
+
+
+@pytest.mark.parametrize(
+    ("shares", "reason"),
+    [
+        ({"none": [0.1, 0.1], "dot": [0.9, 0.9]}, "2 runs"),
+        ({"none": [0.1], "dot": [0.9]}, "1 run"),
+        ({"none": [0.0] * 3, "dot": [1.0] * 3}, "no variance"),
+    ],
+)
+def test_a_difference_without_a_test_over_seeds_has_its_reason(
+    new_results: NewResults, shares: dict[str, list[float]], reason: str
+):
+    results = new_results(shares, vary=VARY, expect=[{"order": ["none", "dot"]}])
+    assert tables.main_table(results).rows[1][-3:] == ("<0.001", f"– ({reason})", "–")
+    expected = tables.expectation_table(results)
+    assert expected
+    assert expected.rows[0][-3:] == ("<0.001", f"– ({reason})", "as expected, significance unknown")
+    (comparison,) = json.loads(export.dump_json(results))["comparisons"]
+    assert comparison["over_seeds"] | {"mean": 0} == {
+        "mean": 0,
+        **dict.fromkeys(("low", "high", "p")),
+        "untested": reason,
+    }
+    assert (comparison["corrected_p_seeds"], comparison["significant"]) == (None, None)
 
 
 def test_unknown_values_are_dashes(new_results: NewResults):
@@ -49,10 +74,10 @@ def test_the_table_of_other_metrics(new_results: NewResults):
 
 
 def test_the_table_of_expectations(new_results: NewResults):
-    results = new_results(SHARES, vary=VARY, seeds=2, expect=[{"order": ["none", "dot"]}])
+    results = new_results(THREE, vary=VARY, expect=[{"order": ["none", "dot"]}])
     table = tables.expectation_table(results)
     assert table
-    assert table.rows == (("none < dot", "15.0", "85.0", "<0.001", "0.010", "as expected"),)
+    assert table.rows == (("none < dot", "20.0", "80.0", "<0.001", "0.002", "as expected"),)
     assert tables.expectation_table(new_results(SHARES, vary=VARY)) is None
 
 
@@ -74,11 +99,6 @@ def test_p_values_are_formatted(p: float | None, text: str):
     assert tables.format_p_value(p) == text
 
 
-def test_markdown_keeps_its_columns_for_any_cells():
-    lines = tables.to_markdown(Table(("a|b", "c"), (("x\ny", "|"),))).splitlines()
-    assert lines == ["| a\\|b | c |", "| --- | --- |", "| x y | \\| |"]
-
-
 def test_csv_has_every_run_and_every_measure(new_results: NewResults):
     results = new_results(SHARES, vary=VARY, seeds=2)
     rows = list(csv.DictReader(StringIO(export.runs_csv(results))))
@@ -96,16 +116,17 @@ def test_csv_has_every_run_and_every_measure(new_results: NewResults):
 
 
 def test_json_has_all_results(new_results: NewResults):
-    results = new_results(SHARES, vary=VARY, seeds=3, expect=[{"order": ["none", "dot"], "reason": "it looks"}])
+    results = new_results(THREE, vary=VARY, seeds=4, expect=[{"order": ["none", "dot"], "reason": "it looks"}])
     known = json.loads(export.dump_json(results))
     assert known["axes"] == {"model.attention.kind": ["none", "dot"]}
-    assert known["runs"] == {"wanted": 6, "finished": 4}
+    assert known["runs"] == {"wanted": 8, "finished": 6}
     assert [c["label"] for c in known["conditions"]] == ["none", "dot"]
     assert known["conditions"][1]["options"] == {"model.attention.kind": "dot"}
-    assert known["conditions"][1]["metrics"]["exact_match"]["mean"] == pytest.approx(0.85)
-    assert [run["exact_match"] for run in known["conditions"][1]["runs"]] == [0.9, 0.8]
+    assert known["conditions"][1]["metrics"]["exact_match"]["mean"] == pytest.approx(0.8)
+    assert [run["exact_match"] for run in known["conditions"][1]["runs"]] == [0.9, 0.8, 0.7]
     (comparison,) = known["comparisons"]
     assert (comparison["label"], comparison["against"], comparison["significant"]) == ("dot", "none", True)
+    assert comparison["over_seeds"]["untested"] is None
     assert comparison["over_sentences"]["method"] == "approximate randomization"
     assert known["expectations"][0]["reason"] == "it looks"
     assert known["expectations"][0]["outcome"] == "as expected"

@@ -213,7 +213,7 @@ def multi30k(data_folder: Path) -> Path:
 
 def test_without_the_data_both_ways_to_get_it_are_reported(data_folder: Path):
     task = Multi30kTask(Multi30kSection())
-    for call in (task.dataset.splits, lambda: task.has_real_test):
+    for call in (task.dataset.splits, lambda: task.dataset.pairs("test")):
         with pytest.raises(UserError) as error:
             call()
         assert f"multi30k has not been downloaded to {data_folder / 'multi30k'}" in str(error.value)

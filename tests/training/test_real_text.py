@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from regard.cli.progress import LineObserver
+from regard.config import loading
+from regard.errors import UserError
 from regard.reports import examples
 from regard.runs import Run
 from regard.training.checkpoints import TrainingProgress
@@ -105,6 +107,71 @@ def test_user_text_is_learned_scored_and_translated(regard: Regard, folder: Path
     lines = succeeded(regard("translate", "../runs/my", stdin="Der Hund.\n\n漢字\n".encode())).out.splitlines()
     assert len(lines) == 3
     assert lines[1] == ""
+
+
+def test_a_run_finds_its_texts_at_a_new_place(regard: Regard, folder: Path):
+    succeeded(regard("train", "my.yaml", "--set", "data.test=null"))
+    score = json.loads(succeeded(regard("evaluate", "runs/my", "--split", "validation", "--json")).out)
+    (folder / "corpus").rename(folder / "new place")
+
+    moved = regard("evaluate", "runs/my", "--split", "validation")
+    assert moved.code == 2
+    missing, hint = moved.err.splitlines()
+    assert missing.startswith(f"regard: runs/my: data.validation: there is no {folder}/corpus/validation.de, nor ")
+    line = "regard evaluate runs/my --set data.validation=NEW/PLACE/validation"
+    assert hint == f"regard: if the files have moved, give their new place: {line}"
+    there = line.replace("NEW/PLACE", "new place").split(" ", 4)[1:]
+    answer = succeeded(regard(*there, "--split", "validation", "--json"))
+    assert json.loads(answer.out)["bleu"] == score["bleu"]
+    assert "has changed" not in answer.err, "the texts are the same"
+
+    for name in ("train", "test"):
+        options = () if name == "train" else ("--set", "data.train=new place/train", "--set", "data.test=corpus/test")
+        answer = regard("probe", "runs/my", *options)
+        assert (answer.code, f"data.{name}: there is no " in answer.err) == (2, True), answer
+    for command in ("align", "faithful", "gradients"):
+        answer = regard(command, "runs/my", "--split", "train")
+        assert f"place: regard {command} runs/my --set data.train=NEW/PLACE/train\n" in answer.err
+    paths = ("--split", "train", "--set", "data.train=new place/train", "--limit", 2)
+    assert succeeded(regard("faithful", "runs/my", *paths, "--json")).out
+
+    text = Path("new place/validation.en").read_text(encoding="utf-8")
+    Path("new place/validation.en").write_text("changed\n" + text.partition("\n")[2], encoding="utf-8")
+    answer = succeeded(regard(*there, "--split", "validation"))
+    assert "runs/my: the validation split has changed since training" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("data.test=nowhere/test", "regard: --set data.test=nowhere/test: data.test: there is no "),
+        ("data.test=5", "regard: --set data.test=5: data.test: 5 is invalid"),
+        ("data.source=en", "data.source: this is no path of this run's text files; "),
+        ("training.seed=2", "training.seed: this is no path of this run's text files; choices: data.train, "),
+        ("data.tset=x", "data.tset: this is no path of this run's text files; did you mean 'data.test'?"),
+        ("data={test: x}", "data: this is no path of this run's text files; "),
+        ("data.test", "--set data.test: this should be KEY=VALUE"),
+    ],
+)
+def test_only_paths_of_texts_can_be_set_in_a_run(folder: Path, setting: str, message: str):
+    experiment = loading.load_experiment("my.yaml")
+    with pytest.raises(UserError) as caught:
+        loading.set_data_paths(experiment, [setting])
+    assert message in f"regard: {caught.value}"
+
+
+def test_a_task_without_paths_has_none_to_set():
+    with pytest.raises(UserError, match=r"data\.test: this is no path of this run's text files; REGARD_DATA sets"):
+        loading.set_data_paths(loading.load_experiment("multi30k"), ["data.test=x"])
+
+
+def test_a_finished_training_whose_test_set_has_moved_is_not_scored(regard: Regard, folder: Path):
+    succeeded(regard("train", "my.yaml"))
+    Path("runs/my/scores.json").unlink()
+    (folder / "corpus").rename(folder / "moved")
+    answer = regard("train", "my.yaml")
+    assert answer.code == 2
+    assert "place: regard evaluate runs/my --set data.test=NEW/PLACE/test" in answer.err
 
 
 def test_the_reverse_direction_needs_two_lines(regard: Regard, folder: Path):
@@ -207,9 +274,15 @@ def test_an_interruption_while_texts_are_read_leaves_no_run(
 @pytest.mark.parametrize(
     ("settings", "parts"),
     [
-        (["data.train=nowhere/train"], ["data.train: there is no ", "/nowhere/train.de, nor "]),
+        (
+            ["data.train=nowhere/train"],
+            ["regard: --set data.train=nowhere/train: data.train: there is no ", "/nowhere/train.de, nor "],
+        ),
         (["data.test=nowhere/test"], ["data.test: there is no ", "/nowhere/test.de, nor "]),
-        (["data.source=fr"], ["data.train: there is no ", "data.source (fr) and data.target (en) complete"]),
+        (
+            ["data.source=fr"],
+            ["regard: my.yaml, line 4: data.train: there is no ", "data.source (fr) and data.target (en) complete"],
+        ),
         (["data.train=nowhere.tsv"], ["nowhere.tsv.gz; give"]),
         (["data.train=''"], ["--set data.train='': data.train: '' is invalid"]),
         (["data.trian=x"], ["data.trian: unknown key; did you mean 'train'?"]),

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from regard.corpora.check_report import CorpusReport, LengthStats, LineSummary, Overlap, ProblemLines, SideReport
 
 
-def print_check(source: Path, target: Path | None, test: tuple[Path, Path | None] | None, as_json: bool) -> None:
+def print_check(
+    source: Path,
+    target: Path | None,
+    test: tuple[Path, Path | None] | None,
+    as_json: bool,
+    max_lines: int | None = None,
+) -> None:
     """Print the report; raise a `UserError` if training would refuse the files.
 
     Args:
@@ -26,6 +32,7 @@ def print_check(source: Path, target: Path | None, test: tuple[Path, Path | None
         target: The file of the targets, if `source` has only one column.
         test: The files of a test set.
         as_json: Whether to print JSON.
+        max_lines: Most lines of a compressed file; None for the limit of training.
     """
     from regard.corpora.check import check_parallel_text
 
@@ -33,7 +40,7 @@ def print_check(source: Path, target: Path | None, test: tuple[Path, Path | None
         if partner is None and not path.name.endswith(TSV_SUFFIXES):
             raise UserError(f"{path}: give its translations with --{option}, or a .tsv file with both")
     with ProgressMeter(total=None) as meter:
-        report = check_parallel_text(source, target, test, meter.advance)
+        report = check_parallel_text(source, target, test, meter.advance, max_lines)
     names = _file_names(source, target)
     print_result(json.dumps(asdict(report), ensure_ascii=False) if as_json else _as_text(report, names))
     if not report.ready:

@@ -35,6 +35,15 @@ def data_check_command(
         Path | None, typer.Option(help="The sources of a test set, to find texts that are in both sets.")
     ] = None,
     test_target: Annotated[Path | None, typer.Option(help="The targets of the test set.")] = None,
+    max_lines: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Most lines of a .gz file, of 100 bytes on average. The default is the limit of training: as many as "
+            "the file has bytes, or 200,000 if that is more.",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Check parallel text before training: lengths, words, repetitions and all invalid lines."""
@@ -42,4 +51,4 @@ def data_check_command(
 
     if test_target and not test_source:
         raise UserError("--test-target: give the sources of the test set, too, with --test-source")
-    print_check(source, target, (test_source, test_target) if test_source else None, as_json)
+    print_check(source, target, (test_source, test_target) if test_source else None, as_json, max_lines)

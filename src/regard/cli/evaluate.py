@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from regard.cli.loading import load_translator, set_num_threads
+from regard.cli.loading import check_data_files, load_with_data, set_num_threads
 from regard.cli.output import note, print_message, print_result
 from regard.cli.progress import ProgressMeter
 from regard.cli.tables import print_table
@@ -31,10 +31,16 @@ def parse_beam_widths(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def print_evaluations(runs: Sequence[Path], split: Split, searches: Sequence[SearchOptions], json_lines: bool) -> None:
+def print_evaluations(
+    runs: Sequence[Path],
+    split: Split,
+    searches: Sequence[SearchOptions],
+    json_lines: bool,
+    paths: Sequence[str] | None = None,
+) -> None:
     """Evaluate every run with every search and print the results: JSON lines, or a table."""
     evaluators = []
-    for translator in [load_translator(run) for run in runs]:
+    for translator in [load_with_data("evaluate", run, [split], paths) for run in runs]:
         set_num_threads(translator.runs[0])
         evaluators.append(Evaluator(translator, split))
         if evaluators[-1].changed:
@@ -84,6 +90,7 @@ def warn_changed_split(run: Run, split: Split) -> None:
 def print_final_evaluation(run: Run) -> None:
     """Score the test set after training on real text; print the scores and where the examples are."""
     path = run.path
+    check_data_files("evaluate", path, run.experiment, ["test"])
     with lock_folder(path) as alone:
         if not alone:
             raise UserError(f"{path}: another process is using this run directory")

@@ -104,16 +104,17 @@ def gradients_command(
     untrained: Annotated[
         bool, typer.Option("--untrained", help="Use the weights before training, drawn from the run's seed.")
     ] = False,
+    data_paths: options.DataPaths = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
     """`regard gradients`."""
     paths = check_output_path(out)
-    from regard.cli.loading import load_translator
+    from regard.cli.loading import load_with_data
     from regard.cli.progress import ProgressMeter
     from regard.laboratory.gradient_report import gradient_report
 
-    translators = [load_translator(run) for run in runs]
+    translators = [load_with_data("gradients", run, [split.value], data_paths) for run in runs]
     with ProgressMeter(None, shown=not as_json) as meter:
         report = gradient_report(
             translators,
@@ -131,17 +132,19 @@ def probe_command(
     run: options.Run,
     limit: options.Limit = 4000,
     seed: Annotated[int, typer.Option(min=0, help="The seed of shuffled labels and sampled states.")] = 1,
+    data_paths: options.DataPaths = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
     """`regard probe`."""
     paths = check_output_path(out)
-    from regard.cli.loading import load_translator
+    from regard.cli.loading import load_with_data
     from regard.cli.progress import ProgressMeter
     from regard.laboratory.probe_report import probe_report
 
+    translator = load_with_data("probe", run, ["train", "test"], data_paths)
     with ProgressMeter(None, shown=not as_json, what="probes") as meter:
-        report = probe_report(load_translator(run), limit, seed, meter.set_total, meter.advance)
+        report = probe_report(translator, limit, seed, meter.set_total, meter.advance)
     print_report(report, paths, as_json)
 
 
@@ -155,19 +158,19 @@ def align_command(
     sentence: Annotated[
         int | None, typer.Option(help="The sentence to draw, from 1 (default: longest inversion).")
     ] = None,
+    data_paths: options.DataPaths = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
     """`regard align`."""
     paths = check_output_path(out)
-    from regard.cli.loading import load_translator
+    from regard.cli.loading import load_with_data
     from regard.cli.progress import ProgressMeter
     from regard.laboratory.alignment_report import alignment_report
 
+    translator = load_with_data("align", run, [split.value], data_paths)
     with ProgressMeter(None, shown=not as_json) as meter:
-        report = alignment_report(
-            load_translator(run), split.value, limit, gold, sentence, meter.set_total, meter.advance
-        )
+        report = alignment_report(translator, split.value, limit, gold, sentence, meter.set_total, meter.advance)
     print_report(report, paths, as_json)
 
 
@@ -178,20 +181,20 @@ def faithful_command(
     ] = None,
     split: options.Split = options.SplitName.test,
     limit: options.Limit = 100,
+    data_paths: options.DataPaths = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
     """`regard faithful`."""
     paths = check_output_path(out)
-    from regard.cli.loading import load_and_encode, load_translator
+    from regard.cli.loading import load_and_encode, load_with_data
     from regard.cli.progress import ProgressMeter
     from regard.laboratory.faithfulness_report import faithfulness_report, faithfulness_report_on_split
 
     if text is None:
+        translator = load_with_data("faithful", run, [split.value], data_paths)
         with ProgressMeter(None, shown=not as_json) as meter:
-            report = faithfulness_report_on_split(
-                load_translator(run), split.value, limit, meter.set_total, meter.advance
-            )
+            report = faithfulness_report_on_split(translator, split.value, limit, meter.set_total, meter.advance)
     else:
         with ProgressMeter(None, shown=not as_json, what="tokens") as meter:
             report = faithfulness_report(*load_and_encode(run, text), meter.set_total, meter.advance)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from regard.cli.input_lines import InputLine, encode_input
+from regard.config.loading import set_data_paths
+from regard.config.schema import Experiment
 from regard.data import EncodedSource
+from regard.errors import UserError
 from regard.files import remove_abandoned
 from regard.inference.translator import Translator, load
 from regard.runs import Run
+from regard.tasks import Split
 
 
 def load_translator(*runs: Path) -> Translator:
@@ -26,6 +31,43 @@ def load_translator(*runs: Path) -> Translator:
     translator = load(*runs)
     set_num_threads(translator.runs[0])
     return translator
+
+
+def load_with_data(command: str, run: Path, splits: Sequence[Split], paths: Sequence[str] | None) -> Translator:
+    """The model of a run directory, for a command that reads splits of the run's data.
+
+    Args:
+        command: The name of the command, for messages.
+        run: A run directory.
+        splits: The splits that are read.
+        paths: New paths of text files, as `data.test=corpus/test`.
+
+    Raises:
+        UserError: If files are missing. The message has the command with the option that sets their new place.
+    """
+    translator = load_translator(run)
+    if paths:
+        translator.experiment = set_data_paths(translator.experiment, paths)
+    check_data_files(command, run, translator.experiment, splits)
+    return translator
+
+
+def check_data_files(command: str, run: Path, experiment: Experiment, splits: Sequence[Split]) -> None:
+    """Raise a `UserError` if the files of splits are missing; see `load_with_data`.
+
+    Args:
+        command: The name of the command.
+        run: A run directory.
+        experiment: The settings of the run.
+        splits: The splits that are read.
+    """
+    missing = experiment.task.missing_files(splits)
+    if not missing:
+        return
+    paths = [f"data.{key}=NEW/PLACE/{Path(getattr(experiment.data, key)).name}" for key in missing]
+    line = shlex.join(["regard", command, str(run), *(part for path in paths for part in ("--set", path))])
+    problems = "\n".join(f"{run}: {text}" for text in missing.values())
+    raise UserError(f"{problems}\nif the files have moved, give their new place: {line}")
 
 
 def load_and_encode(run: Path, text: str) -> tuple[Translator, EncodedSource]:

@@ -23,6 +23,14 @@ Out = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="Use at most this number of sentences.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; can be repeated.")]
+DataPaths = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="data.SPLIT=PATH",
+        help="Where a text file of the run is now, if it has moved: data.test=corpus/test; can be repeated.",
+    ),
+]
 
 
 def search_option(name: str, metavar: str | None = None) -> Any:

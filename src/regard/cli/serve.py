@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -65,12 +67,36 @@ def serve_command(
     max_batch: Annotated[
         int, typer.Option(help="Texts in one batch of several requests.", rich_help_panel=LIMITS_PANEL)
     ] = Limits.batch,
+    max_connections: Annotated[
+        int, typer.Option(help="Open connections.", rich_help_panel=LIMITS_PANEL)
+    ] = Limits.connections,
+    max_client_connections: Annotated[
+        int,
+        typer.Option(
+            help="Open connections of one client address; raise it for a proxy.", rich_help_panel=LIMITS_PANEL
+        ),
+    ] = Limits.client_connections,
+    max_idle_seconds: Annotated[
+        float,
+        typer.Option(help="Seconds that a connection may be open without a request.", rich_help_panel=LIMITS_PANEL),
+    ] = Limits.idle_seconds,
 ) -> None:
     """`regard serve`."""
     from regard.serving.access import normalize_origin, validate_token
 
     try:
-        limits = Limits(max_characters, max_texts, max_beam, max_waiting, max_seconds, max_memory, max_batch)
+        limits = Limits(
+            characters=max_characters,
+            texts=max_texts,
+            beam=max_beam,
+            waiting=max_waiting,
+            seconds=max_seconds,
+            memory=max_memory,
+            batch=max_batch,
+            connections=max_connections,
+            client_connections=max_client_connections,
+            idle_seconds=max_idle_seconds,
+        )
     except UserError as error:  # its message begins with the limit's name
         raise UserError(f"--max-{error}") from None
     origins = [normalize_origin(origin) for origin in allow_origin or []]
@@ -95,11 +121,14 @@ def run_server(
         origins: Origins whose pages may send requests.
         open_in_browser: True to open the page in a browser.
     """
+    from regard.serving.log_format import log_to_stderr
     from regard.serving.server import Server, listen, open_browser, server_url
 
-    with listen(*address) as server_socket:  # before the slow import of torch, so that a taken port fails fast
+    # Listen before the slow import of torch, so that a taken port fails fast.
+    with exit_on_sigterm(), listen(*address) as server_socket, log_to_stderr():
         from regard.cli.loading import set_num_threads
         from regard.serving.app import build_app
+        from regard.serving.metrics import Metrics
         from regard.serving.registry import open_runs
 
         served_runs = open_runs(runs)
@@ -113,11 +142,35 @@ def run_server(
             if open_in_browser:
                 open_browser(url)  # without the token: other users can see a browser's command line
 
-        server = Server(build_app(served_runs, limits, token=token, origins=origins), limits.seconds, print_url)
-        with suppress(KeyboardInterrupt):  # uvicorn raises it again after the shutdown
-            server.run(sockets=[server_socket])
-    if server.ready_error:
-        raise server.ready_error
-    if server.force_exit:
-        os._exit(128 + server.exit_signal)  # the inference thread may still be running
-    sys.exit(128 + server.exit_signal)
+        limits, metrics = limit_connections(limits), Metrics()
+        app = build_app(served_runs, limits, token=token, origins=origins, metrics=metrics)
+        server = Server(app, limits, metrics, print_url)
+        server.run(sockets=[server_socket])
+        if server.ready_error:
+            raise server.ready_error
+        sys.exit(128 + server.exit_signal)
+
+
+def limit_connections(limits: Limits) -> Limits:
+    """The limits, with no more connections than the process can open.
+
+    Args:
+        limits: Limits on requests.
+    """
+    from regard.serving.connections import fit_descriptors
+
+    connections = fit_descriptors(limits.connections)
+    if connections < limits.connections:
+        allowed = f"the system's limit on open files (ulimit -n) allows only {connections:,}"
+        note(f"--max-connections {limits.connections:,}: {allowed}")
+    return replace(limits, connections=connections)
+
+
+@contextmanager
+def exit_on_sigterm() -> Iterator[None]:
+    """Exit with 128 + its number at SIGTERM, before and after the time in which the server handles signals."""
+    previous = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)

@@ -83,7 +83,8 @@ def compare_command(
     if out is None:
         continues = config is not None and config.name == DEFINITION and read_definition(config.parent) is not None
         out = config.parent if config and continues else Path("studies") / Path(str(config or experiment)).stem
-    study = parsing.build_study(out.resolve().name, leaves, config.parent if config else Path())
+    folder = config.parent if config else Path()
+    study = parsing.build_study(out.resolve().name, leaves, folder, check_files=not (report or out.exists()))
     run_study(study, out, runs or out.parent / "runs", jobs or core_count(), report_only=report, as_json=as_json)
 
 
@@ -105,10 +106,11 @@ def study_command(
         list_studies()
         return
     leaves = parsing.parse_study(built_in.read_study(name), f"study {name}")
-    study = parsing.build_study(name, parsing.override_leaves(leaves, set=set_, seeds=seeds, method=method))
+    leaves = parsing.override_leaves(leaves, set=set_, seeds=seeds, method=method)
+    out = out or Path("studies") / name
+    study = parsing.build_study(name, leaves, check_files=not (report or out.exists()))
     from regard.cli.study import run_study
 
-    out = out or Path("studies") / name
     run_study(study, out, runs or out.parent / "runs", jobs or core_count(), report_only=report, as_json=as_json)
 
 

@@ -31,8 +31,8 @@ def train_command(
     from regard.cli.progress import InterruptHandler, training_observer
     from regard.config import loading
 
-    settings = loading.load_experiment(experiment, set_ or [])
     path = out or Path("runs") / Path(experiment).stem
+    settings = loading.load_experiment(experiment, set_ or [], check_files=not path.exists())
     with InterruptHandler() as interrupts:
         from regard.training import TrainingStopped
         from regard.training.trainer import train_run

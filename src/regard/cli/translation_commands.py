@@ -80,10 +80,11 @@ def evaluate_command(
     split: options.Split = options.SplitName.test,
     beam: options.Beams = str(GREEDY.beam),
     length_penalty: options.LengthPenalty = GREEDY.length_penalty,
+    paths: options.DataPaths = None,
     as_json: options.Json = False,
 ) -> None:
     """`regard evaluate`."""
     from regard.cli.evaluate import parse_beam_widths, print_evaluations
 
     searches = [SearchOptions(beam=width, length_penalty=length_penalty) for width in parse_beam_widths(beam)]
-    print_evaluations(runs, split.value, searches, as_json)
+    print_evaluations(runs, split.value, searches, as_json, paths)

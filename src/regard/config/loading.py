@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
@@ -16,13 +16,18 @@ from regard.config.draft import DESCRIPTION, ExperimentDraft, Override
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
-from regard.tasks import TASKS, DataSection
+from regard.tasks import SPLITS, TASKS, DataSection
 
 SECTIONS = f"an experiment has the sections {', '.join(Experiment.model_fields)}"
 
 
 def load_experiment(
-    name: str, overrides: Iterable[str | Override] = (), folder: Path = Path(), origin: str | None = None
+    name: str,
+    overrides: Iterable[str | Override] = (),
+    folder: Path = Path(),
+    origin: str | None = None,
+    *,
+    check_files: bool = False,
 ) -> Experiment:
     """The experiment of a recipe or a YAML file.
 
@@ -31,6 +36,7 @@ def load_experiment(
         overrides: Settings that replace those of the file, as `training.seed=2` or as an `Override`.
         folder: The folder that a relative path in `name` refers to.
         origin: Where the name was given, for messages.
+        check_files: Whether the files that the settings name must exist, as they must before a training.
 
     Raises:
         UserError: If a file cannot be read or a setting is invalid. The message names all invalid settings.
@@ -39,7 +45,39 @@ def load_experiment(
     for layer in _read_layers(name, folder, origin, ()):
         draft.add_layer(layer)
     draft.add_layer([each if isinstance(each, Override) else Override.parse(each) for each in overrides])
-    return _validate(draft)
+    experiment = _validate(draft)
+    if check_files:
+        _check_files(draft, experiment, experiment.data.path_keys)
+    return experiment
+
+
+def set_data_paths(experiment: Experiment, settings: Iterable[str]) -> Experiment:
+    """The experiment of a run with other paths of its text files, which must exist.
+
+    Args:
+        experiment: The settings of the run.
+        settings: The paths as `data.test=corpus/test`, relative to the working directory.
+
+    Raises:
+        UserError: If another setting is changed, or if a file is missing.
+    """
+    overrides = [Override.parse(each) for each in settings]
+    known = [f"data.{key}" for key in (*SPLITS, "file") if key in experiment.data.path_keys]
+    for override in overrides:
+        if (key := ".".join(override.path)) not in known:
+            rest = suggest(key, known) if known else "REGARD_DATA sets the folder for data sets"
+            raise UserError(f"{override.origin}: {key}: this is no path of this run's text files; {rest}")
+    draft = _draft_of(parse_settings(dump_experiment(experiment), "the run"), "the run")
+    draft.add_layer(overrides)
+    moved = _validate(draft)
+    _check_files(draft, moved, {override.path[-1] for override in overrides})
+    return moved
+
+
+def _check_files(draft: ExperimentDraft, experiment: Experiment, keys: Set[str]) -> None:
+    missing = {key: text for key, text in experiment.task.missing_files().items() if key in keys}
+    if missing:
+        raise UserError("\n".join(f"{draft.origin(('data', key))}: {text}" for key, text in missing.items()))
 
 
 def read_description(name: str) -> str:
@@ -89,11 +127,16 @@ def build_experiment(leaves: Iterable[YamlLeaf], where: str, *, ignore_unused: b
     Raises:
         UserError: If a setting is invalid.
     """
-    draft = ExperimentDraft(where)
-    draft.add_layer([Override(leaf.path, leaf.value, leaf.origin) for leaf in leaves])
+    draft = _draft_of(leaves, where)
     if ignore_unused:
         draft.discard_unused_options()
     return _validate(draft)
+
+
+def _draft_of(leaves: Iterable[YamlLeaf], where: str) -> ExperimentDraft:
+    draft = ExperimentDraft(where)
+    draft.add_layer([Override(leaf.path, leaf.value, leaf.origin) for leaf in leaves])
+    return draft
 
 
 def dump_experiment(experiment: Experiment) -> str:

@@ -35,6 +35,7 @@ def check_parallel_text(
     target: Path | None,
     test: tuple[Path, Path | None] | None = None,
     advance: Callable[[int], None] = lambda rows: None,
+    max_lines: int | None = None,
 ) -> CorpusReport:
     """Check parallel text.
 
@@ -43,13 +44,14 @@ def check_parallel_text(
         target: The file of the targets; None if `source` has both.
         test: The files of a test set to compare with.
         advance: Is called with the number of pairs read since the last call.
+        max_lines: Most lines of a compressed file; None for the limit of training.
     """
-    train = _CorpusStatistics(source, target, advance)
+    train = _CorpusStatistics(source, target, advance, max_lines)
     lines, sources, pairs = train.lines, train.source.keys, train.pair_keys
     ratio, unusual = _unusual_ratio(train.source.characters, train.target.characters)
     pair_again = _is_repeated(pairs)
     other_target = _is_repeated(sources) & ~pair_again
-    tested = _compare_with_test(_CorpusStatistics(*test, advance), train) if test else None
+    tested = _compare_with_test(_CorpusStatistics(*test, advance, max_lines), train) if test else None
     test_is_fine = tested is None or (tested.sound_pairs > 0 and not tested.problems)
     return CorpusReport(
         ready=len(lines) > 0 and not train.problems and test_is_fine,
@@ -127,13 +129,15 @@ class _SideStatistics:
 class _CorpusStatistics:
     """Statistics from a pass over two files, or over one with two columns."""
 
-    def __init__(self, source: Path, target: Path | None, advance: Callable[[int], None]) -> None:
+    def __init__(
+        self, source: Path, target: Path | None, advance: Callable[[int], None], max_lines: int | None
+    ) -> None:
         self.pairs = 0
         self.problems: dict[ProblemKind, tuple[int, list[Problem]]] = {}
         self.handled: dict[ProblemKind, tuple[int, list[Problem]]] = {}
         self.source, self.target = _SideStatistics(), _SideStatistics()
         numbers = array("I")
-        with closing(scan_pairs(source, target)) as rows:
+        with closing(scan_pairs(source, target, max_lines)) as rows:
             for row in rows:
                 _count_problems(self.problems, row.problems)
                 _count_problems(self.handled, row.handled)

@@ -8,22 +8,30 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import zlib
-from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from regard.errors import UserError
 from regard.files import open_regular
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 TSV_SUFFIXES = (".tsv", ".tsv.gz")  # of files with two columns
 MAX_CHARACTERS = 10_000  # of a line; a longer one is more likely a damaged file than a sentence
 # A character has at most 4 bytes; the rest is for a byte-order mark, the line end and a split character.
 MAX_BYTES = 4 * (MAX_CHARACTERS + 4)
+# A gzip file may expand a thousandfold. It may have as many lines as it has bytes, which is the most that a plain file
+# can have, but always this many, and this many bytes for each of them: text expands by a factor of 3 to 10.
+MIN_LIMIT = 200_000
+BYTES_PER_LINE = 100
 
 
 class ProblemKind(StrEnum):
@@ -123,18 +131,19 @@ def read_pairs(source: Path, target: Path | None, *, skip: bool = False) -> Gene
         raise UserError(f"{source}: has no pair of texts; at least one is needed")
 
 
-def scan_pairs(source: Path, target: Path | None) -> Generator[ScannedPair]:
+def scan_pairs(source: Path, target: Path | None, max_lines: int | None = None) -> Generator[ScannedPair]:
     """Iterate over all pairs of texts in files, with their problems.
 
     Args:
         source: The file of the sources, or one with two columns and a tab between them.
         target: The file of the targets; None if `source` has both.
+        max_lines: Most lines of a compressed file; see `read_lines`.
     """
-    return _columns(source) if target is None else _side_by_side(source, target)
+    return _columns(source, max_lines) if target is None else _side_by_side(source, target, max_lines)
 
 
-def _side_by_side(source: Path, target: Path) -> Generator[ScannedPair]:
-    with closing(read_lines(source)) as sources, closing(read_lines(target)) as targets:
+def _side_by_side(source: Path, target: Path, max_lines: int | None) -> Generator[ScannedPair]:
+    with closing(read_lines(source, max_lines)) as sources, closing(read_lines(target, max_lines)) as targets:
         for one, other in zip_longest(sources, targets):
             if one is None:
                 yield _without_partner(other, target, targets, source)
@@ -154,8 +163,8 @@ def _without_partner(line: TextLine, path: Path, rest: Generator[TextLine], shor
     return ScannedPair(line.number, "", "", (Problem(ProblemKind.LINES_DIFFER, path, line.number, text),))
 
 
-def _columns(path: Path) -> Generator[ScannedPair]:
-    with closing(read_lines(path)) as lines:
+def _columns(path: Path, max_lines: int | None) -> Generator[ScannedPair]:
+    with closing(read_lines(path, max_lines)) as lines:
         for line in lines:
             columns = line.text.split("\t") if line.text.strip(" ") else ["", ""]  # a blank line is an empty pair
             if len(columns) == 2:
@@ -184,19 +193,21 @@ def _empty(texts: tuple[str, str], number: int, paths: tuple[Path, Path]) -> tup
     return (Problem(ProblemKind.EMPTY, path, number, f"the {name} text is empty"),)
 
 
-def read_lines(path: Path) -> Generator[TextLine]:
+def read_lines(path: Path, max_lines: int | None = None) -> Generator[TextLine]:
     """Iterate over the lines of a file, plain or, if its name ends in .gz, gzip; one line at a time is in memory.
 
     A line ends at a line feed only: text may contain the other characters that Unicode considers line breaks.
 
     Args:
         path: The file.
+        max_lines: Most lines of a compressed file, of 100 bytes on average; by default as many as the file has bytes,
+            or `MIN_LIMIT` if that is more.
 
     Raises:
-        UserError: If it cannot be read.
+        UserError: If it cannot be read, or if its content is too large.
     """
     try:
-        with _open(path) as file:
+        with _open(path, max_lines) as file:
             yield from parse_lines(file, path)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise UserError(f"{path}: is damaged, truncated or not a gzip file; get it again") from None
@@ -221,14 +232,42 @@ def parse_lines(file: BinaryIO, path: Path) -> Generator[TextLine]:
             whole = len(rest) < MAX_BYTES or rest.endswith(b"\n")
 
 
-@contextmanager
-def _open(path: Path) -> Iterator[BinaryIO]:
-    with open_regular(path) as file:
-        if path.suffix == ".gz":
-            with gzip.open(file, "rb") as plain:
-                yield cast(BinaryIO, plain)
-        else:
-            yield file
+def _open(path: Path, max_lines: int | None) -> BinaryIO:
+    file = open_regular(path)
+    if path.suffix != ".gz":
+        return file
+    limit = max_lines or max(MIN_LIMIT, path.stat().st_size)
+    return io.BufferedReader(_GzipContent(file, path, limit))
+
+
+class _GzipContent(io.RawIOBase):
+    """The content of a gzip file; reading more than the limit raises a `UserError`."""
+
+    def __init__(self, file: BinaryIO, path: Path, max_lines: int) -> None:
+        self.file, self.content = file, gzip.GzipFile(fileobj=file, mode="rb")
+        self.path, self.max_lines = path, max_lines
+        self.lines = self.size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        content = self.content.read1(memoryview(buffer).nbytes)
+        memoryview(buffer)[: len(content)] = content
+        self.lines += content.count(b"\n")
+        self.size += len(content)
+        if self.lines > self.max_lines or self.size > BYTES_PER_LINE * self.max_lines:
+            raise UserError(
+                f"{self.path}: more than {self.max_lines:,} lines or {BYTES_PER_LINE * self.max_lines:,} bytes in a "
+                f"compressed file of {self.path.stat().st_size:,} bytes; decompress it if it is intact "
+                "(regard data check has --max-lines to raise the limit)"
+            )
+        return len(content)
+
+    def close(self) -> None:
+        self.content.close()
+        self.file.close()  # which a GzipFile leaves open
+        super().close()
 
 
 def _parse_line(content: bytes, path: Path, number: int, whole: bool) -> TextLine:

@@ -8,6 +8,7 @@ the share of false discoveries instead of the probability of any.
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from typing import Any
 from scipy import stats
 
 CONFIDENCE = 0.95
+MIN_RUNS = 3  # of each side of a test: two values say next to nothing about their variance
+NO_VARIANCE = "no variance"
+ROUNDING = 10 * sys.float_info.epsilon  # relative to the scores
 
 
 @dataclass(frozen=True)
@@ -41,19 +45,21 @@ class SampleSummary:
 
 @dataclass(frozen=True)
 class MeanDifference:
-    """Difference of two means with its confidence interval and p-value; None where the spread is unknown.
+    """Difference of two means with its confidence interval and p-value, which are None if there is no test.
 
     Args:
         mean: Mean of the values − mean of the others.
         low: Lower end of its 95 % confidence interval.
         high: Upper end of the interval.
         p: The p-value.
+        untested: Why there is no test, such as "2 runs" or "no variance"; None if there is one.
     """
 
     mean: float
-    low: float | None
-    high: float | None
-    p: float | None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    untested: str | None = None
 
 
 def summarize(values: Sequence[float]) -> SampleSummary:
@@ -81,22 +87,21 @@ def welch_test(values: Sequence[float], others: Sequence[float]) -> MeanDifferen
     s² = variance / n + variance' / n'        t = (mean − mean') / s        interval = mean − mean' ± t(95 %, ν) · s
     ν = 1 / (u² / (n − 1) + (1 − u)² / (n' − 1)), where u is the share of the values in s²
 
-    With a single value on either side, the spread is unknown: the interval and p are None. If no value differs from
-    the mean of its side, the spread is taken as 0: p is 1 for equal means and otherwise 0, the limit of ever smaller
-    spreads, and the interval is the difference alone. (scipy has no answer there.)
+    There is no test with fewer than `MIN_RUNS` values on a side, or if neither side varies. If one side varies, ν is
+    that of its values alone.
 
     Args:
         values: The scores of one setting, one for each seed.
         others: The scores of the other setting.
     """
-    one, other = summarize(values), summarize(others)
-    mean = one.mean - other.mean
-    if one.variance is None or other.variance is None:
-        return MeanDifference(mean, None, None, None)
-    if one.variance == other.variance == 0:
-        return _without_spread(mean)
+    mean = summarize(values).mean - summarize(others).mean
+    fewest = min(len(values), len(others))
+    if fewest < MIN_RUNS:
+        return MeanDifference(mean, untested=f"{fewest} run{'' if fewest == 1 else 's'}")
+    if not any(_varies(side, [*values, *others]) for side in (values, others)):
+        return MeanDifference(mean, untested=NO_VARIANCE)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)  # if one side has no spread
+        warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)  # if one side does not vary
         return _from_scipy(mean, stats.ttest_ind(values, others, equal_var=False))
 
 
@@ -105,20 +110,24 @@ def paired_t_test(values: Sequence[float], others: Sequence[float]) -> MeanDiffe
 
     d = value − other        t = mean of d / √(variance of d / n)        interval = that of the mean of d
 
+    There is no test with fewer than `MIN_RUNS` pairs, or if all differences are equal.
+
     Args:
         values: The scores of one evaluation, one for each run.
         others: The scores of the other evaluation of the same runs.
     """
-    differences = summarize([value - other for value, other in zip(values, others, strict=True)])
-    if differences.variance is None:
-        return MeanDifference(differences.mean, None, None, None)
-    if differences.variance == 0:
-        return _without_spread(differences.mean)
-    return _from_scipy(differences.mean, stats.ttest_rel(values, others))
+    differences = [value - other for value, other in zip(values, others, strict=True)]
+    mean, count = summarize(differences).mean, len(differences)
+    if count < MIN_RUNS:
+        return MeanDifference(mean, untested=f"{count} pair{'' if count == 1 else 's'}")
+    if not _varies(differences, [*values, *others]):
+        return MeanDifference(mean, untested=NO_VARIANCE)
+    return _from_scipy(mean, stats.ttest_rel(values, others))
 
 
-def _without_spread(mean: float) -> MeanDifference:
-    return MeanDifference(mean, mean, mean, 1.0 if mean == 0 else 0.0)
+def _varies(values: Sequence[float], scores: Sequence[float]) -> bool:
+    """True if values differ by more than the rounding of the scores that they were computed from."""
+    return max(values) - min(values) > ROUNDING * max(map(abs, scores))
 
 
 def _from_scipy(mean: float, result: Any) -> MeanDifference:

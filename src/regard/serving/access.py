@@ -24,10 +24,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import UserError
 from regard.serving.errors import error_response
-from regard.serving.limits import CONTENT_TOO_LARGE, REQUEST_TIMEOUT, Limits
+from regard.serving.limits import CONTENT_TOO_LARGE, REQUEST_TIMEOUT, SERVICE_UNAVAILABLE, Limits
 
 PUBLIC_PATHS = {"/", "/docs", "/openapi.json", "/healthz"}  # need no token
 PUBLIC_PREFIX = "/static/"  # the page's files need none either
+OVER_CONNECTION_LIMIT = "over_connection_limit"  # key of `scope["state"]`
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -64,6 +65,7 @@ class AccessMiddleware:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
 
+        is_over_limit = scope.get("state", {}).get(OVER_CONNECTION_LIMIT, False)
         response_started = False
 
         async def send_with_headers(message: Message) -> None:
@@ -75,9 +77,13 @@ class AccessMiddleware:
                     headers.setdefault(name, value)
                 if not self.origins:
                     headers["Cross-Origin-Resource-Policy"] = "same-origin"
+                if is_over_limit:
+                    headers["Connection"] = "close"
             await send(message)
 
         refusal = self._refuse(scope, Headers(scope=scope))
+        if is_over_limit and scope["path"] != "/healthz":
+            refusal = error_response(SERVICE_UNAVAILABLE, "too many connections; close those that you do not need")
         if refusal is not None:
             return await refusal(scope, receive, send_with_headers)
         try:

@@ -26,7 +26,12 @@ PAGE = Path(__file__).with_name("page")
 
 
 def build_app(
-    runs: Sequence[ServedRun], limits: Limits, *, token: str | None = None, origins: Sequence[str] = ()
+    runs: Sequence[ServedRun],
+    limits: Limits,
+    *,
+    token: str | None = None,
+    origins: Sequence[str] = (),
+    metrics: Metrics | None = None,
 ) -> FastAPI:
     """The ASGI application for these runs.
 
@@ -35,8 +40,9 @@ def build_app(
         limits: Limits on requests.
         token: The bearer token that every request of the API needs; None: no token.
         origins: Origins whose pages may send requests, besides this server's own.
+        metrics: The metrics to record and export, which the server shares; None: new ones.
     """
-    metrics = Metrics()
+    metrics = metrics or Metrics()
     queue = BatchQueue(limits, metrics.observe_batch)
     metrics.watch_queue(lambda: queue.queued_texts, lambda: queue.in_progress_texts)
 

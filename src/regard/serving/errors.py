@@ -31,7 +31,7 @@ DESCRIPTIONS = {
     CONTENT_TOO_LARGE: "A text is too long, or there are too many texts, or the request needs too much memory.",
     UNPROCESSABLE_CONTENT: "A field is invalid, or the model cannot process the text.",
     TOO_MANY_REQUESTS: "The queue is full; retry after `Retry-After` seconds.",
-    SERVICE_UNAVAILABLE: "No result in time, or not enough memory; retry after `Retry-After` seconds.",
+    SERVICE_UNAVAILABLE: "No result in time, not enough memory, or too many connections; retry after `Retry-After`.",
 }
 
 

@@ -23,6 +23,9 @@ class Limits:
         seconds: Longest time until a response.
         memory: Most megabytes that one batch may need, as estimated.
         batch: Most texts of different requests in one batch.
+        connections: Most open connections.
+        client_connections: Most open connections of one client address; a proxy needs as many as `connections`.
+        idle_seconds: Longest time that a connection may be open without a request.
     """
 
     characters: int = 2_000
@@ -32,11 +35,14 @@ class Limits:
     seconds: float = 30.0
     memory: float = 500.0
     batch: int = 64
+    connections: int = 400
+    client_connections: int = 200
+    idle_seconds: float = 10.0
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if not 0 < value < math.inf:
-                raise UserError(f"{name} {value}: a limit must be a number above 0")
+                raise UserError(f"{name.replace('_', '-')} {value}: a limit must be a number above 0")
         if self.waiting < self.texts:
             raise UserError(f"waiting {self.waiting}: must be at least {self.texts}, the texts of one request")
 

@@ -1,4 +1,4 @@
-"""Prometheus metrics of a server: requests, batches, the queue and the process."""
+"""Prometheus metrics of a server: connections, requests, batches, the queue and the process."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from regard import __version__
 
 DURATION_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)  # seconds
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128)  # texts
+CLOSE_REASONS = ("idle", "evicted", "refused")  # idle for too long, closed in favor of a new one, over the limit
 
 
 class Metrics:
@@ -48,6 +49,16 @@ class Metrics:
             "regard_in_progress_texts", "Texts in the current batch.", registry=self.registry
         )
 
+        self.open_connections = Gauge("regard_open_connections", "Open connections.", registry=self.registry)
+        self.closed_connections = Counter(
+            "regard_closed_connections_total",
+            "Connections that the server closed, by reason.",
+            ["reason"],
+            registry=self.registry,
+        )
+        for reason in CLOSE_REASONS:
+            self.closed_connections.labels(reason)
+
     def observe_request(self, path: str, status: int, seconds: float) -> None:
         """Record one HTTP response.
 
@@ -78,6 +89,22 @@ class Metrics:
         """
         self.queued_texts.set_function(queued)
         self.in_progress_texts.set_function(in_progress)
+
+    def watch_connections(self, count: Callable[[], float]) -> None:
+        """Read the number of open connections whenever metrics are exported.
+
+        Args:
+            count: Returns the number.
+        """
+        self.open_connections.set_function(count)
+
+    def observe_closed_connection(self, reason: str) -> None:
+        """Record a connection that the server closed or refused.
+
+        Args:
+            reason: One of `CLOSE_REASONS`.
+        """
+        self.closed_connections.labels(reason).inc()
 
     def export(self) -> bytes:
         """All metrics in Prometheus's text format."""

@@ -143,6 +143,9 @@ class LimitsSchema(ApiSchema):
     seconds: float = Field(description="Seconds until a response.")
     memory: float = Field(description="Megabytes for one batch, as estimated.")
     batch: int = Field(description="Texts in one batch of several requests.")
+    connections: int = Field(description="Open connections.")
+    client_connections: int = Field(description="Open connections of one client address.")
+    idle_seconds: float = Field(description="Seconds that a connection may be open without a request.")
 
 
 class RunsResponse(ApiSchema):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import sys
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from threading import Thread
 from types import FrameType
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from regard.errors import UserError
+from regard.serving.connections import ACCEPTED_AT_ONCE, ClientConnection, ConnectionLimiter
+from regard.serving.limits import Limits
+from regard.serving.metrics import Metrics
 
 MAX_PORT = 65_535
 BACKLOG = 2048  # connections that wait to be accepted
@@ -54,24 +58,30 @@ def server_url(server_socket: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that finishes current requests at the first Ctrl-C and stops immediately at the second.
+    """A uvicorn server that limits connections, finishes current requests at the first signal and stops at the second.
 
     Args:
         app: The ASGI application.
-        shutdown_timeout: Seconds that current requests have after the first Ctrl-C.
+        limits: Limits on connections; its `seconds` are also what current requests have after the first signal.
+        metrics: Where connections are counted.
         on_ready: Called once the server accepts connections.
     """
 
-    def __init__(self, app: ASGIApp, shutdown_timeout: float, on_ready: Callable[[], None]) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics, on_ready: Callable[[], None]) -> None:
+        self.limiter = ConnectionLimiter(limits, metrics)
         super().__init__(
             uvicorn.Config(
                 app,
                 loop="asyncio",
+                http=cast(Any, partial(ClientConnection, self.limiter)),
+                ws="none",
                 lifespan="on",
+                log_config=None,
                 log_level="error",
                 access_log=False,
                 server_header=False,
-                timeout_graceful_shutdown=int(shutdown_timeout) + 1,
+                backlog=ACCEPTED_AT_ONCE,
+                timeout_graceful_shutdown=int(limits.seconds) + 1,
             )
         )
         self.on_ready = on_ready
@@ -80,22 +90,26 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for server_socket in sockets or []:
+            server_socket.listen(BACKLOG)  # asyncio has set it to what it accepts at once
         try:
             if self.started:
                 self.on_ready()
         except OSError as error:
             self.ready_error, self.should_exit = error, True
 
+    async def on_tick(self, counter: int) -> bool:
+        self.limiter.close_idle()
+        return await super().on_tick(counter)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.exit_signal = sig
-        is_second_signal = self.should_exit
-        super().handle_exit(sig, frame)
-        if is_second_signal:
-            logging.disable()  # errors of the requests that are cut off
-        else:
-            # Not print: the signal may interrupt another print.
-            with suppress(OSError):
-                os.write(sys.stderr.fileno(), SHUTDOWN_MESSAGE)
+        if self.should_exit:
+            os._exit(128 + sig)
+        # Not `super().handle_exit`: uvicorn would raise the signal again after the shutdown.
+        self.exit_signal, self.should_exit = sig, True
+        # Not print: the signal may interrupt another print.
+        with suppress(OSError):
+            os.write(sys.stderr.fileno(), SHUTDOWN_MESSAGE)
 
 
 def open_browser(url: str) -> None:

@@ -22,7 +22,7 @@ METHODS: dict[str, Callable[..., PairedTestResult]] = {
 class Comparison:
     """A cell compared with another, over two sources of randomness: training, and the choice of test sentences.
 
-    Both p-values are corrected for the number of comparisons in their family; None if unknown.
+    Both p-values are corrected for the number of comparisons in their family; None if there is no test.
 
     Args:
         cell: The results of a condition.
@@ -93,7 +93,7 @@ def _compare_seeds(cell: ConditionResults, other: ConditionResults, metric: str)
     both = [(ones[seed], others[seed]) for seed in ones.keys() & others.keys()]
     known = [(one, two) for one, two in both if one is not None and two is not None]
     if not known:
-        return MeanDifference(fmean(cell.values(metric)) - fmean(other.values(metric)), None, None, None)
+        return MeanDifference(fmean(cell.values(metric)) - fmean(other.values(metric)), untested="0 pairs")
     return paired_t_test([one for one, _ in known], [two for _, two in known])
 
 
@@ -113,5 +113,6 @@ def _compare_sentences(
 
 
 def _holm_corrected(p_values: Sequence[float | None]) -> list[float | None]:
-    corrected = iter(holm_correction([p for p in p_values if p is not None]))
-    return [None if p is None else next(corrected) for p in p_values]
+    """Comparisons without a test count as well: the size of a family must not depend on its results."""
+    corrected = holm_correction([1.0 if p is None else p for p in p_values])
+    return [None if p is None else adjusted for p, adjusted in zip(p_values, corrected, strict=True)]

@@ -22,7 +22,7 @@ of the grid is validated before anything is trained.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -34,6 +34,7 @@ from pydantic import ValidationError
 from regard.config import base, loading, recipes, yaml_source
 from regard.config.base import KeyPath
 from regard.config.draft import ExperimentDraft, Override, key_path
+from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
 from regard.studies.axes import Axis, Option, option_label
@@ -126,13 +127,14 @@ def _flatten(leaf: YamlLeaf) -> Iterator[YamlLeaf]:
         yield leaf
 
 
-def build_study(name: str, leaves: Iterable[YamlLeaf], folder: Path = Path()) -> Study:
+def build_study(name: str, leaves: Iterable[YamlLeaf], folder: Path = Path(), *, check_files: bool = False) -> Study:
     """Build a study and validate all of its experiments.
 
     Args:
         name: That of the study.
         leaves: Its settings; a later one replaces an earlier one.
         folder: What relative paths are relative to, unless a leaf has its own folder.
+        check_files: Whether the files that the settings name must exist, as they must before a training.
     """
     draft, order = ExperimentDraft(name), dict[KeyPath, int]()
     for leaf in leaves:
@@ -148,7 +150,14 @@ def build_study(name: str, leaves: Iterable[YamlLeaf], folder: Path = Path()) ->
     axes = (*vary, *tests)
     check_axes(axes, common)
     check_plan(plan, axes, draft.origin)
-    conditions = list(_build_conditions(plan, draft.origin, common, vary, tests, folder))
+    load = partial(
+        loading.load_experiment,
+        plan.experiment,
+        folder=folder,
+        origin=f"{draft.origin(('experiment',))}: experiment",
+        check_files=check_files,
+    )
+    conditions = list(_build_conditions(load, common, vary, tests))
     check_conditions(name, conditions)
     check_metrics(plan, conditions, draft.origin)
     return Study(name, plan, axes, tuple(conditions), tuple(_with_absolute_paths(kept)))
@@ -241,11 +250,11 @@ def _parse_axes(leaves: Sequence[YamlLeaf], trains: bool) -> list[Axis]:
 
 
 def _build_conditions(
-    plan: Plan, origin: Origin, common: Sequence[Override], vary: Sequence[Axis], tests: Sequence[Axis], folder: Path
+    load: Callable[[Sequence[Override]], Experiment],
+    common: Sequence[Override],
+    vary: Sequence[Axis],
+    tests: Sequence[Axis],
 ) -> Iterator[Condition]:
-    load = partial(
-        loading.load_experiment, plan.experiment, folder=folder, origin=f"{origin(('experiment',))}: experiment"
-    )
     for trained in product(*(axis.options for axis in vary)):
         chosen = [ONE_THREAD, *common, *(setting for option in trained for setting in option.settings)]
         experiment = load(chosen)

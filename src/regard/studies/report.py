@@ -16,7 +16,7 @@ from regard.plotting import attention_map, figures
 from regard.reports.report_page import ComparedSentence, Picture, ReportPage, ReportSection, SystemOutput, render_report
 from regard.runs import Run
 from regard.search import SearchOptions
-from regard.studies import export, plots, tables
+from regard.studies import export, markdown, plots, tables
 from regard.studies.results import StudyResults
 from regard.studies.run_results import Result
 
@@ -70,12 +70,12 @@ def markdown_report(results: StudyResults) -> str:
         results: The results of the study.
     """
     parts = [
-        f"# {results.study.name}",
-        results.study.plan.question,
-        *(f"{name}: {fact}" for name, fact in study_facts(results).items()),
+        markdown.heading(results.study.name),
+        markdown.paragraph(results.study.plan.question),
+        *(markdown.paragraph(f"{name}: {fact}") for name, fact in study_facts(results).items()),
     ]
     for table in (*tables.all_tables(results), tables.run_table(results)):
-        parts += [f"## {table.caption}", tables.to_markdown(table)]
+        parts += [markdown.heading(table.caption, 2), markdown.table(table)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -145,8 +145,9 @@ HOW_TO_READ = (
     "training. A difference is significant if both tests find it: p, seeds, is Welch's t-test over the runs, or the "
     "paired t-test if the same runs are evaluated in two ways; p, sentences, is a paired test over the sentences of "
     "the test set, with these models. Both are corrected for the number of comparisons by Holm's method, and both must "
-    "be below 0.05. A metric without per-sentence counts has the first test alone, and with one seed no difference is "
-    "significant.",
+    "be below 0.05. A metric without per-sentence counts has the first test alone. With fewer than three runs of a "
+    "condition, or if no score varies over seeds, there is no test over seeds: its column has the reason, and it is "
+    "unknown whether the difference is significant.",
 )
 BOOTSTRAP_WARNING = (
     "The p-values of the paired bootstrap are one-sided: of pairs of equally good systems, 10 % to 13 % get one below "

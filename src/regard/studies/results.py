@@ -35,7 +35,8 @@ class ExpectationOutcome:
     def description(self) -> str:
         if self.comparison.significant:
             return "as expected" if self.holds else "opposite"
-        return "as expected, not significant" if self.holds else "not found"
+        unsure = "significance unknown" if self.comparison.significant is None else "not significant"
+        return f"as expected, {unsure}" if self.holds else "not found"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from statistics import fmean
 
 from regard.errors import printable
@@ -63,7 +62,13 @@ def _difference_columns(comparison: Comparison | None, metric: Metric) -> list[s
     significant = {True: "yes", False: "no", None: UNKNOWN}[comparison.significant]
     difference = format_metric(comparison.over_seeds.mean, metric)
     signed = difference if difference.startswith("-") else f"+{difference}"
-    return [signed, format_p_value(comparison.p_sentences), format_p_value(comparison.p_seeds), significant]
+    return [signed, *_p_columns(comparison), significant]
+
+
+def _p_columns(comparison: Comparison) -> list[str]:
+    over_seeds = format_p_value(comparison.p_seeds)
+    reason = comparison.over_seeds.untested
+    return [format_p_value(comparison.p_sentences), f"{over_seeds} ({reason})" if reason else over_seeds]
 
 
 def format_metric(value: float, metric: Metric) -> str:
@@ -129,8 +134,7 @@ def expectation_table(results: StudyResults) -> Table | None:
         (
             f"{outcome.comparison.other.label} < {outcome.comparison.cell.label}",
             *(format_metric(fmean(cell.values(results.main_metric)), metric) for cell in outcome.comparison.pair),
-            format_p_value(outcome.comparison.p_sentences),
-            format_p_value(outcome.comparison.p_seeds),
+            *_p_columns(outcome.comparison),
             outcome.description,
         )
         for outcome in results.expectation_outcomes
@@ -194,16 +198,3 @@ def option_labels(results: StudyResults, cell: ConditionResults) -> list[str]:
         cell: The results of a condition.
     """
     return [printable(label) for label in cell.condition.labels] or [cell.label]
-
-
-def to_markdown(table: Table) -> str:
-    """A table in Markdown.
-
-    Args:
-        table: The table.
-    """
-
-    def line(cells: Iterable[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
-
-    return "\n".join([line(table.head), line("---" for _ in table.head), *map(line, table.rows)])

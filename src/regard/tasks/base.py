@@ -79,6 +79,14 @@ class Task(ABC, Generic[SectionType]):
             read: Reads and parses one of these files.
         """
 
+    def missing_files(self, splits: Iterable[Split] = SPLITS) -> dict[str, str]:
+        """For each setting that names a missing file, the message about it.
+
+        Args:
+            splits: Only the files of these splits.
+        """
+        return {}
+
     @property
     def has_joint_vocabulary(self) -> bool:
         """True if tokens have the same ids on both sides."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -13,7 +14,7 @@ from pydantic import Field
 
 from regard.corpora.parallel_text import read_lines
 from regard.errors import UserError
-from regard.tasks.base import DataSection, Split, Task
+from regard.tasks.base import SPLITS, DataSection, Split, Task
 from regard.text import Pair, ReadFile, Tokenization, WhitespaceTokenizer
 
 
@@ -104,6 +105,10 @@ class G2PTask(Task[G2PSection]):
     @property
     def dataset(self) -> PronunciationDataset:
         return PronunciationDataset(self.section)
+
+    def missing_files(self, splits: Iterable[Split] = SPLITS) -> dict[str, str]:
+        file = self.section.file
+        return {"file": f"data.file: there is no {file}"} if file and not os.path.exists(file) else {}
 
     def learn_tokenization(self, pairs: Iterable[Pair]) -> G2PTokenization:
         return G2PTokenization()

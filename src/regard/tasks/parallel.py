@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -124,7 +125,7 @@ class ParallelTask(Task[ParallelSectionType]):
 
     @property
     def has_real_test(self) -> bool:
-        return self.dataset.files_of("test") is not None
+        return True
 
 
 class FilesSection(ParallelSection):
@@ -168,7 +169,7 @@ class FilesDataset(ParallelDataset[FilesSection]):
 
     def _existing(self, split: Split, name: str) -> Path:
         for path in (Path(name), Path(f"{name}.gz")):
-            if path.exists():
+            if os.path.exists(path):  # Path.exists raises if the name is too long
                 return path
         raise UserError(
             f"data.{split}: there is no {name}, nor {name}.gz; give the beginning of two files' names, which "
@@ -191,6 +192,19 @@ class FilesTask(ParallelTask[FilesSection]):
     @property
     def dataset(self) -> FilesDataset:
         return FilesDataset(self.section)
+
+    @property
+    def has_real_test(self) -> bool:
+        return self.section.test is not None
+
+    def missing_files(self, splits: Iterable[Split] = SPLITS) -> dict[str, str]:
+        missing: dict[str, str] = {}
+        for split in splits:
+            try:
+                self.dataset.files_of(split)
+            except UserError as error:
+                missing[split] = str(error)
+        return missing
 
 
 class Multi30kSection(ParallelSection):
