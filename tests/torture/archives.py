@@ -16,7 +16,7 @@ from torture import hostile, pool, special_files
 from torture.judging import INPUT, OUTPUT, VICTIM, Attempt
 from torture.outcomes import Campaign, Tally
 
-TRIES = 1_500
+TRIES = 1_800
 PRELOAD = ("regard.cli.data_get", "regard.corpora.fetch")
 TEXTS = {
     "one.de": "".join(f"Zeile {number} für Übung\n" for number in range(300)).encode(),

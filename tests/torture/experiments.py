@@ -13,7 +13,7 @@ from torture.hostile_values import ALL_YAML_VALUES
 from torture.judging import INPUT, OUTPUT, VICTIM, Attempt
 from torture.outcomes import Campaign, Tally
 
-TRIES = 2_000
+TRIES = 1_600
 PRELOAD = ("regard.training.trainer", "regard.studies.parsing", "regard.cli.study", "regard.evaluation.final")
 RECIPES = ("case", "clauses-transformer", "multi30k", "g2p", "addition", "spaces")
 COMPARED = "training.seed=1,2"

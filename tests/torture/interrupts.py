@@ -18,7 +18,7 @@ from torture.judging import TRACEBACK, describe_traceback
 from torture.outcomes import Campaign, Tally
 from torture.pool import WORKERS
 
-TRIES = 12  # of each command
+TRIES = 8  # of each command
 LATEST = 3.0  # seconds
 LIMIT = 30.0  # seconds until the process must have ended
 CODES = (0, 130, -int(signal.SIGINT))

@@ -14,7 +14,7 @@ from torture.hostile_values import ALL_YAML_VALUES, JSON_VALUES
 from torture.judging import INPUT, VICTIM, Attempt
 from torture.outcomes import Campaign, Tally
 
-TRIES = 2_400
+TRIES = 1_900
 PRELOAD = (
     "regard.training.trainer",
     "regard.cli.translate",

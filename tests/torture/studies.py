@@ -14,7 +14,7 @@ from torture.hostile_values import ALL_YAML_VALUES, JSON_VALUES
 from torture.judging import INPUT, VICTIM, Attempt
 from torture.outcomes import Campaign, Tally
 
-TRIES = 800
+TRIES = 500
 PRELOAD = (
     "regard.cli.study",
     "regard.studies.report",
@@ -22,7 +22,7 @@ PRELOAD = (
     "regard.studies.tables",
     "regard.training.trainer",
 )
-RENDERED = 0.25  # share of the reports whose pictures are rendered, which takes most of the time
+RENDERED = 0.1  # share of the reports whose pictures are rendered, which takes most of the time
 STUDY = "../input/study/study.yaml"
 REPORT = ["compare", "--config", STUDY, "--report"]
 TRAPS = (

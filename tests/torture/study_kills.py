@@ -17,7 +17,7 @@ from torture.launcher import Ended, Launcher
 from torture.outcomes import Campaign, Tally
 from torture.pool import WORKERS
 
-TRIES = 8  # of each kind; one takes ten seconds
+TRIES = 5  # of each kind; one takes ten seconds
 COMPARE = ("compare", "letters.yaml", "--vary", "model.attention.kind=none,dot", "--seeds", "1", "--out", "study")
 OPTIONS = ("--set", "training.epochs=2", "--jobs", "1")
 WORKER_EVENTS = 45  # about how many changes of files a worker makes

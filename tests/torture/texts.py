@@ -11,7 +11,7 @@ from torture import hostile, materials, pool, special_files
 from torture.judging import INPUT, VICTIM, Attempt
 from torture.outcomes import Campaign, Tally
 
-TRIES = 2_000
+TRIES = 1_600
 PRELOAD = (
     "regard.cli.translate",
     "regard.corpora.check",
