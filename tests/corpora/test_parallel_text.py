@@ -323,3 +323,11 @@ def test_files_are_closed_when_iteration_stops(tmp_path: Path):
     pairs.close()
     after = os.listdir("/proc/self/fd") if Path("/proc/self/fd").exists() else []
     assert len(after) == len(before)
+
+
+def test_a_file_without_line_ends_is_not_read_to_its_end(tmp_path: Path):
+    with (tmp_path / "sparse.de").open("wb") as file:
+        file.truncate(1 << 33)
+    problems = (line.problems for line in read_lines(tmp_path / "sparse.de"))
+    with pytest.raises(UserError, match=r"sparse\.de, line 1: more than 100,000,000 bytes without a line end"):
+        list(problems)

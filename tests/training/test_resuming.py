@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -154,8 +155,28 @@ def test_partial_files_of_a_killed_process_are_removed(
     train_in(brief(), stop_after=5)
     for name in (".state.safetensors.abc12345", ".model.safetensors.x_y_z", ".metrics.jsonl.q"):
         (tmp_path / "run" / name).write_bytes(b"half")
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "run" / ".scores.json.abc12345").symlink_to(tmp_path / "victim")
     train_in(brief())
     same_training(tmp_path / "run", trained_brief())
+    assert (tmp_path / "victim").is_dir()
+
+
+@pytest.mark.parametrize("stop_after", [5, None], ids=["unfinished", "finished"])
+def test_scratch_folders_of_killed_processes_are_removed_by_the_next_training(
+    brief: Make,
+    trained_brief: Callable[..., Path],
+    train_in: Any,
+    tmp_path: Path,
+    same_training: Same,
+    stop_after: int | None,
+):
+    train_in(brief(), stop_after=stop_after)
+    for name in (".run.abcd1234/new", "run/.state.safetensors.abcd1234/new", "run/.scores.json.abcd1234/new"):
+        (tmp_path / name).mkdir(parents=True)
+    train_in(brief())
+    same_training(tmp_path / "run", trained_brief())
+    assert os.listdir(tmp_path) == ["run"]
 
 
 # --- Signals ---------------------------------------------------------------------------------------------

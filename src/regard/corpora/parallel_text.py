@@ -28,6 +28,7 @@ TSV_SUFFIXES = (".tsv", ".tsv.gz")  # of files with two columns
 MAX_CHARACTERS = 10_000  # of a line; a longer one is more likely a damaged file than a sentence
 # A character has at most 4 bytes; the rest is for a byte-order mark, the line end and a split character.
 MAX_BYTES = 4 * (MAX_CHARACTERS + 4)
+MAX_SKIPPED_BYTES = 100_000_000  # of the rest of an over-long line
 # A gzip file may expand a thousandfold. It may have as many lines as it has bytes, which is the most that a plain file
 # can have, but always this many, and this many bytes for each of them: text expands by a factor of 3 to 10.
 MIN_LIMIT = 200_000
@@ -227,9 +228,14 @@ def parse_lines(file: BinaryIO, path: Path) -> Generator[TextLine]:
         number += 1
         whole = len(content) < MAX_BYTES or content.endswith(b"\n")
         yield _parse_line(content.removesuffix(b"\n"), path, number, whole)
+        skipped = 0
         while not whole:  # the rest of an over-long line
             rest = file.readline(MAX_BYTES)
             whole = len(rest) < MAX_BYTES or rest.endswith(b"\n")
+            skipped += len(rest)
+            if skipped > MAX_SKIPPED_BYTES:
+                limit = f"more than {MAX_SKIPPED_BYTES:,} bytes without a line end"
+                raise UserError(f"{path}, line {number}: {limit}; this is not a text file with a sentence per line")
 
 
 def _open(path: Path, max_lines: int | None) -> BinaryIO:

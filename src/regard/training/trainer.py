@@ -82,7 +82,8 @@ def train_run(experiment: Experiment, path: Path, observer: TrainingObserver) ->
         path: The run directory.
         observer: Is informed about the progress.
     """
-    remove_abandoned(path)
+    for leftovers in (path, path / "*"):  # next to the run directory and in it
+        remove_abandoned(leftovers)
     run = None if _is_absent_or_empty(path) else Run(path)
     if run is not None:
         _check_same_experiment(run, experiment)
