@@ -2,6 +2,7 @@
 # make test    set-up, lint, types, all tests; combinations of kinds are sampled pairwise
 # make test-full     the same with the full product of all kinds
 # make test-mutants  break the code on purpose, one place at a time, and check that tests fail
+# make torture       attack the program for about a quarter of an hour: hostile input, kills, missing resources
 # make install only the set-up: a virtual environment in .venv
 # make bench   the benchmarks
 
@@ -17,7 +18,7 @@ endif
 RUNS := runs/demo
 SENTENCE := <U> I am a student
 
-.PHONY: install demo test test-full test-mutants bench clean
+.PHONY: install demo test test-full test-mutants torture bench clean
 
 install: .venv/installed
 
@@ -55,6 +56,9 @@ test-full: test
 
 test-mutants: install
 	$(BIN)/python tests/mutants/run.py --jobs 2
+
+torture: install
+	$(BIN)/python tests/torture/run.py
 
 bench: install
 	$(BIN)/python benchmarks/teacher_forcing.py
