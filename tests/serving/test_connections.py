@@ -217,7 +217,11 @@ def test_malformed_http_is_answered_in_json_once(serve: Callable[..., Any], capl
     assert (status, headers["content-type"], headers["connection"]) == (400, "application/json", "close")
     assert headers["x-content-type-options"] == "nosniff"
     assert json.loads(body) == {"detail": "Invalid HTTP request received."}
-    after_response = connect(b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+    chunked = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    malformed_body = connect(chunked + b"no chunk\r\n")
+    assert read_response(malformed_body)[0] == 400
+    assert is_closed(malformed_body)
+    after_response = connect(chunked)
     assert read_response(after_response)[0] == 200
     after_response.sendall(b"no chunk\r\n")
     assert is_closed(after_response)

@@ -232,6 +232,9 @@ class ClientConnection(H11Protocol):
             start = h11.Response(status_code=response.status_code, headers=response.raw_headers, reason=b"Bad Request")
             for event in (start, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
+        if self.has_request:  # whose body is malformed: the application must not send a second response
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         self.transport.close()
 
 

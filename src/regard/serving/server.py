@@ -127,8 +127,9 @@ class Server(uvicorn.Server):
         task.add_done_callback(self._starting.discard)
 
     async def on_tick(self, counter: int) -> bool:
-        for idle in (self.limiter, *self.acceptors):
-            idle.close_idle()
+        self.limiter.close_idle()
+        for acceptor in self.acceptors:
+            acceptor.close_idle()
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
