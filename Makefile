@@ -6,8 +6,15 @@
 # make install only the set-up: a virtual environment in .venv
 # make bench   the benchmarks
 
+ifeq ($(OS),Windows_NT)
+# In Git Bash, or any other POSIX shell.
+SHELL := bash
+PYTHON ?= python
+BIN := .venv/Scripts
+else
 PYTHON ?= python3
 BIN := .venv/bin
+endif
 RUNS := runs/demo
 SENTENCE := <U> I am a student
 

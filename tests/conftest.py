@@ -62,6 +62,14 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests that need Unix on Windows."""
+    if os.name == "nt":
+        for item in items:
+            if item.get_closest_marker("unix"):
+                item.add_marker(pytest.mark.skip(reason="Windows does not have what this test needs"))
+
+
 class RecordingObserver:
     """An observer that records its calls, and stops after a number of steps."""
 

@@ -1,6 +1,9 @@
 """Names, commands, options and examples of the documentation exist and work."""
 
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -61,6 +64,35 @@ def test_every_part_of_the_tables_has_its_equation() -> None:
 def test_links_between_pages_resolve(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_ci_runs_make_test_on_three_systems() -> None:
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert workflow["concurrency"]["cancel-in-progress"] is True
+    assert "secrets." not in text
+    (job,) = workflow["jobs"].values()
+    assert job["strategy"]["matrix"] == {
+        "os": ["ubuntu-latest", "macos-latest", "windows-latest"],
+        "python": ["3.11", "3.x"],
+    }
+    assert job["runs-on"] == "${{ matrix.os }}"
+    assert job["defaults"]["run"]["shell"] == "bash"
+    assert [step["run"].split()[:2] for step in job["steps"] if "run" in step] == [["make", "test"]]
+    used = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert all(re.fullmatch(r"actions/[\w-]+@v\d+", action) for action in used)
+    assert job["steps"][1]["with"]["cache"] == "pip"
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_uses_the_folders_of_windows() -> None:
+    for system, python, folder in (("Windows_NT", "python", "Scripts"), ("", "python3", "bin")):
+        command = ["make", "--dry-run", "--always-make", "test", f"OS={system}"]
+        variables = {name: value for name, value in os.environ.items() if name not in ("PYTHON", "MAKEFLAGS")}
+        done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, check=True)
+        assert f"\n{python} -m venv .venv\n.venv/{folder}/python -m pip install" in done.stdout
+        assert f"\n.venv/{folder}/python -m pytest" in done.stdout
 
 
 def commands() -> dict[str, Any]:

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -340,3 +341,15 @@ def test_a_link_is_removed_and_not_what_it_points_to(tmp_path: Path):
     assert os.listdir(tmp_path) == ["kept"]
     files.remove_entry(tmp_path / "kept")
     assert os.listdir(tmp_path) == []
+
+
+def test_processes_that_write_the_same_file_do_not_remove_the_scratch_folders_of_each_other(tmp_path: Path):
+    """Each looks for abandoned folders at any moment of the life of the others; threads lock like processes."""
+
+    def write(writer: int) -> None:
+        for number in range(150):
+            files.write_atomic(tmp_path / "file", f"{writer} {number}".encode())
+
+    with ThreadPoolExecutor(4) as writers:
+        list(writers.map(write, range(4)))
+    assert os.listdir(tmp_path) == ["file"]

@@ -1,4 +1,4 @@
-"""The package as a whole: import order, light commands, names, documentation, devices and platforms."""
+"""The package as a whole: import order, light commands, names, documentation and devices."""
 
 from __future__ import annotations
 
@@ -356,43 +356,3 @@ def test_search_imports_no_tasks_and_no_corpora():
     for path in FILES:
         if part_of(path) == "search":
             assert not {part.split(".")[0] for part in imported_parts(path)} & {"tasks", "corpora"}, path
-
-
-# --- Platforms without Unix ----------------------------------------------------------------------------------
-
-UNIX_ONLY = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
-WITHOUT_UNIX = f"""
-import os, signal, sys, types
-sys.modules["portalocker"] = types.ModuleType("portalocker")  # of sacreBLEU; chooses its module by the platform's name
-for name in {sorted(UNIX_ONLY - {"posix"})}:
-    sys.modules[name] = None
-for module, name in ((os, "fork"), (os, "pread"), (os, "sched_getaffinity"), (signal, "SIGKILL")):
-    delattr(module, name)
-import regard
-from regard.cli import main
-for arguments in (["train", *sys.argv[1:]], ["translate", sys.argv[3], "abc"]):
-    sys.argv = ["regard", *arguments]
-    try:
-        main()
-    except SystemExit as end:
-        assert not end.code, end.code
-assert "torch._dynamo" not in sys.modules, "torch's compiler takes as long to import as torch"
-"""
-
-
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_no_module_is_for_unix_only(path: Path):
-    assert not {module.split(".")[0] for module in imported_modules(path)} & UNIX_ONLY
-    assert "os.pread" not in path.read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-def test_train_and_translate_run_where_unix_modules_are_missing(
-    tiny_file: Path, brief_settings: tuple[str, ...], tmp_path: Path
-):
-    """The lock library replaces `fcntl` itself; nothing else may need one of these modules."""
-    options = [part for setting in brief_settings for part in ("--set", setting)]
-    command = [sys.executable, "-c", WITHOUT_UNIX, str(tiny_file), "--out", str(tmp_path / "run"), *options]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert f"{tmp_path}/run: done" in done.stdout

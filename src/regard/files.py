@@ -12,7 +12,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 from uuid import uuid4
@@ -184,17 +184,16 @@ def scratch_folder(target: Path) -> Iterator[Path]:
     while True:
         folder = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
         folder.mkdir()
-        try:
-            with lock_folder(folder) as acquired:
-                if not acquired:
-                    continue  # another process considers it abandoned: take another one
-                try:
-                    yield folder
-                finally:
-                    _remove_scratch(folder)
-        finally:
-            _remove_scratch(folder)  # again: Windows removes no file that is open
-        return
+        with ExitStack() as stack:
+            stack.callback(_remove_scratch, folder)  # after the lock is released, for Windows
+            try:
+                acquired = stack.enter_context(lock_folder(folder))
+            except (FileNotFoundError, FileExistsError):
+                acquired = False
+            if acquired:  # otherwise another process considers it abandoned: take another one
+                stack.callback(_remove_scratch, folder)
+                yield folder
+                return
 
 
 def remove_abandoned(target: Path) -> list[Path]:
@@ -214,7 +213,7 @@ def _remove_if_abandoned(folder: Path) -> bool:
         with lock_folder(folder) as abandoned:
             if abandoned:
                 _remove_scratch(folder)
-        if abandoned:
+        if abandoned and IS_WINDOWS:  # which removes no file that is open, such as the lock
             _remove_scratch(folder)
         return abandoned
     return False

@@ -57,6 +57,7 @@ def suppressed(function: Callable[..., Any], *arguments: Any, **named: Any) -> N
         function(*arguments, **named)
 
 
+@pytest.mark.unix
 @pytest.mark.slow
 def test_a_server_prints_its_url_and_finishes_current_requests_when_stopped(start_regard: Start, trained: Path):
     process = start_regard("serve", trained, "--port", 0)
@@ -78,6 +79,7 @@ def test_a_server_prints_its_url_and_finishes_current_requests_when_stopped(star
         urlopen(url)
 
 
+@pytest.mark.unix
 @pytest.mark.slow
 def test_a_second_signal_stops_it_immediately(start_regard: Start, trained: Path):
     process = start_regard("serve", trained, "--port", 0, "--max-seconds", 100)
@@ -104,6 +106,7 @@ def test_a_server_that_cannot_print_its_url_stops(
     assert (answer.code, answer.err) == (2, "regard: writing: No space left on device\n")
 
 
+@pytest.mark.unix
 @pytest.mark.slow
 def test_the_token_from_the_environment_is_neither_printed_nor_passed_to_the_browser(
     start_regard: Start, trained: Path, tmp_path: Path

@@ -107,7 +107,9 @@ def wait_for(what: Callable[[], object], seconds: float = 120) -> Any:
     return found
 
 
+@pytest.mark.unix
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc").exists(), reason="the test finds processes in /proc")
 def test_an_interrupted_study_resumes_and_a_killed_one_saves_its_runs(
     start_regard: Callable[..., Any], brief_file: Path, tmp_path: Path
 ):

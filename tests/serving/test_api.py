@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.responses import FileResponse
 from starlette.testclient import TestClient
 
 import regard
@@ -18,6 +19,7 @@ from regard.inference.translator import Translator
 from regard.search import Ensemble, SearchOptions
 from regard.search.options import MAX_TOKENS
 from regard.serving import schemas
+from regard.serving.app import PAGE
 from regard.serving.batch_queue import BatchQueue
 from regard.serving.jobs import ScoreJob, to_json
 
@@ -402,3 +404,15 @@ def test_requests_have_every_search_option():
     assert schemas.TranslateRequest(texts=[], prefix=["a", "<end>"]).search_options() == SearchOptions(
         prefix=("a", "<end>")
     )
+
+
+def test_page_files_are_cached_and_not_kept_open(new_client: NewClient, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(FileResponse, "__call__", None)  # it keeps its file open until the client has read it
+    client = new_client()
+    for path in ("/", "/docs"):
+        assert client.get(path).headers["content-type"] == "text/html; charset=utf-8"
+    response = client.get("/static/page/app.js")
+    assert response.headers["content-type"].startswith("text/javascript")
+    assert response.content == (PAGE / "app.js").read_bytes()
+    cached = client.get("/static/page/app.js", headers={"If-None-Match": response.headers["etag"]})
+    assert (cached.status_code, cached.content) == (304, b"")

@@ -19,7 +19,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from regard.serving import connections
 from regard.serving.access import AccessMiddleware
-from regard.serving.connections import DESCRIPTORS_PER_CONNECTION, OTHER_DESCRIPTORS, client_network, fit_descriptors
+from regard.serving.connections import (
+    DESCRIPTORS_PER_CONNECTION,
+    MAX_CHUNKS,
+    OTHER_DESCRIPTORS,
+    client_network,
+    fit_descriptors,
+)
 from regard.serving.limits import Limits
 from regard.serving.metrics import Metrics
 
@@ -43,6 +49,8 @@ class SlowApp:
         if scope["path"] == "/slow":
             self.arrived.release()
             await anyio.to_thread.run_sync(self.released.acquire)
+        while scope["path"] == "/read" and (await receive()).get("more_body"):
+            pass
         body = b"x" * LARGE if scope["path"] == "/large" else b"ok"
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
         await send({"type": "http.response.body", "body": body})
@@ -100,11 +108,11 @@ def closed_connections(metrics: Metrics) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("limit", ["connections", "client_connections"])
-def test_silent_connections_are_closed_in_favor_of_new_ones(
+def test_incomplete_headers_are_closed_in_favor_of_new_connections(
     serve: Callable[..., Any], metrics: Metrics, caplog: pytest.LogCaptureFixture, limit: str
 ):
     connect = serve(**{limit: 3})
-    first = [connect() for _ in range(3)]
+    first = [connect(b"GET ") for _ in range(3)]
     later = [connect(b"GET / HTTP/1.1\r\n") for _ in range(2)]
     assert read_response(connect(GET % b"/healthz"))[0] == 200
     assert all(map(is_closed, first))
@@ -128,8 +136,8 @@ def test_a_connection_that_has_sent_requests_outlives_silent_ones(serve: Callabl
     connect = serve(connections=3)
     kept = connect(GET % b"/")
     assert read_response(kept)[0] == 200
-    silent = [connect() for _ in range(10)]
-    assert is_closed(silent[7]), "all have been accepted"
+    others = [connect(b"GET ") for _ in range(10)]
+    assert is_closed(others[7]), "all have been accepted"
     kept.sendall(GET % b"/")
     assert read_response(kept)[0] == 200
 
@@ -160,10 +168,10 @@ def test_only_some_refused_connections_stay_open(
     connect = serve(connections=1)
     connect(GET % b"/slow")
     assert app.arrived.acquire(timeout=TIMEOUT)
-    waiting = [connect() for _ in range(4)]
+    waiting = [connect(b"GET ") for _ in range(4)]
     assert read_response(connect(GET % b"/healthz"))[0] == 200
     assert [is_closed(each) for each in waiting[:3]] == [True] * 3
-    waiting[3].sendall(GET % b"/")
+    waiting[3].sendall(GET.removeprefix(b"GET ") % b"/")
     assert read_response(waiting[3])[0] == 503
     app.released.release()
 
@@ -214,6 +222,13 @@ def test_malformed_http_is_answered_in_json_once(serve: Callable[..., Any], capl
     after_response.sendall(b"no chunk\r\n")
     assert is_closed(after_response)
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def test_a_body_of_very_many_chunks_is_refused(serve: Callable[..., Any]):
+    connect = serve()
+    head = b"POST /read HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for chunks, expected in ((MAX_CHUNKS, 200), (MAX_CHUNKS + 1, 400)):
+        assert read_response(connect(head + b"1\r\n \r\n" * chunks + b"0\r\n\r\n"))[0] == expected
 
 
 @pytest.mark.parametrize(

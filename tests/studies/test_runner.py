@@ -120,6 +120,7 @@ def test_an_opened_run_is_forgotten_when_its_process_starts(
     assert job.run is None
 
 
+@pytest.mark.unix
 @pytest.mark.parametrize(
     ("behavior", "error"),
     [

@@ -193,6 +193,7 @@ def read_until(process: subprocess.Popen[bytes], pattern: bytes) -> bytes:
     return seen
 
 
+@pytest.mark.unix
 @pytest.mark.slow
 def test_a_repeatedly_killed_training_ends_bit_identically(
     tiny_file: Path, trained: Path, tmp_path: Path, start_regard: Callable[..., Any], same_training: Same
@@ -218,6 +219,7 @@ def test_a_repeatedly_killed_training_ends_bit_identically(
     same_training(tmp_path / "run", trained)
 
 
+@pytest.mark.unix
 @pytest.mark.slow
 def test_a_signal_stops_after_the_step_saves_and_prints_how_to_resume(
     tiny: Make,
@@ -244,6 +246,7 @@ def test_a_signal_stops_after_the_step_saves_and_prints_how_to_resume(
     same_training(out, trained)
 
 
+@pytest.mark.unix
 @pytest.mark.slow
 def test_a_second_signal_stops_immediately(tiny_file: Path, tmp_path: Path, start_regard: Callable[..., Any]):
     process = start_regard("train", tiny_file, "--out", tmp_path / "run", "--set", "training.epochs=1000")
@@ -259,6 +262,7 @@ def test_a_second_signal_stops_immediately(tiny_file: Path, tmp_path: Path, star
     assert process.returncode in (-signal.SIGTERM, 143)
 
 
+@pytest.mark.unix
 @pytest.mark.slow
 def test_two_processes_in_one_directory_are_refused(
     tiny_file: Path, tmp_path: Path, start_regard: Callable[..., Any], regard: Any

@@ -121,7 +121,7 @@ def run_command() -> None:
     """Run the command that the arguments name. A user error ends with exit code 2 and without a traceback."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the parent process
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for characters that the terminal's encoding does not have
     failure = ""

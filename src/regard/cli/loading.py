@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -65,7 +64,8 @@ def check_data_files(command: str, run: Path, experiment: Experiment, splits: Se
     if not missing:
         return
     paths = [f"data.{key}=NEW/PLACE/{Path(getattr(experiment.data, key)).name}" for key in missing]
-    line = shlex.join(["regard", command, str(run), *(part for path in paths for part in ("--set", path))])
+    parts = [str(run), *(part for path in paths for part in ("--set", path))]
+    line = " ".join(["regard", command, *(f'"{part}"' if " " in part else part for part in parts)])  # for any shell
     problems = "\n".join(f"{run}: {text}" for text in missing.values())
     raise UserError(f"{problems}\nif the files have moved, give their new place: {line}")
 

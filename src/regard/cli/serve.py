@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 from collections.abc import Iterator
@@ -145,6 +146,7 @@ def run_server(
         limits, metrics = limit_connections(limits), Metrics()
         app = build_app(served_runs, limits, token=token, origins=origins, metrics=metrics)
         server = Server(app, limits, metrics, print_url)
+        gc.freeze()  # garbage collection would visit all objects of libraries, for 0.2 s in which nothing else runs
         server.run(sockets=[server_socket])
         if server.ready_error:
             raise server.ready_error

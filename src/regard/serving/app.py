@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Response
 from fastapi.middleware.cors import CORSMiddleware
-from starlette.responses import FileResponse
+from starlette.responses import FileResponse, HTMLResponse
 from starlette.staticfiles import StaticFiles
 
 from regard import __version__
@@ -79,22 +80,33 @@ def build_app(
     return app
 
 
+class PageFiles(StaticFiles):
+    """Small static files, which are read at once: a client that reads slowly keeps no file open."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        response = super().file_response(*arguments, **options)
+        if not isinstance(response, FileResponse):  # not modified since the client's copy
+            return response
+        headers = {name: response.headers[name] for name in ("etag", "last-modified")}
+        return Response(Path(response.path).read_bytes(), response.status_code, headers, response.media_type)
+
+
 def _add_page(app: FastAPI) -> None:
     """Add the web page, the API documentation and their static files."""
     page_template = interactive.template()
 
     @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)
     async def index() -> Response:
-        return FileResponse(PAGE / "index.html")
+        return HTMLResponse((PAGE / "index.html").read_bytes())
 
     @app.api_route("/docs", methods=["GET", "HEAD"], include_in_schema=False)
     async def docs() -> Response:
-        return FileResponse(PAGE / "docs.html")
+        return HTMLResponse((PAGE / "docs.html").read_bytes())
 
     @app.get("/static/frozen.html", include_in_schema=False)
     async def saved_page_template() -> Response:
         # As plain text: the page fills in its data. Shown from here, the security policy would block its script.
         return Response(page_template, media_type="text/plain; charset=utf-8")
 
-    app.mount("/static/page", StaticFiles(directory=PAGE))
-    app.mount("/static/view", StaticFiles(directory=interactive.VIEW))
+    app.mount("/static/page", PageFiles(directory=PAGE))
+    app.mount("/static/view", PageFiles(directory=interactive.VIEW))

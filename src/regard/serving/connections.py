@@ -1,8 +1,7 @@
 """Open connections: how many there may be, which are closed to make room, and which the server no longer waits for.
 
-accept ─→ ConnectionLimiter.add ─→ below the limits: served
-                                ─→ at a limit: served, and the oldest connection that waits for its client is closed
-                                ─→ all others are being served: status 503, except for /healthz
+Below the limits, a connection is served. At a limit it is served, too, and one that waits for its client is closed. If
+all others are being served, it gets status 503, except for `/healthz`.
 """
 
 from __future__ import annotations
@@ -26,11 +25,13 @@ from regard.serving.metrics import Metrics
 
 ACCEPTED_AT_ONCE = 16  # connections that the event loop accepts before it continues with the others
 REFUSED_AT_ONCE = 32  # connections beyond the limit that are kept until they have got their response
+MAX_HEADER_BYTES = 16_384
+MAX_CHUNKS = 2_000  # in one request body: the event loop does nothing else while h11 parses what has arrived
 LOG_INTERVAL = 60.0  # seconds between two messages about reached limits
-# A connection needs a socket and, for a file of the page, the file. For a few iterations of the event loop, connections
-# that are accepted or closed are not in the table of open ones. The rest is for runs, logs and libraries.
+# There are as many silent connections as others (see `Acceptor`). For a few iterations of the event loop, connections
+# that are accepted or closed are in no table of open ones. The rest is for runs, logs and libraries.
 DESCRIPTORS_PER_CONNECTION = 2
-OTHER_DESCRIPTORS = DESCRIPTORS_PER_CONNECTION * REFUSED_AT_ONCE + 4 * ACCEPTED_AT_ONCE + 64
+OTHER_DESCRIPTORS = REFUSED_AT_ONCE + 4 * ACCEPTED_AT_ONCE + 96
 log = logging.getLogger(__name__)
 
 
@@ -50,7 +51,10 @@ class ConnectionLimiter:
         self._without_request: dict[ClientConnection, None] = {}  # those of `_admitted` that have never sent one
         self._of_client: Counter[str] = Counter()  # the number of those of `_admitted`, by `client_network`
         self._log_after = 0.0
-        metrics.watch_connections(lambda: len(self._admitted) + len(self._over_limit))
+        metrics.watch_connections(self.__len__)
+
+    def __len__(self) -> int:
+        return len(self._admitted) + len(self._over_limit)
 
     def add(self, new: ClientConnection) -> None:
         """Count a new connection. At a limit, close one that waits for its client or, without any, refuse the new one.
@@ -97,15 +101,22 @@ class ConnectionLimiter:
             if connection.seconds_idle(now) > self.limits.idle_seconds:
                 self._close(connection, "idle")
 
+    def log_limit(self, reached: str) -> None:
+        """Log that a limit is reached, from time to time.
+
+        Args:
+            reached: The limit.
+        """
+        if time.monotonic() >= self._log_after:
+            self._log_after = time.monotonic() + LOG_INTERVAL
+            log.warning("the limit on connections is reached (%s); idle ones are closed in favor of new ones", reached)
+
     def _make_room(self, client: str | None = None) -> bool:
         """Close a connection, of one client or of any, that waits for its client; False if there is none.
 
         The first choice is the oldest that has never sent a request, the second the one that has waited longest.
         """
-        if time.monotonic() >= self._log_after:
-            self._log_after = time.monotonic() + LOG_INTERVAL
-            reached = f"{self.limits.connections}" if client is None else f"{self._of_client[client]} of {client}"
-            log.warning("the limit on connections is reached (%s); idle ones are closed in favor of new ones", reached)
+        self.log_limit(f"{self.limits.connections}" if client is None else f"{self._of_client[client]} of {client}")
         oldest = next((each for each in self._without_request if client in (None, each.client_network)), None)
         if oldest is None:
             waiting = [e for e in self._admitted if client in (None, e.client_network) and e.waits_for_client]
@@ -132,6 +143,24 @@ class ConnectionLimiter:
         connection.transport.abort()  # unlike `close`, it does not wait for the client to read the rest of a response
 
 
+class ChunkLimiter(h11.Connection):
+    """The HTTP parser of a server's connection, which refuses a body of very many chunks."""
+
+    def __init__(self, max_incomplete_event_size: int) -> None:
+        super().__init__(h11.SERVER, max_incomplete_event_size)
+        self._chunks = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = 0
+        elif isinstance(event, h11.Data) and event.chunk_start:
+            self._chunks += 1
+            if self._chunks > MAX_CHUNKS:
+                raise h11.RemoteProtocolError("too many chunks")
+        return event
+
+
 class ClientConnection(H11Protocol):
     """The HTTP protocol of one connection, counted by a limiter.
 
@@ -142,6 +171,7 @@ class ClientConnection(H11Protocol):
 
     def __init__(self, limiter: ConnectionLimiter, **options: Any) -> None:
         super().__init__(**options)
+        self.conn = ChunkLimiter(MAX_HEADER_BYTES)
         self.limiter = limiter
         self.client_network = ""
         self.idle_since = time.monotonic()  # when it was opened, when its last response ended, or some of it was read
@@ -149,7 +179,8 @@ class ClientConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.client_network = client_network(transport.get_extra_info("peername")[0])
+        peer = transport.get_extra_info("peername")  # None if the client has closed the connection already
+        self.client_network = client_network(peer[0]) if peer else ""
         self.limiter.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

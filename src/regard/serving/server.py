@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import sys
@@ -17,6 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from regard.errors import UserError
+from regard.serving.acceptor import Acceptor
 from regard.serving.connections import ACCEPTED_AT_ONCE, ClientConnection, ConnectionLimiter
 from regard.serving.limits import Limits
 from regard.serving.metrics import Metrics
@@ -84,22 +86,49 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=int(limits.seconds) + 1,
             )
         )
+        self.acceptors: list[Acceptor] = []
         self.on_ready = on_ready
+        self._starting: set[asyncio.Task[Any]] = set()
         self.exit_signal = 0
         self.ready_error: OSError | None = None  # raised by `on_ready`, for example when stdout cannot be written
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        has_acceptors = isinstance(asyncio.get_running_loop(), asyncio.SelectorEventLoop)  # not on Windows
+        await super().startup([] if has_acceptors else sockets)
         for server_socket in sockets or []:
-            server_socket.listen(BACKLOG)  # asyncio has set it to what it accepts at once
+            if has_acceptors:
+                self.acceptors.append(Acceptor(server_socket, self.limiter, self._serve_connection))
+                self.acceptors[-1].start()
+            else:
+                server_socket.listen(BACKLOG)  # asyncio has set it to what it accepts at once
         try:
             if self.started:
                 self.on_ready()
         except OSError as error:
             self.ready_error, self.should_exit = error, True
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for acceptor in self.acceptors:
+            acceptor.close()
+        await super().shutdown(sockets)
+
+    def _serve_connection(self, connection: socket.socket) -> None:
+        """Let the event loop serve a connection that an acceptor has accepted."""
+        loop = asyncio.get_running_loop()
+        new_protocol = partial(
+            ClientConnection,
+            self.limiter,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        task = loop.create_task(loop.connect_accepted_socket(new_protocol, connection))
+        self._starting.add(task)  # the loop itself keeps no reference
+        task.add_done_callback(self._starting.discard)
+
     async def on_tick(self, counter: int) -> bool:
-        self.limiter.close_idle()
+        for idle in (self.limiter, *self.acceptors):
+            idle.close_idle()
         return await super().on_tick(counter)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
