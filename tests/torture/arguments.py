@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from torture import hostile, materials, pool
-from torture.hostile_values import ALL_YAML_VALUES
+from torture.hostile_values import ALL_YAML_VALUES, EXTREMES
 from torture.judging import INPUT, Attempt
 from torture.outcomes import Campaign, Tally
 
@@ -33,12 +33,13 @@ COMMANDS = (
     f"score {RUN} --source ../input/source.txt --target ../input/target.txt --json",
     f"evaluate {RUN} {RUN} --split validation --beam 1,2 --length-penalty 0.5 --json",
     f"show {RUN} abc --beam 3 --rank 2 --prefix a --length-penalty 0.5 --json",
-    f"explain {RUN} abc --beam 2 --length-penalty 0.1 --layer 1 --head 1 --json",
+    f"explain {RUN} abc --beam 2 --length-penalty 0.1 --json",
+    f"explain {RUN} abc --layer 1 --head 1",
     f"trace {RUN} abc --json",
     f"align {RUN} --split test --limit 3 --sentence 1 --json",
     f"gradients {RUN} --split test --limit 3 --from-end --untrained --json",
     f"faithful {RUN} ab --split test --limit 2 --json",
-    f"train {EXPERIMENT} --set training.epochs=1 --set model.decoder.size=10 --out {RUN}",
+    f"train {EXPERIMENT} --set training.epochs=1 --set model.decoder.size=12 --out run",
     f"compare {EXPERIMENT} --vary model.attention.kind=none,dot --test beam=1,2 --set training.epochs=1 --seeds 2 "
     "--baseline model.attention.kind=none --metric exact_match --method bootstrap --jobs 1 --runs runs --report",
     "study prompt-placement --seeds 1 --set training.epochs=1 --method bootstrap --jobs 1 --report",
@@ -47,7 +48,7 @@ COMMANDS = (
     "data check --source ../input/source.txt --target ../input/target.txt --test-source ../input/source.txt "
     "--test-target ../input/target.txt --json",
     "data get multi30k --from ../input",
-    "clean runs ../input/run",
+    "clean ../input ../input/run",
     "lab",
     "lab qkv --states 1,2;3,4 --query-weights 1,0;0,1 --key-weights 1,0;0,1 --value-weights 1,0;0,1 --scaled --hard "
     "--json",
@@ -158,6 +159,11 @@ def build(number: int, random: Random, folder: Path, given: Path) -> Attempt:
     if number % 4 == 0:
         return build_setting(number // 4, random, given)
     command = random.choice(COMMANDS).split(" ")
+    if number % 4 == 1:
+        values = [at for at in range(2, len(command)) if command[at - 1].startswith("--") and command[at][:2] != "--"]
+        if values:
+            command[random.choice(values)] = random.choice(EXTREMES)
+        return Attempt("arguments: extremes", safe(command), b"abc\n", **rules(command))
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         command = mutate(command, random)
     return Attempt("arguments: options and texts", safe(command), b"abc\n", **rules(command))
@@ -189,10 +195,10 @@ def build_setting(number: int, random: Random, given: Path) -> Attempt:
     key = keys[index % len(keys)]
     if random.random() < 0.1:
         key = random.choice(("", ".", "..", "a", f"{key}.x", key.upper(), f".{key}", "\x1b[31m", "\u202e", "x" * 9_999))
-    value = ALL_YAML_VALUES[index // len(keys)]
+    value = ALL_YAML_VALUES[index // len(keys)] if random.random() < 0.6 else random.choice(EXTREMES)
     name = random.choice(("train", "train", "compare"))
     command = [name, EXPERIMENT, "--set", f"{key}={value}"]
-    command += ["--out", "run"] if name == "train" else ["--vary", "training.seed=1,2", "--report"]
+    command += ["--out", "run"] if name == "train" else ["--vary", "training.clip=1,2", "--report"]
     return Attempt("arguments: --set", safe(command), **rules(command))
 
 

@@ -16,7 +16,7 @@ from torture.outcomes import Campaign, Tally
 TRIES = 1_600
 PRELOAD = ("regard.training.trainer", "regard.studies.parsing", "regard.cli.study", "regard.evaluation.final")
 RECIPES = ("case", "clauses-transformer", "multi30k", "g2p", "addition", "spaces")
-COMPARED = "training.seed=1,2"
+COMPARED = "training.clip=1,2"
 NAMES = ("a\x1b[31mb.yaml", "\u202eb.yaml", "a\nb.yaml", "-x.yaml", "x" * 300, "caf\udce9.yaml", " .yaml", "~x")
 
 
@@ -28,16 +28,18 @@ def attack(campaign: Campaign) -> list[Tally]:
 def build(number: int, random: Random, folder: Path, given: Path) -> Attempt:
     """The try with this number."""
     file = folder / INPUT / "experiment.yaml"
-    kind = ("values", "values", "values", "keys", "lines", "bytes", "extends", "special files")[number % 8]
+    kinds = ("values", "values", "extremes", "extremes", "keys", "lines", "bytes", "extends", "special files")
+    kind = kinds[number % len(kinds)]
     if kind == "special files":
-        make_special(file, number // 8, random, folder / VICTIM)
+        make_special(file, number // len(kinds), random, folder / VICTIM)
     elif kind == "extends":
-        make_chain(file, number // 8, random)
+        make_chain(file, number // len(kinds), random)
     else:
         text = base_text(random, given)
         tree = yaml.safe_load(text)
         content = {
             "values": lambda: hostile.mutate_values(tree, number, ALL_YAML_VALUES, hostile.dump_yaml).encode(),
+            "extremes": lambda: hostile.mutate_settings(tree, random, hostile.dump_yaml).encode(),
             "keys": lambda: hostile.mutate_keys(tree, random, hostile.dump_yaml).encode(),
             "lines": lambda: hostile.mutate_lines(text, random).encode(),
             "bytes": lambda: random.choice((hostile.mutate_bytes, hostile.recode))(text.encode(), random),
@@ -51,7 +53,7 @@ def build(number: int, random: Random, folder: Path, given: Path) -> Attempt:
 def command_for(kind: str, file: Path, random: Random, folder: Path) -> Attempt:
     """A command that reads an experiment: mostly up to the point where training would begin."""
     draw = random.random()
-    if draw < 0.3:
+    if draw < 0.3 or (kind.endswith("extremes") and draw < 0.8):
         return Attempt(kind, ["train", str(file), "--out", "run"], interrupt_after=1.5)
     if draw < 0.7:
         (folder / OUTPUT / "file").write_text("not a run\n")

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from torture.hostile_values import CHUNKS, KEYS, LINES
+from torture.hostile_values import BOOLEANS, CHUNKS, EXTREME_NUMBERS, KEYS, LINES, NAMES
 
 MARK = "HOSTILE-VALUE-HERE"  # stands for a raw value while a document is dumped
 
@@ -42,6 +42,24 @@ def mutate_values(tree: Any, number: int, values: Sequence[str], dump: Callable[
     where = places(tree)
     index = number * 7_919 % (len(where) * len(values))  # 7,919 is a prime: every combination comes up
     return _insert(dump(_replaced(tree, where[index % len(where)], MARK)), MARK, values[index // len(where)])
+
+
+def mutate_settings(tree: Any, random: Random, dump: Callable[[Any], str]) -> str:
+    """A document with a few values replaced by others of the same type, extreme ones among them.
+
+    Args:
+        tree: The document.
+        random: Chooses.
+        dump: Writes a tree as text.
+    """
+    leaves = [path for path in places(tree) if not isinstance(_at(tree, path), dict | list)]
+    text = ""
+    for path in random.sample(leaves, random.randint(1, 2)):
+        old = _at(tree, path)
+        values = NAMES if isinstance(old, str) else BOOLEANS if isinstance(old, bool) else EXTREME_NUMBERS
+        text = _insert(dump(_replaced(tree, path, MARK)), MARK, random.choice(values))
+        tree = yaml.safe_load(text)
+    return text
 
 
 def _insert(text: str, mark: str, value: str) -> str:

@@ -174,3 +174,15 @@ CHUNKS = (
     b"\t",
     b"\x1a",
 )
+# Values that are valid in many places, and extreme in some: numbers, and names of kinds.
+EXTREME_NUMBERS = (
+    *("0", "1", "2", "3", "7", "16", "100", "1000", "4096", "65536", "1000000", "100000000", "9223372036854775807"),
+    *("0.0", "0.1", "0.5", "0.999999", "1.0", "10.0", "1e-300", "1e-9", "1e9", "1e300", "null"),
+)
+NAMES = (
+    *("none", "mean", "dot", "scaled-dot", "bilinear", "additive", "multi-head", "gru", "lstm", "tanh", "recurrent"),
+    *("self-attention", "transformer", "sine", "learned", "one-hot", "sine-added", "before", "after", "tied", "zeros"),
+    *("adamw", "constant", "linear", "plateau", "stepped", "copy", "reverse", "case", "clauses", "addition", "spaces"),
+)
+BOOLEANS = ("true", "false")
+EXTREMES = (*EXTREME_NUMBERS, *NAMES, *BOOLEANS, "''")

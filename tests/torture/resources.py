@@ -117,8 +117,8 @@ class Lacking:
             )
             lack = LACKS[name](number, random)
             place = self.campaign.folder / f"{name}-{number}".replace(" ", "-")
-            fault, has_aborted = self.one(scenario, lack, place)
-            aborted += has_aborted
+            fault, ended_by_library = self.one(scenario, lack, place)
+            aborted += ended_by_library
             what = f" | {scenario.name}, {lack.description} | regard {' '.join(scenario.arguments)}" if fault else ""
             tally.record(f"{fault}{what}", **({"aborted in a library": aborted} if aborted else {}))
         rate = tally.tries / (time.monotonic() - began)
@@ -139,7 +139,7 @@ class Lacking:
             self.take(lack, scenario, folder)
             before = snapshot(seen)
             ended = self.run(scenario, folder, **lack.options)
-            aborted = ended.code == -6 or "terminate called" in ended.output
+            aborted = has_aborted(ended.code, ended.output)
             fault = "" if aborted else find_fault(ended, before, snapshot(seen), scenario, folder)
             if lack.mount:
                 self.launcher.system("mount", "-o", "remount,rw,size=64m,nr_inodes=10000", folder)
@@ -210,6 +210,11 @@ def find_fault(ended: Ended, before: Any, after: Any, scenario: Scenario, folder
     return f"input was changed: {', '.join(changed)}" if changed else ""
 
 
+def has_aborted(code: int, output: str) -> bool:
+    """True if a library in C or C++ has ended the process because memory was short, which Python cannot catch."""
+    return code < 0 or any(text in output for text in ("terminate called", "cannot allocate memory for thread-local"))
+
+
 def names_reason(message: str, files: Any, folder: Path) -> bool:
     """True if a message names a file or says that memory is short."""
     names = {str(folder), "run", "data", "pictures", "letters", "map.svg", "steps.html", os.sep, *files}
@@ -248,7 +253,7 @@ def attack_start(campaign: Campaign, given: Path) -> Tally:
             text=True,
         )
         fault = ""
-        if ended.returncode < 0 or "terminate called" in ended.stderr:
+        if has_aborted(ended.returncode, ended.stderr):
             aborted += 1
         elif TRACEBACK in ended.stderr:
             fault = f"traceback: {describe_traceback(ended.stderr)}"
