@@ -687,3 +687,10 @@ def test_any_override_loads_or_raises_a_user_error(keys: list[str], value: str, 
 @given(name=st.text())
 def test_any_name_loads_or_raises_a_user_error(name: str):
     assert_loads_or_raises_user_error(lambda: loading.load_experiment(name))
+
+
+def test_a_long_chain_of_files_is_refused(tmp_path: Path):
+    for number in range(1_500):
+        (tmp_path / f"{number}.yaml").write_text(f"extends: {number + 1}.yaml\n")
+    with pytest.raises(UserError, match=r"20\.yaml: more than 20 files extend each other, beginning with .*0\.yaml"):
+        loading.load_experiment(str(tmp_path / "0.yaml"))

@@ -559,7 +559,27 @@ def test_leftovers_of_a_killed_process_are_removed(folder: Path, tmp_path: Path)
     (tmp_path / "all.zip").write_bytes(zipped(TEXTS))
     fetch.download_dataset(SMALL, str(tmp_path), RecordingObserver())
     assert content_of(folder) == TEXTS
-    assert not list(folder.glob(".one*"))
+    assert not [*folder.glob(".one*"), *folder.glob(".downloads*")]
+    for name in (".one.de.abcd1234", ".downloads.abcd1234"):  # killed when everything was complete
+        (folder / name).mkdir()
+    fetch.download_dataset(SMALL, str(tmp_path), RecordingObserver())
+    assert not [*folder.glob(".one*"), *folder.glob(".downloads*")]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
+def test_a_special_file_in_place_of_a_leftover_is_removed(folder: Path, tmp_path: Path):
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / ".downloads")
+    (tmp_path / "all.zip").write_bytes(zipped(TEXTS))
+    fetch.download_dataset(SMALL, str(tmp_path), RecordingObserver())
+    assert content_of(folder) == TEXTS
+
+
+def test_a_large_archive_of_zeros_is_not_read_to_its_end(folder: Path, tmp_path: Path):
+    with (tmp_path / "all.tar").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UserError, match=r"could not download one\.de"):
+        fetch.download_dataset(SMALL, str(tmp_path / "all.tar"), RecordingObserver())
 
 
 def test_a_second_process_is_locked_out(folder: Path, tmp_path: Path):

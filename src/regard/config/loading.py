@@ -18,6 +18,7 @@ from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
 from regard.tasks import SPLITS, TASKS, DataSection
 
+MAX_EXTENDS = 20  # files that extend each other
 SECTIONS = f"an experiment has the sections {', '.join(Experiment.model_fields)}"
 
 
@@ -156,6 +157,8 @@ def _read_layers(name: str, folder: Path, origin: str | None, chain: tuple[str, 
         raise UserError(f"{origin}: {error}" if origin else str(error)) from None
     if where in chain:
         raise UserError(f"{where}: extends itself: {' → '.join([*chain, where])}")
+    if len(chain) == MAX_EXTENDS:
+        raise UserError(f"{where}: more than {MAX_EXTENDS} files extend each other, beginning with {chain[0]}")
     layers, own = [], []
     for leaf in yaml_source.parse_leaves(text, where, SECTIONS):
         if leaf.path != ("extends",):

@@ -10,11 +10,12 @@ import zipfile
 import zlib
 from collections.abc import Collection, Generator
 from pathlib import Path, PurePosixPath
-from typing import IO, Self
+from typing import IO, Literal, Self
 
 Content = IO[bytes] | gzip.GzipFile
 Members = Generator[tuple[str, Content], None, None]  # name and content, open until the next one is requested
 
+GZIP_MAGIC = b"\x1f\x8b"
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 MAX_BYTES = 1 << 30  # of an unpacked tar archive: the limit for decompression bombs
 MAX_METADATA_BYTES = 1 << 20  # of a metadata member, such as a long name, which tarfile holds in memory
@@ -98,7 +99,10 @@ class _CheckedHeader(tarfile.TarInfo):
 
 
 def _tar_members(package: Path, wanted: Collection[str]) -> Members:
-    with tarfile.open(package, "r:*", tarinfo=_CheckedHeader) as archive:
+    with package.open("rb") as file:
+        # Not "r:*", which also tries formats that read a large file of zeros to its end.
+        mode: Literal["r:gz", "r:"] = "r:gz" if file.read(len(GZIP_MAGIC)) == GZIP_MAGIC else "r:"
+    with tarfile.open(package, mode, tarinfo=_CheckedHeader) as archive:
         while member := archive.next():
             archive.members.clear()  # type: ignore[attr-defined]  # there may be millions
             # Checked again, because metadata may have changed the size.

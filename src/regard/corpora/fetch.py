@@ -7,12 +7,12 @@ only the wanted files are read out of an archive.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
-import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Protocol
 from urllib.parse import unquote, urlsplit
@@ -23,6 +23,8 @@ from regard.corpora.archives import DAMAGES, Content, is_archive, plain_name, re
 from regard.corpora.datasets import DataFile, DatasetSpec
 from regard.corpora.download import CHUNK, NotThereError, UnavailableError, download
 from regard.errors import UserError
+
+OLD_STAGING = ".downloads"  # the folder for downloads of Regard 0.5
 
 
 class DownloadObserver(Protocol):
@@ -51,6 +53,7 @@ def download_dataset(dataset: DatasetSpec, origin: str | None, observer: Downloa
         UserError: If files are still missing after all attempts; lists the reasons.
     """
     folder = datasets.dataset_path(dataset.name)
+    files.remove_abandoned(folder / "*")
     missing = [file for file in dataset.files if not _is_complete(folder / file.name, file)]
     for file in dataset.files:
         if file not in missing:
@@ -63,10 +66,10 @@ def download_dataset(dataset: DatasetSpec, origin: str | None, observer: Downloa
     with files.lock_folder(folder) as alone:
         if not alone:
             raise UserError(f"{folder}: another process is downloading {dataset.name}; wait until it has finished")
-        for file in dataset.files:
-            for leftover in folder.glob(f".{file.name}.*"):  # of a process that was killed
+        for pattern in (OLD_STAGING, *(f".{file.name}.*" for file in dataset.files)):
+            for leftover in folder.glob(pattern):  # Regard 0.5 did not lock them
                 files.remove_entry(leftover)
-        with _staging(folder) as staging:
+        with files.scratch_folder(folder / "downloads") as staging:
             pending = _PendingFiles(missing, folder, staging, observer)
             _try_origins(pending, dataset, origin)
     if pending.missing:
@@ -161,7 +164,7 @@ class _PendingFiles:
         return {name: file for file in self.missing for name in file.names}
 
     def _fetch(self, address: str) -> None:
-        package = self.staging / "download"
+        package = self.staging / files.NEW
         try:
             download(address, package, self.observer.received)
             self._store_members(package, _url_file_name(address), address)
@@ -197,7 +200,7 @@ class _PendingFiles:
 
 def _damage(error: Exception) -> str:
     """Describe the damage of a package; errors of the system, such as a full disk, are raised again."""
-    if isinstance(error, OSError) and error.errno is not None:
+    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a position before the file
         raise error
     return f"damaged ({next(iter(str(error).splitlines()), type(error).__name__)})"
 
@@ -226,18 +229,6 @@ def _is_complete(path: Path, file: DataFile) -> bool:
         return False
     with path.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest() == file.sha256
-
-
-@contextmanager
-def _staging(folder: Path) -> Iterator[Path]:
-    """A folder for downloads that is removed after use; what a killed process left in it is removed first."""
-    path = folder / ".downloads"
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _url_file_name(address: str) -> str:
