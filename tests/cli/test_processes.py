@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from regard.cli import training_commands
+from regard.tasks.generated import GeneratedDataset
 
 Start = Callable[..., Any]
 
@@ -135,3 +136,20 @@ def test_an_address_space_that_pytorch_does_not_fit_into_is_refused(regard: Star
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("regard: not enough memory: this process may use 600 MB (ulimit -v)")
     assert regard("--help").code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_data_is_generated_ends_the_training_at_once(
+    regard: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+):
+    generated = []
+
+    def interrupted(*_: object) -> None:
+        generated.append(number)
+        signal.raise_signal(number)
+
+    monkeypatch.setattr(GeneratedDataset, "_generate_split", interrupted)
+    done = regard("train", "case", "--out", tmp_path / "run")
+    message = f"{tmp_path}/run: stopped while reading the data; run the same command to continue\n"
+    assert (done.code, done.err, len(generated)) == (128 + number, message, 1)
+    assert os.listdir(tmp_path) == []

@@ -317,3 +317,8 @@ def test_unreadable_text_is_refused(regard, trained: Path) -> None:
     assert answer.code == 2
     assert "this text: this task was not trained on the character 'x'" in answer.err
     assert "this text is empty" in regard("faithful", trained, "").err
+
+
+def test_a_text_that_is_too_long_is_refused_before_memory_is_allocated():
+    with pytest.raises(UserError, match=r"a text of 20,000 tokens is too long for these measures; the limit is 2,000"):
+        compute_importance(copying(), Example((3,) * 20_000, TARGET))

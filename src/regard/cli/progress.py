@@ -27,10 +27,16 @@ STOPPING = b"\nregard: stopping after the current step; a second signal stops im
 
 
 class InterruptHandler:
-    """Records the first SIGINT or SIGTERM, so that the current step can finish. A second one ends the process."""
+    """Records the first SIGINT or SIGTERM, so that the current step can finish. A second one ends the process.
+
+    Attributes:
+        signal: The number of the signal; 0: none so far.
+        waits_for_step: False while there is no step to finish: the first signal raises `KeyboardInterrupt` at once.
+    """
 
     def __init__(self) -> None:
-        self.signal = 0  # 0: none so far
+        self.signal = 0
+        self.waits_for_step = True
 
     def __enter__(self) -> Self:
         self._previous = {number: signal.signal(number, self._record) for number in SIGNALS}
@@ -42,6 +48,8 @@ class InterruptHandler:
 
     def _record(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
+        if not self.waits_for_step:
+            raise KeyboardInterrupt
         # Not `print`: the signal may have arrived in the middle of one.
         with suppress(OSError):  # the reader of our output may have ended already
             os.write(sys.stderr.fileno(), STOPPING)
@@ -71,6 +79,7 @@ class LineObserver:
         self.print_line("training the tokenizer on the training split")
 
     def on_train_begin(self, progress: TrainingProgress, steps: int, parameters: int) -> None:
+        self.interrupts.waits_for_step = True
         self.steps, self.first_step = steps, progress.step
         self.started_at = self.printed_at = time.monotonic()
         continuing = f", continuing after step {progress.step:,}" if progress.step else ""

@@ -34,13 +34,14 @@ def train_command(
     path = out or Path("runs") / Path(experiment).stem
     settings = loading.load_experiment(experiment, set_ or [], check_files=not path.exists())
     with InterruptHandler() as interrupts:
+        interrupts.waits_for_step = False  # until the first step
         from regard.training import TrainingStopped
         from regard.training.trainer import train_run
 
         with training_observer(interrupts) as observer:
             try:
                 run, progress = train_run(settings, path, observer)
-            except TrainingStopped:
+            except (TrainingStopped, KeyboardInterrupt):
                 stop_early(f"{path}: stopped while reading the data", interrupts.exit_code)
     if not progress.finished:
         stop_early(f"{path}: stopped after step {progress.step:,}", interrupts.exit_code)

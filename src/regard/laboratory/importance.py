@@ -17,12 +17,14 @@ import torch
 from torch import Tensor
 
 from regard.data import Example, pad
+from regard.errors import UserError
 from regard.inference.translation import mean_attention
 from regard.inference.translator import ProgressCallback, no_progress
 from regard.laboratory.embeddings import encode_embeddings, model_device, source_embeddings
 from regard.nn import Seq2Seq
 
 MEASURES = ("attention", "occlusion", "gradient × input")
+MAX_TOKENS = 2_000  # of a source and of an output: time and memory grow with their product
 MAX_CELLS = 100_000  # rows × output steps × source positions in one forward pass
 
 
@@ -51,15 +53,21 @@ def compute_importance(model: Seq2Seq, example: Example, advance: ProgressCallba
         model: The model, best in double precision (`double_precision_copy`).
         example: Token ids of the source and of the output.
         advance: Called with the number of source positions occluded, and of output steps differentiated.
+
+    Raises:
+        UserError: If the source or the output has more than `MAX_TOKENS` tokens.
     """
+    longest = max(len(example.source), len(example.target))
+    if longest > MAX_TOKENS:
+        raise UserError(f"a text of {longest:,} tokens is too long for these measures; the limit is {MAX_TOKENS:,}")
     source, _ = _source_batch(model, example)
     embeddings = source_embeddings(model.encoder, source)  # [1, source, size]
     with torch.no_grad():
         log_probs, weights = _token_log_probs(model, example, embeddings)
         kept = 1 - torch.eye(source.shape[1], dtype=embeddings.dtype, device=embeddings.device)  # row i: all but i
-        occluded = _occluded_log_probs(model, example, kept.unsqueeze(-1) * embeddings, advance)
+        occluded = _occluded_log_probs(model, example, kept, embeddings, advance)
     occlusion = (log_probs - occluded).abs().T
-    gradient = (_embedding_gradients(model, example, embeddings, advance) * embeddings).sum(-1).abs()
+    gradient = _gradient_times_input(model, example, embeddings, advance).abs()
     return Importance(log_probs, torch.stack([mean_attention(weights[0]), occlusion, gradient]))
 
 
@@ -88,23 +96,26 @@ def _token_log_probs(
     return torch.log_softmax(logits, -1).gather(-1, outputs).squeeze(-1), weights
 
 
-def _occluded_log_probs(model: Seq2Seq, example: Example, embeddings: Tensor, advance: ProgressCallback) -> Tensor:
-    """log p of every step for each row of `embeddings`: [rows, output]."""
+def _occluded_log_probs(
+    model: Seq2Seq, example: Example, kept: Tensor, embeddings: Tensor, advance: ProgressCallback
+) -> Tensor:
+    """log p of every step for each row of `kept` [rows, source], which selects the embeddings: [rows, output]."""
     parts = []
-    for some in embeddings.split(_rows_per_pass(example)):
-        parts.append(_token_log_probs(model, example, some)[0])
+    for some in kept.split(_rows_per_pass(example)):
+        parts.append(_token_log_probs(model, example, some.unsqueeze(-1) * embeddings)[0])
         advance(len(some))
-    return torch.cat(parts).unflatten(0, (len(embeddings), -1))
+    return torch.cat(parts).unflatten(0, (len(kept), -1))
 
 
-def _embedding_gradients(model: Seq2Seq, example: Example, embeddings: Tensor, advance: ProgressCallback) -> Tensor:
-    """∂ log p(y_t) / ∂z_i: [output, source, size]. Step t has its own row, so one backward pass covers many steps."""
+def _gradient_times_input(model: Seq2Seq, example: Example, embeddings: Tensor, advance: ProgressCallback) -> Tensor:
+    """z_i · ∂ log p(y_t) / ∂z_i: [output, source]. Step t has its own row, so one backward pass covers many steps."""
     gradients: list[Tensor] = []
     own_step = torch.eye(len(example.target) - 1, dtype=torch.bool, device=embeddings.device)  # row t selects step t
     for steps in own_step.split(_rows_per_pass(example)):
         rows = embeddings.repeat(len(steps), 1, 1).requires_grad_()
         log_probs, _ = _token_log_probs(model, example, rows, steps)
-        gradients += torch.autograd.grad(log_probs.sum(), rows)
+        (gradient,) = torch.autograd.grad(log_probs.sum(), rows)
+        gradients.append((gradient * embeddings).sum(-1))
         advance(len(steps))
     return torch.cat(gradients)
 

@@ -15,6 +15,7 @@ from regard.text import Pair, ReadFile, Tokenization
 
 # The number of repeated sources in a row after which a task is considered exhausted.
 MAX_REPETITIONS = 1000
+MAX_PAIRS = 10_000_000  # of a split, which is in memory
 
 
 class GeneratedSection(DataSection):
@@ -27,9 +28,9 @@ class GeneratedSection(DataSection):
         seed: Seed of the pairs.
     """
 
-    train: int = Field(20_000, ge=1)
-    validation: int = Field(500, ge=1)
-    test: int = Field(1_000, ge=1)
+    train: int = Field(20_000, ge=1, le=MAX_PAIRS)
+    validation: int = Field(500, ge=1, le=MAX_PAIRS)
+    test: int = Field(1_000, ge=1, le=MAX_PAIRS)
     seed: int = Field(1, ge=0)
 
 
