@@ -85,7 +85,7 @@ def test_more_validation_pairs_do_not_change_the_test_set():
 def test_the_test_set_is_generated_without_the_training_set():
     dataset = squares(train=50, validation=20, test=30, below=100)
     assert {split: dataset.pairs(split) for split in SPLITS} == dataset.splits()
-    too_large = squares(train=10**9, validation=20, test=30, below=100)
+    too_large = squares(train=10_000_000, validation=20, test=30, below=100)
     assert too_large.pairs("test") == dataset.pairs("test")
 
 
