@@ -43,8 +43,8 @@ class Attempt:
 
     @property
     def command(self) -> str:
-        """The command as one types it."""
-        return shlex.join(["regard", *self.arguments])
+        """The command as one types it; long texts are cut."""
+        return shlex.join(["regard", *(f"{a[:80]}…" if len(a) > 80 else a for a in self.arguments)])
 
 
 def find_fault(attempt: Attempt, code: object, output: str, errors: str) -> str:
