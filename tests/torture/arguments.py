@@ -185,6 +185,8 @@ def rules(command: list[str]) -> dict[str, object]:
         return {"may_change": ("input/run",), "interrupt_after": 1.5}
     if "compare" in command or "study" in command:
         return {"codes": (0, 1, 2), "interrupt_after": 1.5}
+    if "lab" in command:  # a million draws
+        return {"interrupt_after": 5.0}
     return {}
 
 
