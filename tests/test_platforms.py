@@ -122,7 +122,7 @@ def test_commands_run_on_a_simulated_macos(trained: Path, tmp_path: Path):
 def test_a_console_of_another_encoding_gets_escapes(encoding: str):
     """Characters that it does not have are printed as escapes, on standard output and in errors."""
     code = (
-        "import sys; from regard.cli import main, tables\n"
+        "import sys; from regard.cli import main; from regard.terminal import tables\n"
         "sys.argv[1:] = ['--version']\n"
         "try: main()\n"
         "except SystemExit: tables.print_table(['長'], [['→ é']])\n"

@@ -103,7 +103,7 @@ def test_progress_is_printed_between_validations(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("regard.cli.progress.LOG_INTERVAL", 0.0)
+    monkeypatch.setattr("regard.training.progress_display.LOG_INTERVAL", 0.0)
     options = [part for setting in brief_settings for part in ("--set", setting)]
     answer = regard("train", tiny_file, *options, "--out", tmp_path / "run")
     assert answer.code == 0

@@ -115,7 +115,7 @@ def test_the_laboratory_lists_its_experiments(regard: Callable[..., Any]) -> Non
 def test_progress_has_a_rate_and_the_time_left(
     regard: Callable[..., Any], trained: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[object], last: str
 ) -> None:
-    monkeypatch.setattr("regard.cli.progress.LOG_INTERVAL", 0.0)
+    monkeypatch.setattr("regard.terminal.progress.LOG_INTERVAL", 0.0)
     monkeypatch.setattr("regard.laboratory.probes.ITERATIONS", 2)
     command, *rest = arguments
     lines = regard(command, trained, *rest).err.splitlines()

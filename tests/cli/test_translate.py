@@ -204,7 +204,7 @@ def test_truncated_outputs_are_reported(regard: Regard, trained_brief: Callable[
 
 
 def test_progress_is_printed_when_output_is_redirected(regard: Regard, run: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("regard.cli.progress.LOG_INTERVAL", 0.0)
+    monkeypatch.setattr("regard.terminal.progress.LOG_INTERVAL", 0.0)
     answer = regard("translate", run, stdin=STDIN * 100)
     lines = answer.err.splitlines()
     assert lines

@@ -17,7 +17,8 @@ from threading import Thread
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from regard.cli import main, progress
+from regard.cli import main
+from regard.training import progress_display as progress
 
 SERVER = "http://127.0.0.1:{}/api/translate"
 STOPPED = 128 + signal.SIGINT

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from regard.cli.progress import LineObserver
 from regard.config import loading
 from regard.errors import UserError
 from regard.reports import examples
 from regard.runs import Run
 from regard.training.checkpoints import TrainingProgress
+from regard.training.progress_display import LineObserver
 
 pytestmark = pytest.mark.slow
 

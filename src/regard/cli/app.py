@@ -12,8 +12,8 @@ import typer
 
 from regard import __version__
 from regard.cli.lazy_group import LazyCommand, LazyGroup
-from regard.cli.output import print_message, print_result
 from regard.errors import UserError, failure_message
+from regard.terminal.output import print_message, print_result
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 MIN_ADDRESS_SPACE = 750_000_000  # bytes

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from regard import files
-from regard.cli.output import note, print_result
 from regard.errors import UserError
+from regard.terminal.output import note, print_result
 
 
 def clean_command(

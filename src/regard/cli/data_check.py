@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.output import print_result
-from regard.cli.progress import ProgressMeter
-from regard.cli.tables import format_table
 from regard.corpora.parallel_text import TSV_SUFFIXES
 from regard.errors import UserError
+from regard.terminal.output import print_result
+from regard.terminal.progress import ProgressMeter
+from regard.terminal.tables import format_table
 
 if TYPE_CHECKING:
     from regard.corpora.check_report import CorpusReport, LengthStats, LineSummary, Overlap, ProblemLines, SideReport

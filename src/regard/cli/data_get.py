@@ -6,11 +6,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Self
 
-from regard.cli.output import print_message, print_result
-from regard.cli.progress import LOG_INTERVAL, time_left
-from regard.cli.tables import print_table
 from regard.corpora import datasets, fetch
 from regard.corpora.datasets import DataFile
+from regard.terminal.output import print_message, print_result
+from regard.terminal.progress import LOG_INTERVAL, time_left
+from regard.terminal.tables import print_table
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

@@ -8,9 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from regard.cli.loading import check_data_files, load_with_data, set_num_threads
-from regard.cli.output import note, print_message, print_result
-from regard.cli.progress import ProgressMeter
-from regard.cli.tables import print_table
 from regard.errors import UserError
 from regard.evaluation.evaluator import Evaluator
 from regard.evaluation.final import score_test_set, write_test_examples
@@ -19,6 +16,9 @@ from regard.files import lock_folder
 from regard.runs import EXAMPLES, Run
 from regard.search import SearchOptions
 from regard.tasks import Split
+from regard.terminal.output import note, print_message, print_result
+from regard.terminal.progress import ProgressMeter
+from regard.terminal.tables import print_table
 
 Result = Mapping[str, object]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.output import note
 from regard.corpora import parallel_text
 from regard.corpora.parallel_text import parse_lines, read_lines
 from regard.errors import UserError
+from regard.terminal.output import note
 
 if TYPE_CHECKING:
     from regard.data import EncodedSource

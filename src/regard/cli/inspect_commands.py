@@ -111,8 +111,8 @@ def gradients_command(
     """`regard gradients`."""
     paths = check_output_path(out)
     from regard.cli.loading import load_with_data
-    from regard.cli.progress import ProgressMeter
     from regard.laboratory.gradient_report import gradient_report
+    from regard.terminal.progress import ProgressMeter
 
     translators = [load_with_data("gradients", run, [split.value], data_paths) for run in runs]
     with ProgressMeter(None, shown=not as_json) as meter:
@@ -139,8 +139,8 @@ def probe_command(
     """`regard probe`."""
     paths = check_output_path(out)
     from regard.cli.loading import load_with_data
-    from regard.cli.progress import ProgressMeter
     from regard.laboratory.probe_report import probe_report
+    from regard.terminal.progress import ProgressMeter
 
     translator = load_with_data("probe", run, ["train", "test"], data_paths)
     with ProgressMeter(None, shown=not as_json, what="probes") as meter:
@@ -165,8 +165,8 @@ def align_command(
     """`regard align`."""
     paths = check_output_path(out)
     from regard.cli.loading import load_with_data
-    from regard.cli.progress import ProgressMeter
     from regard.laboratory.alignment_report import alignment_report
+    from regard.terminal.progress import ProgressMeter
 
     translator = load_with_data("align", run, [split.value], data_paths)
     with ProgressMeter(None, shown=not as_json) as meter:
@@ -188,8 +188,8 @@ def faithful_command(
     """`regard faithful`."""
     paths = check_output_path(out)
     from regard.cli.loading import load_and_encode, load_with_data
-    from regard.cli.progress import ProgressMeter
     from regard.laboratory.faithfulness_report import faithfulness_report, faithfulness_report_on_split
+    from regard.terminal.progress import ProgressMeter
 
     if text is None:
         translator = load_with_data("faithful", run, [split.value], data_paths)

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from regard.cli import options
-from regard.cli.output import print_result
 from regard.cli.report_output import check_output_path, print_report
-from regard.cli.tables import print_table
+from regard.terminal.output import print_result
+from regard.terminal.tables import print_table
 
 lab = typer.Typer(add_completion=False)
 

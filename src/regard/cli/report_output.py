@@ -9,8 +9,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from regard import files
-from regard.cli.output import print_result
 from regard.errors import UserError, printable, suggest
+from regard.terminal.output import print_result
 
 if TYPE_CHECKING:
     from regard.laboratory.lab_report import LabReport
@@ -55,8 +55,8 @@ def print_report(report: LabReport, out: Sequence[Path], as_json: bool) -> None:
 
 def report_lines(page: ReportPage) -> Iterator[str]:
     """The lines of the page for a terminal, without pictures."""
-    from regard.cli.tables import format_table
     from regard.reports.report_page import Table
+    from regard.terminal.tables import format_table
 
     yield printable(page.title)
     yield from wrap_lines(page.lead)

@@ -15,9 +15,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard.cli import options
-from regard.cli.output import note, print_result
 from regard.errors import UserError, printable
 from regard.serving.limits import Limits
+from regard.terminal.output import note, print_result
 
 LIMITS_PANEL, ACCESS_PANEL = "Limits", "Access"  # headings in the help
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.output import print_result
 from regard.errors import UserError
 from regard.plotting import attention_map, beam_tree, figures, learning_curves
+from regard.terminal.output import print_result
 
 if TYPE_CHECKING:
     from regard.inference.translation import Translation

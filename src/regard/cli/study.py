@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard import files
-from regard.cli.output import print_message, print_result
-from regard.cli.progress import LOG_INTERVAL, InterruptHandler
-from regard.cli.tables import print_table
 from regard.config import yaml_source
 from regard.errors import UserError, escape_controls
 from regard.studies.definition import Study
 from regard.studies.parsing import extends_study
 from regard.studies.runner import StudyObserver, TrainingJob, run_jobs, seconds_left, training_jobs
+from regard.terminal.output import print_message, print_result
+from regard.terminal.progress import LOG_INTERVAL, InterruptHandler
+from regard.terminal.tables import print_table
 
 DEFINITION = "study.yaml"  # what --config reads again
 # The first line of a definition that may be overwritten; a file without it is the user's own.

@@ -116,8 +116,8 @@ def study_command(
 
 def list_studies() -> None:
     """Print the built-in studies."""
-    from regard.cli.tables import print_table
     from regard.studies.built_in import study_names, study_question
+    from regard.terminal.tables import print_table
 
     print_table(["study", "question"], [[name, study_question(name)] for name in study_names()], right=[False, False])
 

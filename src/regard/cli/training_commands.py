@@ -9,14 +9,14 @@ from typing import Annotated, NoReturn
 import typer
 
 from regard.cli import options
-from regard.cli.output import print_message, print_result
+from regard.terminal.output import print_message, print_result
 
 
 def recipes_command() -> None:
     """`regard recipes`."""
-    from regard.cli.tables import print_table
     from regard.config.loading import read_description
     from regard.config.recipes import recipe_names
+    from regard.terminal.tables import print_table
 
     rows = [[name, read_description(name)] for name in recipe_names()]
     print_table(["recipe", "description"], rows, right=[False, False])
@@ -28,14 +28,15 @@ def train_command(
     set_: options.Set = None,
 ) -> None:
     """`regard train`."""
-    from regard.cli.progress import InterruptHandler, training_observer
     from regard.config import loading
+    from regard.terminal.progress import InterruptHandler
 
     path = out or Path("runs") / Path(experiment).stem
     settings = loading.load_experiment(experiment, set_ or [], check_files=not path.exists())
     with InterruptHandler() as interrupts:
         interrupts.waits_for_step = False  # until the first step
         from regard.training import TrainingStopped
+        from regard.training.progress_display import training_observer
         from regard.training.trainer import train_run
 
         with training_observer(interrupts) as observer:

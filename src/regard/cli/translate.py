@@ -9,11 +9,11 @@ from pathlib import Path
 
 from regard.cli.input_lines import CHUNK_LINES, encode_input, error_location, read_chunks, read_input
 from regard.cli.loading import load_translator
-from regard.cli.output import note, print_result
-from regard.cli.progress import ProgressMeter
 from regard.errors import UserError
 from regard.inference.translation import Translation, rounded
 from regard.search import SearchOptions
+from regard.terminal.output import note, print_result
+from regard.terminal.progress import ProgressMeter
 
 OutputFormat = Callable[[int, Translation], Iterator[str]]  # the number of an input line from 0, and its translation
 

@@ -22,6 +22,7 @@ from regard.serving.acceptor import Acceptor
 from regard.serving.connections import ACCEPTED_AT_ONCE, ClientConnection, ConnectionLimiter
 from regard.serving.limits import Limits
 from regard.serving.metrics import Metrics
+from regard.terminal.output import print_message
 
 MAX_PORT = 65_535
 BACKLOG = 2048  # connections that wait to be accepted
@@ -151,6 +152,6 @@ def open_browser(url: str) -> None:
 
     def open_or_warn() -> None:
         if not webbrowser.open(url):
-            print("regard: no browser found; open the URL above yourself", file=sys.stderr)
+            print_message("regard: no browser found; open the URL above yourself")
 
     Thread(target=open_or_warn, daemon=True).start()

@@ -4,7 +4,7 @@ import pytest
 from rich.cells import cell_len
 
 from regard.cli.evaluate import print_beams, print_runs
-from regard.cli.tables import format_table, print_table
+from regard.terminal.tables import format_table, print_table
 
 
 class Terminal(io.StringIO):

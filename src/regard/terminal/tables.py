@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, TextIO
 
-from regard.cli.output import for_stream
 from regard.errors import escape_controls
+from regard.terminal.output import for_stream
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
-import regard.cli
-from regard.cli.output import for_stream, note, print_message, print_result
-from regard.cli.tables import print_table
+import regard
+from regard.terminal.output import for_stream, note, print_message, print_result
+from regard.terminal.tables import print_table
 
 HOSTILE = "a\x1b[31m\u202eb\x9bc"
 ESCAPED = "a\\x1b[31m\\u202eb\\x9bc"
@@ -50,12 +50,12 @@ def test_tables_are_escaped_on_a_terminal_only():
         assert ("\x1b[31m" in stream.getvalue()) == (expected == HOSTILE)
 
 
-def test_commands_print_in_one_place_only():
+def test_only_the_terminal_package_prints():
     """A bare `print` would write control characters to a terminal."""
-    for path in Path(regard.cli.__file__).parent.glob("*.py"):
+    for path in Path(regard.__file__).parent.rglob("*.py"):
         calls = [node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
         printed = [call for call in calls if isinstance(call, ast.Name) and call.id == "print"]
-        assert path.name in ("output.py", "tables.py") or not printed, path
+        assert path.parent.name == "terminal" or not printed, path
 
 
 @pytest.mark.parametrize(
