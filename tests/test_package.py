@@ -28,7 +28,9 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ROWS: list[set[str]] = [
     {"errors"},
     {"terminal"},
+    {"config.plugins"},
     {"config.base"},
+    {"config.families"},
     {"config.kinds"},
     {"seeding", "files"},
     {"config.yaml_source"},
@@ -52,7 +54,7 @@ ROWS: list[set[str]] = [
     {"cli"},
 ]
 ONLY = {
-    "nn": {"errors", "config.base", "config.kinds"},
+    "nn": {"errors", "config.base", "config.families", "config.kinds"},
     "search": {"errors", "text", "data", "nn"},
     "plotting": {"errors", "files", "text"},
     "reports": {"errors", "files", "text", "plotting"},
@@ -183,7 +185,8 @@ def test_a_package_imports_only_what_it_needs():
     )
     assert "torch" not in top, "the package is lazy"
     assert {"torch", "regard.nn"} <= nn
-    allowed = {"regard", "regard.errors", "regard.nn", "regard.config", "regard.config.base", "regard.config.kinds"}
+    config = ("base", "families", "kinds", "plugins")
+    allowed = {"regard", "regard.errors", "regard.nn", "regard.config", *(f"regard.config.{name}" for name in config)}
     own = {name for name in nn if name.split(".")[0] == "regard"}
     assert not {name for name in own - allowed if not name.startswith("regard.nn.")}, "nn works on its own"
     assert {"regard.search.beam", "regard.data.batches"} <= search

@@ -7,7 +7,8 @@ from typing import Literal, Self
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
-from regard.config.base import KeyPath, Section, explain_validation_error, invalid_combination
+from regard.config.base import KeyPath, Section, invalid_combination
+from regard.config.explanations import explain_validation_error
 from regard.errors import suggest
 
 

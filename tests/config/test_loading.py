@@ -217,7 +217,11 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
             4,
             "model.encoder.sise: 'recurrent' encoder has no option sise; did you mean 'size'? it has embedding, ",
         ),
-        ("data:\n  task: copy\n  alfabet: abc\n", 3, "data.alfabet: unknown key; did you mean 'alphabet'?"),
+        (
+            "data:\n  task: copy\n  alfabet: abc\n",
+            3,
+            "data.alfabet: 'copy' task has no option alfabet; did you mean 'alphabet'?",
+        ),
         (COPY + "model.dropout: 0.1\n", 2, "model.dropout: unknown key"),
         # wrong types
         (

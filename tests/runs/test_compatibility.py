@@ -133,7 +133,10 @@ def test_a_stopped_run_continues_as_before(kind: str, source: str, fixtures: Cal
     with Run(path).open_tensors("model.safetensors") as file:
         weights = {name: file.tensor(name) for name in file.shapes}
     assert weights.keys() == end["sums_and_norms"].keys()
-    for name, weight in weights.items():
+    # A softmax does not change when a constant is added to all scores, which is all that this bias does: its gradient
+    # is rounding noise, which differs between processors and which Adam scales up.
+    for name in (name for name in weights if not name.endswith("attention.key_layer.bias")):
+        weight = weights[name]
         measured = [weight.double().sum().item(), weight.double().norm().item()]
         assert measured == pytest.approx(end["sums_and_norms"][name], rel=1e-4, abs=1e-4), name
     assert_same_translations(path, {**expected, **end})

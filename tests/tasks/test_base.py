@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from random import Random
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -164,7 +164,6 @@ def test_a_section_names_its_task(name: str):
 
 
 class EchoSection(DataSection):
-    task: Literal["echo"] = "echo"
     word: str = "hey"
 
 
@@ -190,11 +189,10 @@ class EchoTask(Task[EchoSection]):
         return Tokenization()
 
 
-def test_a_new_task_needs_one_class_and_its_section(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(TASKS, "echo", EchoTask)
-    experiment = schema.Experiment(data=EchoSection(word="ho"))
+def test_a_new_task_needs_one_class_and_its_section():
+    experiment = schema.Experiment(data={"task": EchoTask, "word": "ho"})
     assert experiment.task.dataset.pairs("test") == [Pair("ho", "ho")]
-    assert experiment.model_dump()["data"] == {"task": "echo", "word": "ho"}
+    assert experiment.model_dump()["data"] == {"task": f"{EchoTask.__module__}:EchoTask", "word": "ho"}
     assert not experiment.task.has_real_test
 
 

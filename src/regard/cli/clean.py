@@ -44,10 +44,11 @@ def clean_folder(folder: Path) -> list[Path]:
 
 
 def _clean_run(path: Path) -> list[Path]:
-    from regard.runs import Run
+    from regard.runs import read_metadata, remove_temporary_files
 
+    read_metadata(path)  # an error if it is not a run directory
     with files.lock_folder(path) as acquired:
         if not acquired:
             note(f"{path}: another process is using this run directory; it is left as it is")
             return []
-        return Run(path).remove_temporary_files()
+        return remove_temporary_files(path)

@@ -30,6 +30,7 @@ def show_command(
     length_penalty: options.LengthPenalty = GREEDY.length_penalty,
     prefix: options.Prefix = str(GREEDY.prefix),
     as_json: Annotated[bool, typer.Option("--json", help="Print the translation, with its tree, as JSON.")] = False,
+    trust_code: options.TrustCode = False,
 ) -> None:
     """`regard show`."""
     from regard.cli import show
@@ -76,6 +77,7 @@ def explain_command(
     head: Head = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
+    trust_code: options.TrustCode = False,
 ) -> None:
     """`regard explain`."""
     paths = check_output_path(out)
@@ -87,7 +89,13 @@ def explain_command(
     print_report(report, paths, as_json)
 
 
-def trace_command(run: options.Run, text: Text, out: options.Out = None, as_json: options.WholeJson = False) -> None:
+def trace_command(
+    run: options.Run,
+    text: Text,
+    out: options.Out = None,
+    as_json: options.WholeJson = False,
+    trust_code: options.TrustCode = False,
+) -> None:
     """`regard trace`."""
     paths = check_output_path(out)
     from regard.cli.loading import load_and_encode
@@ -107,6 +115,7 @@ def gradients_command(
     data_paths: options.DataPaths = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
+    trust_code: options.TrustCode = False,
 ) -> None:
     """`regard gradients`."""
     paths = check_output_path(out)
@@ -135,6 +144,7 @@ def probe_command(
     data_paths: options.DataPaths = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
+    trust_code: options.TrustCode = False,
 ) -> None:
     """`regard probe`."""
     paths = check_output_path(out)
@@ -161,6 +171,7 @@ def align_command(
     data_paths: options.DataPaths = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
+    trust_code: options.TrustCode = False,
 ) -> None:
     """`regard align`."""
     paths = check_output_path(out)
@@ -184,6 +195,7 @@ def faithful_command(
     data_paths: options.DataPaths = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
+    trust_code: options.TrustCode = False,
 ) -> None:
     """`regard faithful`."""
     paths = check_output_path(out)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 from regard.search.options import SearchOptions, bounds_text, flag_name, option_group
+from regard.terminal.output import note
 
 Experiment = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="A recipe's name, or a path to a YAML file.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, made by 'regard train'.")]
@@ -29,6 +31,35 @@ DataPaths = Annotated[
         "--set",
         metavar="data.SPLIT=PATH",
         help="Where a text file of the run is now, if it has moved: data.test=corpus/test; can be repeated.",
+    ),
+]
+
+
+def _trust_code(trusted: bool) -> bool:
+    """Apply `--trust-code` to every run directory that the command opens. Changed code is reported as a note."""
+    if trusted:
+        from regard.config import plugins
+
+        plugins.trust_runs()
+        default: Any = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+            if category is plugins.CodeChangedWarning:
+                note(str(message))
+            else:
+                default(message, category, *place, **options)
+
+        warnings.showwarning = cast(Any, show)
+    return trusted
+
+
+# The callback does the work: a command need not pass the value on.
+TrustCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code",
+        callback=_trust_code,
+        help="Execute the code outside Regard that a run was trained with (plug-ins).",
     ),
 ]
 

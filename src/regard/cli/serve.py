@@ -26,6 +26,7 @@ def serve_command(
     runs: options.SeveralRuns,
     port: Annotated[int, typer.Option(help="The port to listen on; 0 is any free port.")] = 8000,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    trust_code: options.TrustCode = False,
     host: Annotated[
         str,
         typer.Option(

@@ -37,6 +37,7 @@ def translate_command(
         typer.Option(help="Add the most attended source token of each output token, as source-target pairs."),
     ] = None,
     as_json: options.Json = False,
+    trust_code: options.TrustCode = False,
 ) -> None:
     """`regard translate`."""
     from regard.cli import translate
@@ -68,6 +69,7 @@ def score_command(
     source: Annotated[Path, typer.Option(help="The source texts, one per line.")],
     target: Annotated[Path, typer.Option(help="Their translations, one per line.")],
     as_json: options.Json = False,
+    trust_code: options.TrustCode = False,
 ) -> None:
     """`regard score`."""
     from regard.cli.translate import print_scores
@@ -82,6 +84,7 @@ def evaluate_command(
     length_penalty: options.LengthPenalty = GREEDY.length_penalty,
     paths: options.DataPaths = None,
     as_json: options.Json = False,
+    trust_code: options.TrustCode = False,
 ) -> None:
     """`regard evaluate`."""
     from regard.cli.evaluate import parse_beam_widths, print_evaluations

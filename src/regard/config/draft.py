@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.config import yaml_source
-from regard.config.base import KeyPath, kind_sections
+from regard.config import plugins, yaml_source
+from regard.config.base import KeyPath
+from regard.config.families import kind_sections
+from regard.config.kinds import TASKS
 from regard.config.schema import Experiment
 from regard.errors import UserError
-from regard.tasks import TASKS
 
 DESCRIPTION = ("description",)
 
@@ -79,7 +80,8 @@ class ExperimentDraft:
             return
         for known in [key for key in self.values if _is_below(key, path) or _is_below(path, key)]:
             del self.values[known], self.folders[known]
-        self.values[path] = override.value
+        value = override.value if path == DESCRIPTION else plugins.absolute_reference(override.value, override.folder)
+        self.values[path] = value
         self.origins[path] = override.origin
         self.folders[path] = override.folder
 
@@ -152,10 +154,9 @@ class ExperimentDraft:
     def _texts(self) -> dict[str, Any]:
         """The settings that determine which texts the experiment is about."""
         data = self.nested().get("data")
-        task = data.get("task") if isinstance(data, Mapping) else None
-        if not isinstance(data, Mapping) or not isinstance(task, str) or task not in TASKS:
+        if not isinstance(data, Mapping):
             return {"data": data}
-        return {key: data.get(key) for key in ("task", "source", "target", *TASKS[task].Section.path_keys)}
+        return {key: data.get(key) for key in ("task", "source", "target", *TASKS.section_class(data).path_keys)}
 
     def _discard(self, path: KeyPath, options: Set[str], kept: Set[KeyPath]) -> None:
         for key in [key for key in self.values if _is_below(key, path) and key not in kept]:

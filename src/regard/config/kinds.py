@@ -1,18 +1,52 @@
-"""The families of model parts and schedules, one table each: the name in an experiment file and the class.
+"""The families of tasks, model parts and schedules, one table each: the name in an experiment file and the class.
 
 Classes are imported when they are first used, so that reading this module imports no model code. A class with options
 names its settings class `Section`, a subclass of the family's section below. `cell`, `wiring`, `start`, `readout` and
-`optimizer.kind` choose a class without options of its own.
+`optimizer.kind` choose a class without options of its own. Plug-ins extend every family but the optimizers, whose state
+a checkpoint has to know.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import Field, SerializeAsAny
 
-from regard.config.base import Count, Kinds, KindSection, NameOf, SectionOf, Size
+from regard.config.base import Count, KindSection, Section, Size
+from regard.config.families import Kinds, NameOf, SectionOf
+
+
+class DataSection(Section):
+    """The settings of a task, the section `data` of an experiment. Each task has a subclass.
+
+    Attributes:
+        task: Name of the task.
+        path_keys: Keys that name files; relative paths start from the folder of the experiment file.
+    """
+
+    task: str = ""
+    path_keys: ClassVar[frozenset[str]] = frozenset()
+
+
+TASKS: Kinds[DataSection] = Kinds(
+    "task",
+    "",
+    {
+        "case": "regard.tasks.case:CaseTask",
+        "spaces": "regard.tasks.spaces:SpacesTask",
+        "addition": "regard.tasks.addition:AdditionTask",
+        "reverse": "regard.tasks.reverse:ReverseTask",
+        "copy": "regard.tasks.copy:CopyTask",
+        "clauses": "regard.tasks.clauses:ClausesTask",
+        "files": "regard.tasks.parallel:FilesTask",
+        "multi30k": "regard.tasks.parallel:Multi30kTask",
+        "g2p": "regard.tasks.g2p:G2PTask",
+    },
+    base="regard.tasks.base:Task",
+    section=DataSection,
+    key="task",
+)
 
 
 class AttentionSection(KindSection):
@@ -53,6 +87,8 @@ MECHANISMS: Kinds[AttentionSection] = Kinds(
         "additive": "regard.nn.mechanisms:AdditiveAttention",
         "multi-head": "regard.nn.mechanisms:MultiHeadAttention",
     },
+    base="regard.nn.attention:Attention",
+    section=AttentionSection,
 )
 POSITIONS: Kinds[PositionsSection] = Kinds(
     "position encoding",
@@ -64,8 +100,10 @@ POSITIONS: Kinds[PositionsSection] = Kinds(
         "sine-added": "regard.nn.positions:AddedSinusoidalPositions",
         "learned": "regard.nn.positions:LearnedPositions",
     },
+    base="regard.nn.positions:Positions",
+    section=PositionsSection,
 )
-CELLS: Kinds[KindSection] = Kinds(
+CELLS: Kinds[Any] = Kinds(
     "cell",
     "gru",
     {
@@ -73,16 +111,18 @@ CELLS: Kinds[KindSection] = Kinds(
         "gru": "regard.nn.recurrent_layers:GRU",
         "lstm": "regard.nn.recurrent_layers:LSTM",
     },
+    base="regard.nn.recurrent_layers:RecurrentLayers",
 )
-WIRINGS: Kinds[KindSection] = Kinds(
+WIRINGS: Kinds[Any] = Kinds(
     "wiring",
     "after",
     {
         "before": "regard.nn.recurrent:AttendBeforeDecoder",
         "after": "regard.nn.recurrent:AttendAfterDecoder",
     },
+    base="regard.nn.recurrent:RecurrentDecoder",
 )
-STARTS: Kinds[KindSection] = Kinds(
+STARTS: Kinds[Any] = Kinds(
     "start",
     "tanh",
     {
@@ -91,14 +131,16 @@ STARTS: Kinds[KindSection] = Kinds(
         "relu": "regard.nn.recurrent_start:ReluStart",
         "zeros": "regard.nn.recurrent_start:ZeroStart",
     },
+    base="torch.nn:Module",
 )
-READOUTS: Kinds[KindSection] = Kinds(
+READOUTS: Kinds[Any] = Kinds(
     "readout",
     "direct",
     {
         "direct": "regard.nn.readout:DirectReadout",
         "tied": "regard.nn.readout:TiedReadout",
     },
+    base="regard.nn.readout:Readout",
 )
 
 
@@ -175,6 +217,8 @@ ENCODERS: Kinds[EncoderSection] = Kinds(
         "recurrent": "regard.nn.recurrent:RecurrentEncoder",
         "self-attention": "regard.nn.transformer:SelfAttentionEncoder",
     },
+    base="regard.nn.encoder_decoder:Encoder",
+    section=EncoderSection,
 )
 DECODERS: Kinds[DecoderSection] = Kinds(
     "decoder",
@@ -183,6 +227,8 @@ DECODERS: Kinds[DecoderSection] = Kinds(
         "recurrent": "regard.nn.recurrent:RecurrentDecoder",
         "transformer": "regard.nn.transformer:TransformerDecoder",
     },
+    base="regard.nn.encoder_decoder:Decoder",
+    section=DecoderSection,
 )
 
 
@@ -208,7 +254,7 @@ class TeacherForcingSection(KindSection):
     ratio: float = Field(1.0, ge=0, le=1)
 
 
-OPTIMIZERS: Kinds[KindSection] = Kinds(
+OPTIMIZERS: Kinds[Any] = Kinds(
     "optimizer",
     "adam",
     {
@@ -225,6 +271,8 @@ LEARNING_RATES: Kinds[LearningRateSection] = Kinds(
         "inverse-square-root": "regard.training.learning_rates:InverseSquareRootRate",
         "plateau": "regard.training.learning_rates:PlateauRate",
     },
+    base="regard.training.learning_rates:LearningRate",
+    section=LearningRateSection,
 )
 TEACHER_FORCING_SCHEDULES: Kinds[TeacherForcingSection] = Kinds(
     "teacher forcing",
@@ -236,4 +284,6 @@ TEACHER_FORCING_SCHEDULES: Kinds[TeacherForcingSection] = Kinds(
         "exponential": "regard.training.teacher_forcing:ExponentialTeacherForcing",
         "inverse-sigmoid": "regard.training.teacher_forcing:InverseSigmoidTeacherForcing",
     },
+    base="regard.training.teacher_forcing:TeacherForcing",
+    section=TeacherForcingSection,
 )

@@ -11,12 +11,14 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from regard.config import base, recipes, yaml_source
+from regard.config import recipes, yaml_source
 from regard.config.draft import DESCRIPTION, ExperimentDraft, Override
+from regard.config.explanations import explain_validation_error
+from regard.config.kinds import TASKS
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
-from regard.tasks import SPLITS, TASKS, DataSection
+from regard.tasks import SPLITS
 
 MAX_EXTENDS = 20  # files that extend each other
 SECTIONS = f"an experiment has the sections {', '.join(Experiment.model_fields)}"
@@ -185,32 +187,19 @@ def _find(name: str, folder: Path) -> tuple[str, str, Path]:
 
 
 def _validate(draft: ExperimentDraft) -> Experiment:
-    """The experiment; a UserError names all invalid settings. The keys of `data` depend on its task."""
+    """The experiment; a UserError names all invalid settings."""
     values = draft.nested()
-    data = values.get("data")
-    task = data.get("task") if isinstance(data, dict) else None
-    if not isinstance(task, str) or task not in TASKS:
-        problem = "missing" if task is None else f"{short_repr(task)} is not a valid choice"
-        raise UserError(f"{draft.origin(('data', 'task'))}: data.task: {problem}; {suggest(task, TASKS)}")
-    problems = []
+    values.setdefault("data", {})  # to report the missing task
+    if isinstance(values["data"], dict):
+        _resolve_data_paths(draft, values["data"])
     try:
-        values["data"] = TASKS[task].Section.model_validate(_resolve_data_paths(draft, TASKS[task].Section))
+        return Experiment.model_validate(values)
     except ValidationError as error:
-        problems.append(base.explain_validation_error(error, TASKS[task].Section, ("data",), draft.origin))
-        values["data"] = TASKS[task].Section.model_construct()  # so that the other sections are validated as well
-    try:
-        experiment = Experiment.model_validate(values)
-    except ValidationError as error:
-        problems.append(base.explain_validation_error(error, Experiment, (), draft.origin, values))
-    if problems:
-        raise UserError("\n".join(problems))
-    return experiment
+        raise UserError(explain_validation_error(error, Experiment, (), draft.origin, values)) from None
 
 
-def _resolve_data_paths(draft: ExperimentDraft, section: type[DataSection]) -> dict[str, Any]:
-    """The section `data` with absolute paths, so that a run can be used from any folder."""
-    data: dict[str, Any] = draft.nested()["data"]
-    for key in section.path_keys & data.keys():
+def _resolve_data_paths(draft: ExperimentDraft, data: dict[str, Any]) -> None:
+    """Make the paths in the section `data` absolute, so that a run can be used from any folder."""
+    for key in TASKS.section_class(data).path_keys & data.keys():
         if isinstance(data[key], str) and data[key]:
             data[key] = os.path.abspath(draft.folder(("data", key)) / os.path.expanduser(data[key]))
-    return data

@@ -6,21 +6,24 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, SerializeAsAny, model_validator
 
-from regard.config.base import Count, NameOf, Section, SectionOf, invalid_combination, prefix_errors
+from regard.config.base import Count, Section, invalid_combination, prefix_errors
+from regard.config.families import NameOf, SectionOf
 from regard.config.kinds import (
     DECODERS,
     ENCODERS,
     LEARNING_RATES,
     MECHANISMS,
     OPTIMIZERS,
+    TASKS,
     TEACHER_FORCING_SCHEDULES,
     AttentionSection,
+    DataSection,
     DecoderSection,
     EncoderSection,
     LearningRateSection,
     TeacherForcingSection,
 )
-from regard.tasks import DataSection, Task, task_for
+from regard.tasks import Task, task_for
 
 
 class ModelSection(Section):
@@ -152,7 +155,7 @@ class Experiment(Section):
     """
 
     description: str = ""
-    data: SerializeAsAny[DataSection]
+    data: Annotated[SerializeAsAny[DataSection], SectionOf(TASKS)]
     model: ModelSection = Field(default_factory=ModelSection)
     training: TrainingSection = Field(default_factory=TrainingSection)
     decoding: DecodingSection = Field(default_factory=DecodingSection)

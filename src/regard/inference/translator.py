@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from regard.config.plugins import CodeChangedWarning
 from regard.data import EncodedSource, Example, collate
 from regard.errors import UserError
 from regard.inference.outputs import rank_texts, to_translation
@@ -272,16 +275,28 @@ class Translator(RunEnsemble):
         )
 
 
-def load(path: str | Path, *others: str | Path) -> Translator:
+def load(path: str | Path | Run, *others: str | Path | Run, trust_code: bool = False) -> Translator:
     """The model of a run directory, or of several as an ensemble.
 
         translation, = regard.load("runs/case").translate(["<U> I am a student"])
 
     Args:
-        path: A run directory, made by `regard train`.
-        others: More run directories; the log-probabilities of all models are averaged.
+        path: A run directory, made by `regard train`, or what `regard.train` returned.
+        others: More runs; the log-probabilities of all models are averaged.
+        trust_code: Whether the runs may execute code outside Regard, if they were trained with some (plug-ins).
 
     Raises:
-        UserError: If there is no run, or the runs have different vocabularies.
+        UserError: If there is no run, the runs have different vocabularies, or code is not trusted.
     """
-    return Translator(*(Run(Path(each)) for each in (path, *others)))
+    runs = [_open_run(each, trust_code) for each in (path, *others)]
+    for change in (change for run in runs for change in run.code_changes()):
+        warnings.warn(change, CodeChangedWarning, stacklevel=2)
+    return Translator(*runs)
+
+
+def _open_run(path: object, trust_code: bool) -> Run:
+    if isinstance(path, Run):
+        return path
+    if not isinstance(path, str | os.PathLike):
+        raise UserError(f"{path!r} is not a run: give the path of a run directory, or what regard.train returned")
+    return Run(Path(path), trust_code=trust_code)

@@ -14,7 +14,8 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor, nn
 
-from regard.config.base import NameOf, invalid_combination
+from regard.config.base import invalid_combination
+from regard.config.families import NameOf
 from regard.config.kinds import CELLS, READOUTS, STARTS, WIRINGS, DecoderSection, EncoderSection, StateShape
 from regard.nn.attention import Attention, Memory
 from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, split_index

@@ -1,6 +1,26 @@
 """Run directories: the files of one experiment."""
 
-from regard.runs.directory import EXAMPLES, FORMAT, MODEL, SCORES, STATE, Run
+from regard.runs.directory import (
+    EXAMPLES,
+    FORMAT,
+    MODEL,
+    SCORES,
+    STATE,
+    Run,
+    read_metadata,
+    remove_temporary_files,
+)
 from regard.runs.weights import expected_shapes, named_weights
 
-__all__ = ["EXAMPLES", "FORMAT", "MODEL", "SCORES", "STATE", "Run", "expected_shapes", "named_weights"]
+__all__ = [
+    "EXAMPLES",
+    "FORMAT",
+    "MODEL",
+    "SCORES",
+    "STATE",
+    "Run",
+    "expected_shapes",
+    "named_weights",
+    "read_metadata",
+    "remove_temporary_files",
+]

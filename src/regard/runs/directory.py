@@ -1,6 +1,7 @@
 """The run directory: all files of one experiment, readable without Regard and without pickle.
 
-- `run.json`: format, versions of Regard and PyTorch, digests of the data that the run was started with
+- `run.json`: format, versions of Regard and PyTorch, digests of the data that the run was started with, and which code
+  outside Regard it uses: import path, version and a digest of the source file
 - `config.yaml`: all settings
 - `vocabulary.json`: the tokens of both sides in the order of their ids, and the length of the longest source
 - `subwords.model`, or `source.model` and `target.model`: the SentencePiece models, if subwords are used
@@ -26,7 +27,8 @@ import torch
 from torch import Tensor
 
 from regard import __version__, files
-from regard.config import loading, yaml_source
+from regard.config import loading, plugins, yaml_source
+from regard.config.families import plugin_names
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.data import Codec
@@ -42,6 +44,7 @@ SCORES, EXAMPLES = "scores.json", "examples"
 DIGEST = "digest"  # in the metadata of weights
 # Settings that may change without making the weights those of another run, besides the paths of the data.
 NOT_IN_DIGEST = ("description", "decoding", "training.threads", "training.save_every")
+REFUSED = "loading this run executes it. If you trust it, use --trust-code, or trust_code=True in Python"
 Value = TypeVar("Value")
 
 
@@ -50,26 +53,21 @@ class Run:
 
     Args:
         path: A directory that `create` has made.
+        trust_code: Whether the run may execute code outside Regard, if its settings name some (plug-ins). Nothing else
+            in a run directory is ever executed.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, trust_code: bool = False) -> None:
         self.path = path
-        if not path.is_dir():
-            problem = "this is a file, not a run directory" if path.exists() else "there is no such run directory"
-            raise UserError(f"{path}: {problem}; 'regard train' creates one")
-        if not (path / "run.json").is_file():
-            raise UserError(f"{path}: this is not a run directory: it has no run.json, which 'regard train' writes")
-        self.metadata: dict[str, Any] = self._read("run.json", json.loads)
-        if not isinstance(self.metadata, dict) or self.metadata.get("format") not in READABLE_FORMATS:
-            found = self.metadata.get("format") if isinstance(self.metadata, dict) else self.metadata
-            raise UserError(
-                f"{path / 'run.json'}: this run has format {found!r}; Regard {__version__} reads formats 1 to {FORMAT}"
-            )
+        self.metadata = read_metadata(path)
         self._settings: list[YamlLeaf] = self._read("config.yaml", self._parse_settings, yaml_source.MAX_BYTES)
-        ignore_unused = self.metadata["format"] < FORMAT
-        self.experiment = loading.build_experiment(
-            self._settings, str(path / "config.yaml"), ignore_unused=ignore_unused
-        )
+        trusted = trust_code or plugins.runs_are_trusted()
+        if trusted:
+            self._find_moved_code()
+        with plugins.refuse_code("" if trusted else REFUSED):
+            self.experiment = loading.build_experiment(
+                self._settings, str(path / "config.yaml"), ignore_unused=self.metadata["format"] < FORMAT
+            )
 
     @classmethod
     def create(
@@ -89,6 +87,8 @@ class Run:
             "longest_source": codec.longest_source,
         }
         metadata = {"format": FORMAT, "regard": __version__, "torch": torch.__version__, "texts": dict(digests or {})}
+        if code := {name: plugins.describe_code(name, path) for name in plugin_names(experiment)}:
+            metadata["code"] = code
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with files.scratch_folder(path) as folder:
@@ -114,6 +114,28 @@ class Run:
         """A digest of each split when the run was started; empty for runs of versions that did not record it."""
         known = self.metadata.get("texts")
         return known if isinstance(known, dict) else {}
+
+    @property
+    def code(self) -> dict[str, dict[str, Any]]:
+        """What was recorded about each plug-in when the run was created."""
+        known = self.metadata.get("code")
+        return {name: each for name, each in known.items() if isinstance(each, dict)} if isinstance(known, dict) else {}
+
+    def code_changes(self) -> list[str]:
+        """A sentence for each plug-in whose source is not the one that the run was trained with."""
+        changes = []
+        for name in plugin_names(self.experiment):
+            then, now = self.code.get(name, {}), plugins.describe_code(name, self.path)
+            if then.get("sha256") != now.get("sha256"):
+                versions = {each["version"]: None for each in (then, now) if isinstance(each.get("version"), str)}
+                detail = f" ({' → '.join(versions)})" if len(versions) > 1 else ""
+                changes.append(f"{self.path}: the code of {name} has changed since this run was started{detail}")
+        return changes
+
+    def _find_moved_code(self) -> None:
+        for name, known in self.code.items():
+            if isinstance(known.get("relative_path"), str):
+                plugins.find_moved_file(name, known["relative_path"], self.path)
 
     @cached_property
     def codec(self) -> Codec:
@@ -188,12 +210,7 @@ class Run:
 
     def remove_temporary_files(self) -> list[Path]:
         """Remove the temporary files that killed processes have left, and return their paths."""
-        removed = files.remove_abandoned(self.path / "*")
-        for name in (MODEL, STATE, METRICS, SCORES, EXAMPLES):
-            for leftover in self.path.glob(f".{name}.*"):  # Regard 0.5 did not lock them
-                files.remove_entry(leftover)
-                removed.append(leftover)
-        return removed
+        return remove_temporary_files(self.path)
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Append the results of a validation. They are on the disk before the checkpoint that refers to them.
@@ -237,6 +254,42 @@ class Run:
             return files.read_file(self.path / name, parse, max_bytes)
         except FileNotFoundError:
             raise UserError(f"{self.path / name}: this file is missing; the run directory is incomplete") from None
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """The content of `run.json`.
+
+    Args:
+        path: A run directory.
+
+    Raises:
+        UserError: If it is not a run directory that this version can read.
+    """
+    if not path.is_dir():
+        problem = "this is a file, not a run directory" if path.exists() else "there is no such run directory"
+        raise UserError(f"{path}: {problem}; 'regard train' creates one")
+    file = path / "run.json"
+    if not file.is_file():
+        raise UserError(f"{path}: this is not a run directory: it has no run.json, which 'regard train' writes")
+    metadata = files.read_file(file, json.loads)
+    if not isinstance(metadata, dict) or metadata.get("format") not in READABLE_FORMATS:
+        found = metadata.get("format") if isinstance(metadata, dict) else metadata
+        raise UserError(f"{file}: this run has format {found!r}; Regard {__version__} reads formats 1 to {FORMAT}")
+    return metadata
+
+
+def remove_temporary_files(path: Path) -> list[Path]:
+    """Remove the temporary files that killed processes have left in a run directory, and return their paths.
+
+    Args:
+        path: The run directory.
+    """
+    removed = files.remove_abandoned(path / "*")
+    for name in (MODEL, STATE, METRICS, SCORES, EXAMPLES):
+        for leftover in path.glob(f".{name}.*"):  # Regard 0.5 did not lock them
+            files.remove_entry(leftover)
+            removed.append(leftover)
+    return removed
 
 
 def _parse_metrics(line: bytes) -> dict[str, Any]:

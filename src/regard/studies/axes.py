@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from math import isfinite
 
 from regard.config.draft import Override
+from regard.config.plugins import short_reference
 from regard.config.schema import Experiment
 from regard.errors import printable
 
 
 def option_label(value: object) -> str:
-    """The label of an option: its value as YAML writes it.
+    """The label of an option: its value as YAML writes it; of a class in a file, without the folder of the file.
 
     Args:
         value: Any value that YAML has.
     """
     try:
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        return short_reference(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     except TypeError:  # keys that JSON does not have
         return str(value)
 

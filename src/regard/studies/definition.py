@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,8 +12,9 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from regard.config import yaml_source
+from regard.config import plugins, yaml_source
 from regard.config.base import Section
+from regard.config.families import plugin_names
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import suggest
@@ -140,7 +142,10 @@ def run_name(experiment: Experiment) -> str:
         experiment: The experiment, with its seed.
     """
     settings = experiment.model_dump(exclude={"description": True, "training": {"seed"}})
-    return f"{settings['data']['task']}-{fingerprint(settings)}-{experiment.training.seed}"
+    # Runs with code that has changed are other runs.
+    digests = [plugins.describe_code(name, Path()).get("sha256") for name in plugin_names(experiment)]
+    task = re.sub(r"\W", "-", plugins.short_reference(settings["data"]["task"]))
+    return f"{task}-{fingerprint(settings | ({'code': digests} if digests else {}))}-{experiment.training.seed}"
 
 
 @dataclass(frozen=True)

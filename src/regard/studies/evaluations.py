@@ -46,7 +46,7 @@ class EvaluationSpec:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> EvaluationSpec:
-        data = TASKS[values["data"]["task"]].Section.model_validate(values["data"])
+        data = TASKS.section_class(values["data"]).model_validate(values["data"])
         return cls(data, DecodeOptions.model_validate(values["options"]))
 
     @property

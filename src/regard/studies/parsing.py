@@ -22,7 +22,7 @@ of the grid is validated before anything is trained.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -31,9 +31,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from regard.config import base, loading, recipes, yaml_source
+from regard.config import loading, plugins, recipes, yaml_source
 from regard.config.base import KeyPath
 from regard.config.draft import ExperimentDraft, Override, key_path
+from regard.config.explanations import explain_validation_error
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
@@ -41,7 +42,6 @@ from regard.studies.axes import Axis, Option, option_label
 from regard.studies.definition import Condition, Plan, Study
 from regard.studies.evaluations import DecodeOptions, EvaluationSpec
 from regard.studies.study_checks import Origin, check_axes, check_conditions, check_metrics, check_plan
-from regard.tasks import TASKS
 
 KEYS = ("set", "vary", "test", *Plan.model_fields)
 SECTIONS = f"a study has the keys {', '.join(KEYS)}"
@@ -53,7 +53,6 @@ EXAMPLES = {
 }
 # Runs are processes that share the cores. A study may override this.
 ONE_THREAD = Override(("training", "threads"), 1, "a study's runs have one thread each")
-PATHS = {("data", key) for task in TASKS.values() for key in task.Section.path_keys}  # settings that are paths of files
 
 
 def parse_study(text: str, where: str) -> list[YamlLeaf]:
@@ -160,7 +159,8 @@ def build_study(name: str, leaves: Iterable[YamlLeaf], folder: Path = Path(), *,
     conditions = list(_build_conditions(load, common, vary, tests))
     check_conditions(name, conditions)
     check_metrics(plan, conditions, draft.origin)
-    return Study(name, plan, axes, tuple(conditions), tuple(_with_absolute_paths(kept)))
+    paths = {("data", key) for condition in conditions for key in type(condition.experiment.data).path_keys}
+    return Study(name, plan, axes, tuple(conditions), tuple(_with_absolute_paths(kept, paths)))
 
 
 def extends_study(study: Study, text: str, where: str) -> bool:
@@ -214,7 +214,7 @@ def _parse_plan(leaves: Sequence[YamlLeaf], origin: Origin) -> Plan:
     try:
         return Plan.model_validate(values)
     except ValidationError as error:
-        raise UserError(base.explain_validation_error(error, Plan, (), origin)) from None
+        raise UserError(explain_validation_error(error, Plan, (), origin)) from None
 
 
 def _parse_axes(leaves: Sequence[YamlLeaf], trains: bool) -> list[Axis]:
@@ -278,13 +278,19 @@ def _parse_decode_options(chosen: Sequence[Override]) -> DecodeOptions:
         return DecodeOptions.model_validate({key: setting.value for key, setting in by_key.items()})
     except ValidationError as error:
         raise UserError(
-            base.explain_validation_error(error, DecodeOptions, (), lambda path: by_key[path[0]].origin)
+            explain_validation_error(error, DecodeOptions, (), lambda path: by_key[path[0]].origin)
         ) from None
 
 
-def _with_absolute_paths(leaves: Iterable[YamlLeaf]) -> Iterator[YamlLeaf]:
-    """Leaves with absolute paths, so that files are found from any folder; options keep their labels."""
+def _with_absolute_paths(leaves: Iterable[YamlLeaf], paths: Set[KeyPath]) -> Iterator[YamlLeaf]:
+    """Leaves with absolute paths, so that files are found from any folder; options keep their labels.
+
+    Args:
+        leaves: The settings of a study.
+        paths: The settings of its experiments that are paths of files.
+    """
     for leaf in leaves:
+        leaf = replace(leaf, value=_absolute_references(leaf.value, leaf.folder))
         section, *rest = leaf.path
         has_texts = isinstance(leaf.value, list) and any(isinstance(value, str) for value in leaf.value)
         if section == "experiment":
@@ -293,11 +299,11 @@ def _with_absolute_paths(leaves: Iterable[YamlLeaf]) -> Iterator[YamlLeaf]:
                 if leaf.value in recipes.recipe_names()
                 else replace(leaf, value=_absolute_path(leaf.value, leaf.folder))
             )
-        elif has_texts and len(rest) == 1 and key_path(rest[0]) in PATHS:
+        elif has_texts and len(rest) == 1 and key_path(rest[0]) in paths:
             for value in leaf.value:
                 path = (*leaf.path, option_label(value), rest[0])
                 yield replace(leaf, path=path, value=_absolute_path(value, leaf.folder))
-        elif key_path(".".join(rest if section == "set" else rest[2:])) in PATHS:
+        elif key_path(".".join(rest if section == "set" else rest[2:])) in paths:
             yield replace(leaf, value=_absolute_path(leaf.value, leaf.folder))
         else:
             yield leaf
@@ -306,3 +312,10 @@ def _with_absolute_paths(leaves: Iterable[YamlLeaf]) -> Iterator[YamlLeaf]:
 def _absolute_path(value: Any, folder: Path) -> Any:
     """A path, made absolute; other values are left as they are."""
     return os.path.abspath(folder / os.path.expanduser(value)) if isinstance(value, str) else value
+
+
+def _absolute_references(value: Any, folder: Path) -> Any:
+    """References to classes in files, made absolute, in a value or a list of values."""
+    if isinstance(value, list):
+        return [plugins.absolute_reference(each, folder) for each in value]
+    return plugins.absolute_reference(value, folder)

@@ -55,6 +55,7 @@ class WorkerRequest:
         """One line of JSON."""
         return json.dumps(
             {
+                "sys.path": sys.path,  # where plug-ins are found
                 "path": str(self.path),
                 "experiment": loading.dump_experiment(self.experiment),
                 "evaluations": [evaluation.to_dict() for evaluation in self.evaluations],
@@ -69,6 +70,7 @@ class WorkerRequest:
             text: One line of JSON.
         """
         values = json.loads(text)
+        sys.path += [folder for folder in values["sys.path"] if folder not in sys.path]
         experiment = loading.parse_experiment(values["experiment"], "the request")
         return cls(Path(values["path"]), experiment, [EvaluationSpec.from_dict(each) for each in values["evaluations"]])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
 
 from pydantic import Field
 
@@ -25,7 +24,7 @@ class AdditionSection(GeneratedSection):
         digits: Largest number of digits of a number.
     """
 
-    task: Literal["addition"] = "addition"
+    task: str = "addition"
     digits: int = Field(default=3, ge=1, le=12)
 
 

@@ -6,24 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 
-from regard.config.base import Section
+from regard.config.kinds import DataSection
 from regard.text import Pair, ReadFile, Tokenization
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 ScoredBy = Literal["exact match", "bleu", "phonemes"]
-
-
-class DataSection(Section):
-    """The settings of a task, the section `data` of an experiment. Each task has a subclass.
-
-    Attributes:
-        task: Name of the task; each subclass allows only its own.
-        path_keys: Keys that name files; relative paths start from the folder of the experiment file.
-    """
-
-    task: str = ""
-    path_keys: ClassVar[frozenset[str]] = frozenset()
 
 
 class Dataset(Protocol):

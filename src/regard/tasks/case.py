@@ -24,7 +24,7 @@ class CaseSection(RandomTextSection):
             first input of the `decoder`. The text that a user types is the same in all three cases.
     """
 
-    task: Literal["case"] = "case"
+    task: str = "case"
     prompt: PromptPosition = "first"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
 
 from pydantic import Field
 
@@ -127,7 +126,7 @@ class ClausesSection(GeneratedSection):
         max_clauses: Largest number of clauses of a sentence.
     """
 
-    task: Literal["clauses"] = "clauses"
+    task: str = "clauses"
     train: int = Field(12_000, ge=1)
     max_clauses: int = Field(2, ge=1, le=3)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 from string import ascii_lowercase
-from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -70,7 +69,7 @@ class CopySection(StringSection):
         task: Name of the task.
     """
 
-    task: Literal["copy"] = "copy"
+    task: str = "copy"
 
 
 class CopyDataset(GeneratedDataset[CopySection]):

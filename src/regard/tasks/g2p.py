@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from random import Random
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from pydantic import Field
 
+from regard.config.kinds import DataSection
 from regard.corpora.parallel_text import read_lines
 from regard.errors import UserError
-from regard.tasks.base import SPLITS, DataSection, Split, Task
+from regard.tasks.base import SPLITS, Split, Task
 from regard.text import Pair, ReadFile, Tokenization, WhitespaceTokenizer
 
 
@@ -30,7 +31,7 @@ class G2PSection(DataSection):
         seed: Seed of the splits.
     """
 
-    task: Literal["g2p"] = "g2p"
+    task: str = "g2p"
     file: str | None = Field(None, min_length=1)
     stress: bool = False
     test_share: float = Field(0.05, gt=0, lt=0.5)

@@ -9,8 +9,9 @@ from typing import Generic, TypeVar
 
 from pydantic import Field
 
+from regard.config.kinds import DataSection
 from regard.errors import UserError
-from regard.tasks.base import SPLITS, DataSection, Split, Task
+from regard.tasks.base import SPLITS, Split, Task
 from regard.text import Pair, ReadFile, Tokenization
 
 # The number of repeated sources in a row after which a task is considered exhausted.

@@ -11,10 +11,11 @@ from typing import ClassVar, Generic, Literal, Self, TypeVar
 from pydantic import Field, model_validator
 
 from regard.config.base import invalid_combination
+from regard.config.kinds import DataSection
 from regard.corpora import datasets
 from regard.corpora.parallel_text import TSV_SUFFIXES, read_pairs
 from regard.errors import UserError
-from regard.tasks.base import SPLITS, DataSection, Split, Task
+from regard.tasks.base import SPLITS, Split, Task
 from regard.text import Pair, ReadFile
 from regard.text.learned_tokenization import LearnedTokenization, TextSection
 
@@ -142,7 +143,7 @@ class FilesSection(ParallelSection):
         skip: Leave out training pairs with an empty side or an over-long line instead of refusing them.
     """
 
-    task: Literal["files"] = "files"
+    task: str = "files"
     train: str = Field(min_length=1)
     validation: str = Field(min_length=1)
     test: str | None = Field(None, min_length=1)
@@ -216,7 +217,7 @@ class Multi30kSection(ParallelSection):
         target: `de` or `en`, the other one.
     """
 
-    task: Literal["multi30k"] = "multi30k"
+    task: str = "multi30k"
     source: Literal["de", "en"] = "de"
     target: Literal["de", "en"] = "en"
 

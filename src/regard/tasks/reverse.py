@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Literal
 
 from regard.tasks.copy import StringSection, StringTokenization, random_string
 from regard.tasks.generated import GeneratedDataset, GeneratedTask
@@ -17,7 +16,7 @@ class ReverseSection(StringSection):
         task: Name of the task.
     """
 
-    task: Literal["reverse"] = "reverse"
+    task: str = "reverse"
 
 
 class ReverseDataset(GeneratedDataset[ReverseSection]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal
 
 from regard.tasks.generated import GeneratedDataset, GeneratedTask
 from regard.tasks.random_text import PRINTABLE, RandomTextSection, known_characters, random_sentence
@@ -22,7 +21,7 @@ class SpacesSection(RandomTextSection):
         blank: Whether the decoder generates `<blank>` for each space.
     """
 
-    task: Literal["spaces"] = "spaces"
+    task: str = "spaces"
     blank: bool = True
 
 

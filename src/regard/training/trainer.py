@@ -114,6 +114,8 @@ def _is_absent_or_empty(path: Path) -> bool:
 
 
 def _check_same_experiment(run: Run, experiment: Experiment) -> None:
+    if changes := run.code_changes():
+        raise UserError("\n".join(f"{each}; restore it, or choose another --out" for each in changes))
     old, new = _flatten_settings(run.experiment.model_dump()), _flatten_settings(experiment.model_dump())
     changed = [key for key in {**old, **new} if key != "description" and old.get(key) != new.get(key)]
     if changed:

@@ -1,0 +1,325 @@
+"""Code of users and of other packages: objects that an experiment names by import path or by a registered name.
+
+    my_package.attention:CosineAttention       an importable module and a name in it
+    ./cosine.py:CosineAttention                a file; relative to the experiment file that names it
+    cosine                                     a name that an installed package registers in the entry-point group
+                                               `regard.plugins`
+
+To look up an object is to execute the module that defines it. A run directory is data: `refuse_code` makes a look-up an
+error unless the user has had the same object imported before, in this process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache
+from importlib import import_module, metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from regard.errors import UserError, nearest
+
+GROUP = "regard.plugins"
+REFERENCE = re.compile(r"(.+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)", re.DOTALL)
+FILE_REFERENCE = re.compile(r"(.+\.py):([^\W\d]\w*)", re.DOTALL)
+MAIN = "__main__"  # the module of a script or a notebook
+
+_objects: dict[str, Any] = {}  # what has been looked up, or passed as an object, in this process
+_moved: dict[str, str] = {}  # references to files that have moved since a run was trained
+_importing: list[str] = []
+_trusted_runs: list[bool] = [False]  # whether every run directory is trusted
+_refusal: ContextVar[str] = ContextVar("_refusal", default="")
+
+
+class PluginError(UserError):
+    """Code that an experiment names is not found, not trusted, or fails while it is imported."""
+
+
+class CodeChangedWarning(UserWarning):
+    """The code that a run was trained with has changed since."""
+
+
+def trust_runs(trusted: bool = True) -> None:
+    """Let every run directory that this process opens execute the code that it names, as `--trust-code` does.
+
+    Args:
+        trusted: False to require the user's word for each run again.
+    """
+    _trusted_runs[0] = trusted
+
+
+def runs_are_trusted() -> bool:
+    """True after `trust_runs`."""
+    return _trusted_runs[0]
+
+
+@contextmanager
+def refuse_code(reason: str) -> Iterator[None]:
+    """Within this block, looking up an object that was not looked up before is a `PluginError`.
+
+    Args:
+        reason: Why, and what the user can do. Empty: nothing is refused.
+    """
+    token = _refusal.set(reason)
+    try:
+        yield
+    finally:
+        _refusal.reset(token)
+
+
+def check_not_importing(action: str) -> None:
+    """Raise a `UserError` while a module of a plug-in is imported: its top level should only define things.
+
+    A script that trains with a class of its own is imported again by every process that needs this class. Without this
+    check, it would train again there.
+
+    Args:
+        action: What is about to be done, for the message.
+    """
+    if _importing:
+        raise UserError(
+            f"{_importing[-1]}: {action} while this file is imported for its classes; put the call below "
+            'if __name__ == "__main__":'
+        )
+
+
+def absolute_reference(value: Any, folder: Path) -> Any:
+    """A reference to a file with an absolute path; any other value is returned as it is.
+
+    Args:
+        value: The value of a setting.
+        folder: The folder that a relative path refers to.
+    """
+    match = FILE_REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    return f"{os.path.abspath(folder / os.path.expanduser(match[1]))}:{match[2]}" if match else value
+
+
+def short_reference(value: str) -> str:
+    """A reference to a file without its folder, for labels; any other text is returned as it is.
+
+    Args:
+        value: The name of a kind.
+    """
+    match = FILE_REFERENCE.fullmatch(value)
+    return f"{os.path.basename(match[1])}:{match[2]}" if match else value
+
+
+def reference_to(found: Any) -> str:
+    """The reference by which another process finds a class or function; a later look-up in this process returns it.
+
+    Args:
+        found: A class or function, defined at the top level of a module, script or notebook.
+
+    Raises:
+        PluginError: If it has no such place.
+    """
+    name, module = getattr(found, "__qualname__", ""), sys.modules.get(getattr(found, "__module__", ""))
+    if module is None or getattr(module, name, None) is not found:
+        raise PluginError(f"{found!r} has no import path: define it at the top level of a module, and pass it itself")
+    file, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
+    is_script = module.__name__ == MAIN and spec is None  # otherwise `python -m MODULE`, which can be imported
+    if file and (is_script or _is_file_module(module)):
+        reference = f"{os.path.abspath(file)}:{name}"
+    else:
+        reference = f"{spec.name if spec else module.__name__}:{name}"
+    _objects[reference] = found
+    return reference
+
+
+def replace_objects(value: Any) -> Any:
+    """`value` with each class and function in it replaced by its reference, at any depth.
+
+    Args:
+        value: Settings, or the value of one.
+    """
+    if isinstance(value, Mapping):
+        return {key: replace_objects(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [replace_objects(each) for each in value]
+    return reference_to(value) if inspect.isclass(value) or inspect.isfunction(value) else value
+
+
+def is_plugin(name: str) -> bool:
+    """True if `name` is a reference, or a name that an installed package registers.
+
+    Args:
+        name: The name of a kind that is not built in.
+    """
+    return REFERENCE.fullmatch(name) is not None or name in registered_names()
+
+
+@cache
+def registered_names() -> dict[str, str]:
+    """The names that installed packages register, and what they stand for.
+
+    Raises:
+        PluginError: If two packages register different objects with the same name.
+    """
+    found: dict[str, metadata.EntryPoint] = {}
+    for entry in metadata.entry_points(group=GROUP):
+        other = found.setdefault(entry.name, entry)
+        if other.value != entry.value:
+            raise PluginError(
+                f"two installed packages register the plug-in '{entry.name}': {other.value} and {entry.value}; "
+                "uninstall one of them"
+            )
+    return {name: entry.value for name, entry in found.items()}
+
+
+def load_object(name: str) -> Any:
+    """The object that `name` refers to; imports its module if this has not been done before.
+
+    Args:
+        name: A reference or a registered name.
+
+    Raises:
+        PluginError: If there is no such object, if its module fails, or within `refuse_code`.
+    """
+    if name not in _objects:
+        reason = _refusal.get()
+        if reason:
+            raise PluginError(f"'{name}' is code outside Regard; {reason}")
+        module, attribute = _split(import_path(name))
+        _objects[name] = _find_attribute(_import(name, module), attribute)
+    return _objects[name]
+
+
+def import_path(name: str) -> str:
+    """The import path of a plug-in: a registered name is replaced by what it stands for.
+
+    Args:
+        name: A reference or a registered name.
+    """
+    return _moved.get(name) or (name if REFERENCE.fullmatch(name) else registered_names().get(name, name))
+
+
+def find_moved_file(name: str, relative: str, folder: Path) -> None:
+    """Look for the file of a plug-in next to a run directory if it is no longer where it was.
+
+    Args:
+        name: A reference; only those to a file can move.
+        relative: Its path, relative to the run directory, when the run was created.
+        folder: The run directory.
+    """
+    match = FILE_REFERENCE.fullmatch(name)
+    moved = os.path.abspath(folder / relative)
+    if match and name not in _objects and not os.path.isfile(match[1]) and os.path.isfile(moved):
+        _moved[name] = f"{moved}:{match[2]}"
+
+
+def describe_code(name: str, folder: Path) -> dict[str, str]:
+    """What a run directory records about a plug-in: import path, package, version and a digest of its source.
+
+    Args:
+        name: A reference or a registered name.
+        folder: The run directory. The path of a file is recorded relative to it, too, in case that both are moved.
+    """
+    module_name, _ = _split(import_path(name))
+    found = {"import_path": import_path(name)}
+    if module_name.endswith(".py"):
+        with suppress(ValueError):  # another drive of Windows
+            found["relative_path"] = os.path.relpath(module_name, folder)
+    package = _distributions().get(module_name.partition(".")[0], [])
+    if package:
+        found |= {"package": package[0], "version": metadata.version(package[0])}
+    source = _source(name)
+    return found | ({"sha256": hashlib.sha256(source).hexdigest()} if source is not None else {})
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()
+
+
+def _source(name: str) -> bytes | None:
+    """The source file of a plug-in, or the source of its methods if it was defined in a notebook; None if unknown."""
+    found = load_object(name)
+    module_name, _ = _split(import_path(name))
+    file = module_name if module_name.endswith(".py") else getattr(sys.modules.get(module_name), "__file__", None)
+    try:
+        if file:
+            return Path(file).read_bytes()
+        methods = [each for each in vars(found).values() if inspect.isfunction(each)] if inspect.isclass(found) else []
+        return "".join(inspect.getsource(each) for each in methods or [found]).encode()
+    except (OSError, TypeError):
+        return None
+
+
+def _split(reference: str) -> tuple[str, str]:
+    match = REFERENCE.fullmatch(reference)
+    if match is None:
+        raise PluginError(f"'{reference}' is not an import path; it should be package.module:Name or file.py:Name")
+    return match[1], match[2]
+
+
+def _find_attribute(module: ModuleType, attribute: str) -> Any:
+    if not hasattr(module, attribute):
+        where = getattr(module, "__file__", None) or f"the module {module.__name__}"
+        hint = nearest(attribute, [name for name in vars(module) if not name.startswith("_")]).strip()
+        raise PluginError(f"{where} has no {attribute}; {hint or 'check its spelling'}")
+    return getattr(module, attribute)
+
+
+def _import(name: str, module: str) -> ModuleType:
+    """Import a module by its name or by the path of its file; whatever it raises becomes a `PluginError`."""
+    is_file = module.endswith(".py")
+    if is_file and not os.path.isfile(module):
+        raise PluginError(f"there is no file {module}")
+    folder = os.path.dirname(module) if is_file else os.getcwd()
+    if folder not in sys.path:
+        sys.path.append(folder)  # at the end: a file there does not replace an installed module
+    _importing.append(module)
+    try:
+        return _import_file(module) if is_file else import_module(module)
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"'{name}' cannot be imported: {_failure(error)}") from error
+    finally:
+        _importing.pop()
+
+
+def _module_name(file: str) -> str:
+    digest = hashlib.sha256(file.encode(errors="surrogatepass")).hexdigest()[:12]
+    return re.sub(r"\W", "_", Path(file).stem) + f"_{digest}"
+
+
+def _is_file_module(module: ModuleType) -> bool:
+    file = getattr(module, "__file__", None)
+    return bool(file) and module.__name__ == _module_name(str(file))
+
+
+def _import_file(file: str) -> ModuleType:
+    main = sys.modules[MAIN]
+    if os.path.abspath(getattr(main, "__file__", None) or "") == file:
+        return main  # the running script
+    name = _module_name(file)
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]
+
+
+def _failure(error: BaseException) -> str:
+    """The message of an exception with the file and line where it was raised."""
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}: {error.msg}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    own = [frame for frame in frames if frame.filename != __file__]
+    return f"{own[-1].filename}, line {own[-1].lineno}: {text}" if own else text
