@@ -19,7 +19,7 @@ from regard.tasks.generated import GeneratedTask
 from regard.tasks.parallel import FilesSection, FilesTask
 from regard.tasks.spaces import SpacesSection, SpacesTask
 from regard.text import BEGIN, END, UNKNOWN, Vocabulary
-from regard.text.learned_tokenization import TextSection
+from regard.text.sections import TextSection
 from regard.text.vocabulary import SPECIAL
 
 COPY = CopyTask(CopySection(alphabet="abc<end>"))

@@ -18,7 +18,7 @@ from regard.nn.build import build_model, initial_model
 from regard.runs import MODEL, Run, named_weights
 from regard.tasks import Pair
 from regard.tasks.parallel import FilesSection, FilesTask
-from regard.text.learned_tokenization import TextSection
+from regard.text.sections import TextSection
 
 SOURCE, TARGET = 17, 19
 

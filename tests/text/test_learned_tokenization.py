@@ -15,7 +15,8 @@ from regard.errors import UserError
 from regard.tasks import Pair
 from regard.tasks.parallel import FilesSection, FilesTask
 from regard.text import Vocabulary
-from regard.text.learned_tokenization import LearnedTokenization, SubwordRegularizationSection, TextSection
+from regard.text.learned_tokenization import LearnedTokenization
+from regard.text.sections import SubwordRegularizationSection, TextSection
 from regard.text.subwords import SubwordTokenizer
 from regard.text.vocabulary import SPECIAL
 from regard.training.trainer import Trainer

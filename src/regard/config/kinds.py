@@ -49,6 +49,38 @@ TASKS: Kinds[DataSection] = Kinds(
 )
 
 
+class TokenizerSection(Section):
+    """The section `data.text`: tokens and vocabularies. They are learned from the training split.
+
+    Attributes:
+        unit: What a token is, the name of a tokenizer: `characters`, `words` or `subwords`.
+        joint: Whether both sides have one vocabulary.
+        size: Size of a vocabulary; null means 4,000 subwords, or all other tokens.
+        min_frequency: Tokens that are less frequent are unknown; not of subwords.
+        lowercase: Whether texts are converted to lower case.
+    """
+
+    unit: str = "subwords"
+    joint: bool = True
+    size: int | None = Field(None, ge=1, le=1_000_000)
+    min_frequency: int = Field(1, ge=1)
+    lowercase: bool = False
+
+
+TOKENIZERS: Kinds[TokenizerSection] = Kinds(
+    "tokenizer",
+    "subwords",
+    {
+        "characters": "regard.text.tokenizers:CharacterTokenizer",
+        "words": "regard.text.tokenizers:WordTokenizer",
+        "subwords": "regard.text.subwords:SubwordTokenizer",
+    },
+    base="regard.text.tokenizers:Tokenizer",
+    section=TokenizerSection,
+    key="unit",
+)
+
+
 class AttentionSection(KindSection):
     """Settings that every attention mechanism has."""
 

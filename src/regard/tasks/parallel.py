@@ -6,18 +6,19 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, Self, TypeVar
+from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from regard.config.base import invalid_combination
-from regard.config.kinds import DataSection
+from regard.config.families import SectionOf
+from regard.config.kinds import TOKENIZERS, DataSection, TokenizerSection
 from regard.corpora import datasets
 from regard.corpora.parallel_text import TSV_SUFFIXES, read_pairs
 from regard.errors import UserError
 from regard.tasks.base import SPLITS, Split, Task
 from regard.text import Pair, ReadFile
-from regard.text.learned_tokenization import LearnedTokenization, TextSection
+from regard.text.learned_tokenization import LearnedTokenization
 
 
 class FilePairs:
@@ -48,7 +49,9 @@ class ParallelSection(DataSection):
 
     source: str = Field("de", pattern=r"^[\w-]+$")
     target: str = Field("en", pattern=r"^[\w-]+$")
-    text: TextSection = TextSection()
+    text: Annotated[SerializeAsAny[TokenizerSection], SectionOf(TOKENIZERS)] = Field(
+        default_factory=TOKENIZERS.default_section
+    )
 
     @model_validator(mode="after")
     def _languages_differ(self) -> Self:

@@ -7,33 +7,51 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from random import Random
-from typing import Literal
+from typing import Literal, Self
 
 import sentencepiece
 
 from regard.errors import UserError
-from regard.text.tokenizers import SPACE
+from regard.text.sections import SubwordRegularizationSection, TextSection
+from regard.text.tokenizers import SPACE, Tokenizer
 from regard.text.vocabulary import SPECIAL
 
+DEFAULT_SIZE = 4_000  # subwords
 
-class SubwordTokenizer:
+
+class SubwordTokenizer(Tokenizer):
     """A SentencePiece tokenizer: `Ein Weinberg.` → `▁Ein ▁Wein berg .`
 
     Args:
         model: A serialized SentencePiece model, the `model` of a tokenizer that `learn` returned.
+        regularization: Subword regularization, for `resample`.
 
     Raises:
         ValueError: If `model` is not a SentencePiece model.
     """
 
-    def __init__(self, model: bytes) -> None:
-        self.model = model
+    Section = TextSection
+    has_model = True
+
+    def __init__(self, model: bytes, regularization: SubwordRegularizationSection | None = None) -> None:
+        self._model = model
+        self.regularization = regularization or SubwordRegularizationSection()
         try:
             if not model:
                 raise RuntimeError  # SentencePiece itself would only notice when it is used
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError:
             raise ValueError("this is not a SentencePiece model") from None
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str], settings: TextSection) -> Self:
+        size = settings.size or DEFAULT_SIZE
+        learned = cls.learn(texts, size, algorithm=settings.algorithm, coverage=settings.coverage)
+        return cls(learned.model, settings.regularization)
+
+    @classmethod
+    def from_model(cls, model: bytes, settings: TextSection) -> Self:
+        return cls(model, settings.regularization)
 
     @classmethod
     def learn(
@@ -74,6 +92,10 @@ class SubwordTokenizer:
         return cls(model.getvalue())
 
     @property
+    def model(self) -> bytes:
+        return self._model
+
+    @property
     def pieces(self) -> list[str]:
         """All subwords in SentencePiece's order, without its unknown token."""
         ids = range(self._processor.get_piece_size())
@@ -90,6 +112,14 @@ class SubwordTokenizer:
     def starts(self, tokens: Sequence[str]) -> list[bool]:
         """True for tokens with a space in front, for special tokens and for the first one."""
         return [token.startswith(SPACE) or token in SPECIAL or index == 0 for index, token in enumerate(tokens)]
+
+    @property
+    def can_resample(self) -> bool:
+        return self.regularization.best > 1
+
+    def resample(self, tokens: Sequence[str], random: Random) -> list[str]:
+        options = self.regularization
+        return self.sample(tokens, random, alpha=options.alpha, n_best=options.best)
 
     def sample(self, tokens: Sequence[str], random: Random, *, alpha: float, n_best: int) -> list[str]:
         """Another segmentation of the same text: one of the `n_best` most likely, with p ∝ P(segmentation)^alpha.

@@ -4,26 +4,102 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Protocol
+from random import Random
+from typing import Any, ClassVar, Self
+
+from regard.config.kinds import TokenizerSection
+from regard.text.sections import TextSection
 
 
-class Tokenizer(Protocol):
-    """Splits a text into tokens and joins tokens into a text."""
+class Tokenizer(ABC):
+    """Splits a text into tokens and joins tokens into a text.
 
+    A tokenizer that learns from the training split overrides `from_texts`, `from_model` and `model`.
+
+    Attributes:
+        Section: The settings class of the tokenizer.
+        has_model: True if a run directory keeps `model` in a file, from which `from_model` restores the tokenizer.
+    """
+
+    Section: ClassVar[type[TokenizerSection]] = TokenizerSection
+    has_model: ClassVar[bool] = False
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str], settings: Any) -> Self:
+        """The tokenizer, learned from the texts of the training split if it has something to learn.
+
+        Args:
+            texts: The texts of both sides, or of one side if each has its own tokenizer.
+            settings: The section `data.text`, an instance of `Section`.
+        """
+        return cls()
+
+    @classmethod
+    def from_model(cls, model: bytes, settings: Any) -> Self:
+        """The tokenizer that `from_texts` returned.
+
+        Args:
+            model: Its `model`; empty if it has none.
+            settings: The section `data.text`, an instance of `Section`.
+        """
+        return cls()
+
+    @property
+    def model(self) -> bytes:
+        """What has been learned, for the run directory. It is read as data: never use pickle here."""
+        return b""
+
+    @property
+    def pieces(self) -> list[str] | None:
+        """All tokens, if this is a fixed list; None: the vocabulary has the tokens of the training split."""
+        return None
+
+    @abstractmethod
     def tokenize(self, text: str) -> list[str]:
-        """The tokens of `text`."""
+        """The tokens of a text.
 
+        Args:
+            text: Any text; an empty one has no tokens.
+        """
+
+    @abstractmethod
     def detokenize(self, tokens: Sequence[str]) -> str:
-        """The text that `tokens` spell."""
+        """The text that tokens spell.
+
+        Args:
+            tokens: Tokens of this tokenizer, in any order: a model may generate what `tokenize` never returns.
+        """
 
     def starts(self, tokens: Sequence[str]) -> list[bool]:
-        """For each token, True if a new word begins with it, False if it continues the word before."""
+        """For each token, True if a new word begins with it, False if it continues the word before.
+
+        Args:
+            tokens: Tokens of this tokenizer.
+        """
+        return [True] * len(tokens)
+
+    @property
+    def can_resample(self) -> bool:
+        """True if `resample` may return other tokens than it was given."""
+        return False
+
+    def resample(self, tokens: Sequence[str], random: Random) -> list[str]:
+        """Other tokens of the same text, drawn at random (subword regularization).
+
+        Args:
+            tokens: The tokens of a text.
+            random: The source of randomness.
+        """
+        return list(tokens)
 
 
-class CharacterTokenizer:
+class CharacterTokenizer(Tokenizer):
     """Every character is a token; `detokenize(tokenize(text)) == text`."""
+
+    Section = TextSection
 
     def tokenize(self, text: str) -> list[str]:
         return list(text)
@@ -31,11 +107,8 @@ class CharacterTokenizer:
     def detokenize(self, tokens: Sequence[str]) -> str:
         return "".join(tokens)
 
-    def starts(self, tokens: Sequence[str]) -> list[bool]:
-        return [True] * len(tokens)
 
-
-class WhitespaceTokenizer:
+class WhitespaceTokenizer(Tokenizer):
     """Tokens are the parts between white space."""
 
     def tokenize(self, text: str) -> list[str]:
@@ -43,9 +116,6 @@ class WhitespaceTokenizer:
 
     def detokenize(self, tokens: Sequence[str]) -> str:
         return " ".join(tokens)
-
-    def starts(self, tokens: Sequence[str]) -> list[bool]:
-        return [True] * len(tokens)
 
 
 SPACE = "▁"  # in a subword, where the text had a space
@@ -67,12 +137,14 @@ PIECE = re.compile(f"{WORD}+(?:i{WORD}+)*|[{MARK}i]")
 INSIDE = "'’-‐"
 
 
-class WordTokenizer:
+class WordTokenizer(Tokenizer):
     """Words of any script that uses spaces; punctuation marks are tokens of their own.
 
     A joiner on a mark shows where the text has no space, so that `detokenize` restores the text except for the kind
     and number of its spaces: `"Ja", sagt er.` becomes `"￭ Ja ￭" ￭, sagt er ￭.`
     """
+
+    Section = TextSection
 
     def tokenize(self, text: str) -> list[str]:
         text = text.replace(JOINER, SIMILAR)
@@ -94,6 +166,3 @@ class WordTokenizer:
             joined = token.startswith(JOINER) or (index > 0 and tokens[index - 1].endswith(JOINER))
             text += token.strip(JOINER) if joined or not text else f" {token.strip(JOINER)}"
         return text
-
-    def starts(self, tokens: Sequence[str]) -> list[bool]:
-        return [True] * len(tokens)
