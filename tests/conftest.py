@@ -18,7 +18,7 @@ import torch
 from hypothesis import settings
 
 from regard import cli
-from regard.config import loading
+from regard.config import loading, plugins
 from regard.config.schema import Experiment
 from regard.data import Codec
 from regard.runs import Run
@@ -99,6 +99,16 @@ class RecordingObserver:
 
     def should_stop(self) -> bool:
         return self.stop_after is not None and len(self.losses) >= self.stop_after
+
+
+@pytest.fixture
+def fresh_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No plug-in has been looked up, moved or trusted so far."""
+    for name, empty in (("_objects", {}), ("_moved", {}), ("_trusted_runs", [False])):
+        monkeypatch.setattr(plugins, name, empty)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    plugins.registered_names.cache_clear()
+    plugins._distributions.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -80,7 +80,7 @@ class ExperimentDraft:
             return
         for known in [key for key in self.values if _is_below(key, path) or _is_below(path, key)]:
             del self.values[known], self.folders[known]
-        value = override.value if path == DESCRIPTION else plugins.absolute_reference(override.value, override.folder)
+        value = override.value if path == DESCRIPTION else plugins.absolute_references(override.value, override.folder)
         self.values[path] = value
         self.origins[path] = override.origin
         self.folders[path] = override.folder

@@ -93,13 +93,17 @@ def check_not_importing(action: str) -> None:
         )
 
 
-def absolute_reference(value: Any, folder: Path) -> Any:
-    """A reference to a file with an absolute path; any other value is returned as it is.
+def absolute_references(value: Any, folder: Path) -> Any:
+    """`value` with an absolute path in each reference to a file, at any depth.
 
     Args:
         value: The value of a setting.
         folder: The folder that a relative path refers to.
     """
+    if isinstance(value, dict):
+        return {key: absolute_references(each, folder) for key, each in value.items()}
+    if isinstance(value, list):
+        return [absolute_references(each, folder) for each in value]
     match = FILE_REFERENCE.fullmatch(value) if isinstance(value, str) else None
     return f"{os.path.abspath(folder / os.path.expanduser(match[1]))}:{match[2]}" if match else value
 
@@ -281,6 +285,9 @@ def _import(name: str, module: str) -> ModuleType:
     _importing.append(module)
     try:
         return _import_file(module) if is_file else import_module(module)
+    except ModuleNotFoundError as error:
+        missing = f"there is no module {error.name}; install its package, or run this in the folder that contains it"
+        raise PluginError(f"'{name}' cannot be imported: {missing}") from error
     except (Exception, SystemExit) as error:
         raise PluginError(f"'{name}' cannot be imported: {_failure(error)}") from error
     finally:

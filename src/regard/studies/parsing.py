@@ -290,7 +290,7 @@ def _with_absolute_paths(leaves: Iterable[YamlLeaf], paths: Set[KeyPath]) -> Ite
         paths: The settings of its experiments that are paths of files.
     """
     for leaf in leaves:
-        leaf = replace(leaf, value=_absolute_references(leaf.value, leaf.folder))
+        leaf = replace(leaf, value=plugins.absolute_references(leaf.value, leaf.folder))
         section, *rest = leaf.path
         has_texts = isinstance(leaf.value, list) and any(isinstance(value, str) for value in leaf.value)
         if section == "experiment":
@@ -312,10 +312,3 @@ def _with_absolute_paths(leaves: Iterable[YamlLeaf], paths: Set[KeyPath]) -> Ite
 def _absolute_path(value: Any, folder: Path) -> Any:
     """A path, made absolute; other values are left as they are."""
     return os.path.abspath(folder / os.path.expanduser(value)) if isinstance(value, str) else value
-
-
-def _absolute_references(value: Any, folder: Path) -> Any:
-    """References to classes in files, made absolute, in a value or a list of values."""
-    if isinstance(value, list):
-        return [plugins.absolute_reference(each, folder) for each in value]
-    return plugins.absolute_reference(value, folder)
