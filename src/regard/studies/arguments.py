@@ -66,7 +66,8 @@ def plain_value(value: object, where: str) -> Any:
     if isinstance(value, Integral | Real):
         return int(value) if isinstance(value, Integral) else float(value)
     if isinstance(value, Mapping):
-        return {option_label(plain_value(key, where)): plain_value(each, where) for key, each in value.items()}
+        keys = [option_label(plain_value(key, where)) for key in value]
+        return {key: plain_value(each, f"{where}: {key}") for key, each in zip(keys, value.values(), strict=True)}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return [plain_value(each, where) for each in value]
     raise UserError(

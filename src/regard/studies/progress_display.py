@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from html import escape
 from typing import TYPE_CHECKING
 
 from regard.errors import escape_controls
@@ -120,10 +121,11 @@ class PlainStudyObserver(SilentStudyObserver):
             self.print_line(self.summary(jobs))
 
     def summary(self, jobs: Sequence[TrainingJob]) -> str:
-        counts = {state: sum(job.state == state for job in jobs) for state in ("done", "running", "waiting", "failed")}
+        known = ("done", "running", "waiting", "failed", "stopped")
+        counts = {state: sum(job.state == state for job in jobs) for state in known}
         states = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
         left = seconds_left(jobs, self.at_once)
-        estimate = f"; about {format_duration(left)} left" if left is not None else ""
+        estimate = f"; about {format_duration(left)} left" if left else ""
         return f"{self.study.name}: {len(jobs)} runs: {states}{estimate}"
 
     def print_line(self, line: str) -> None:
@@ -155,18 +157,18 @@ class LiveStudyObserver(PlainStudyObserver):
         self.live.update(self.table(jobs), refresh=True)
 
     def table(self, jobs: Sequence[TrainingJob]) -> Table:
-        from rich.markup import escape
+        from rich.markup import escape as escape_markup
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
-        table = Table(title=escape(escape_controls(self.summary(jobs))), title_justify="left", box=None)
+        table = Table(title=escape_markup(escape_controls(self.summary(jobs))), title_justify="left", box=None)
         for name in (*COLUMNS[:3], "", *COLUMNS[3:]):
             table.add_column(name, justify="right" if name in ("seed", "done", "rate", "left") else "left")
         for job in jobs:
             if job.state == "running":
                 phase, done, rate, *left = job_progress(job)
                 bar = ProgressBar(total=job.total or 1, completed=job.done if job.total else 0, width=24)
-                table.add_row(escape(escape_controls(job.label)), str(job.seed), phase, bar, done, rate, *left)
+                table.add_row(escape_markup(escape_controls(job.label)), str(job.seed), phase, bar, done, rate, *left)
         return table
 
     def print_line(self, line: str) -> None:
@@ -193,13 +195,18 @@ class NotebookStudyObserver(PlainStudyObserver):
 
     def polled(self, jobs: Sequence[TrainingJob]) -> None:
         if time.monotonic() - self.shown_at >= NOTEBOOK_INTERVAL:
-            from regard.reports.report_page import Table
-
             self.shown_at = time.monotonic()
-            rows = [(job.label, str(job.seed), *job_progress(job)) for job in jobs if job.state == "running"]
-            summary = self.summary(jobs) + ("; stopping" if self.interrupts.signal else "")
-            table = Table(COLUMNS, tuple((*row, "")[: len(COLUMNS)] for row in rows), summary)
-            self.output.show(summary, table._repr_html_())
+            running = [job for job in jobs if job.state == "running"]
+            summary = self.summary(jobs) + ("; stopping" if running and self.interrupts.signal else "")
+            self.output.show(summary, self.running_html(running, summary))
+
+    def running_html(self, running: Sequence[TrainingJob], summary: str) -> str:
+        from regard.reports.report_page import Table
+
+        if not running:
+            return f"<p>{escape(summary)}</p>"
+        rows = [(job.label, str(job.seed), *job_progress(job), "")[: len(COLUMNS)] for job in running]
+        return Table(COLUMNS, tuple(rows), summary)._repr_html_()
 
 
 @contextmanager
