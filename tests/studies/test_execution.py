@@ -121,6 +121,18 @@ def test_if_no_run_finishes_the_reasons_are_raised(
     assert not (out / "index.html").exists()
 
 
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_run_with_damaged_results_has_failed(
+    brief: Brief, worker: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str], progress: bool
+):
+    worker("write_results()")  # without a run directory around them
+    with pytest.raises(
+        UserError, match="no run is finished, so there is nothing to report\nexperiment, seed 1 failed: "
+    ):
+        compare(brief(), seeds=1, out=tmp_path / "study", progress=progress)
+    assert ("regard: experiment, seed 1 failed: " in capsys.readouterr().err) is progress
+
+
 def interrupt_when_all_listen(monkeypatch: pytest.MonkeyPatch) -> list[TrainingJob]:
     """Send SIGINT to this process once all running workers are ready to be stopped. Returns the jobs of the study."""
     seen: list[TrainingJob] = []
@@ -181,7 +193,7 @@ def test_a_study_can_run_in_another_thread(brief: Brief, worker: Start, tmp_path
             "experiment: 3 should be a recipe's name, the path of a YAML file, a dict or an Experiment",
         ),
         ({"experiment": "copi"}, "regard.compare: experiment: 'copi' is neither a recipe nor a file; did you mean 'co"),
-        ({"experiment": Path("copy")}, "/copy' is neither a recipe nor a file"),
+        ({"experiment": Path("copy")}, "copy' is neither a recipe nor a file; choices: "),
         ({"experiment": {}, "out": "x"}, "experiment: data.task: missing; choices: "),
         (
             {"experiment": {"data": {"task": "copy"}, "modell": 1}, "out": "x"},

@@ -42,9 +42,9 @@ class Table:
     def __repr__(self) -> str:
         """The table as text, with its caption above; each row is one line."""
         width = max(map(len, [self.head, *self.rows]))
-        head, *rows = ([*row, *[""] * (width - len(row))] for row in (self.head, *self.rows))
-        text = f"{self.caption}\n{format_table(head, rows)}" if self.caption else format_table(head, rows)
-        return escape_controls(text)
+        padded = ([*row, *[""] * (width - len(row))] for row in (self.head, *self.rows))
+        head, *rows = ([escape_controls(cell) for cell in row] for row in padded)
+        return "\n".join([*filter(None, [escape_controls(self.caption)]), format_table(head, rows)])
 
     def _repr_html_(self) -> str:
         return render_page(self.template, block=self)
