@@ -57,7 +57,7 @@ ONLY = {
     "nn": {"errors", "config.base", "config.families", "config.kinds"},
     "search": {"errors", "text", "data", "nn"},
     "plotting": {"errors", "files", "text"},
-    "reports": {"errors", "files", "text", "plotting"},
+    "reports": {"errors", "terminal", "files", "text", "plotting"},
 }
 
 

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     from regard.inference.translation import Score, Translation
     from regard.inference.translator import Translator, load
     from regard.search.options import SearchOptions as Search
+    from regard.studies.execution import compare
+    from regard.studies.results import StudyResults
 
 __version__ = "0.5.0"
-__all__ = ["Score", "Search", "Translation", "Translator", "__version__", "load", "nn"]
+__all__ = ["Score", "Search", "StudyResults", "Translation", "Translator", "__version__", "compare", "load", "nn"]
 MODULE_OF = {
     "Score": "regard.inference.translation",
     "Search": "regard.search",
+    "StudyResults": "regard.studies.results",
     "Translation": "regard.inference.translation",
     "Translator": "regard.inference.translator",
+    "compare": "regard.studies.execution",
     "load": "regard.inference.translator",
 }
 

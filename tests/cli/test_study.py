@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from regard.cli.study import MARK
 from regard.config import loading
 from regard.files import lock_folder
 from regard.runs import MODEL, Run
+from regard.studies.study_folder import MARK
 from regard.training.checkpoints import read_progress
 
 Regard = Callable[..., Any]
@@ -218,7 +218,7 @@ def test_a_handwritten_study_file_is_read_and_not_changed(
     own = f"# mine\nexperiment: {brief_file}\n"
     Path("study.yaml").write_text(own)
     executed: list[Any] = []
-    monkeypatch.setattr("regard.cli.study.run_jobs", lambda *given: executed.append(given))
+    monkeypatch.setattr("regard.studies.execution.run_jobs", lambda *given: executed.append(given))
     assert regard("compare", "--config", "study.yaml", "--out", ".").code == 2
     assert "this is not the folder of a study" in regard("compare", "--config", "study.yaml", "--out", ".").err
     assert not executed
@@ -251,7 +251,7 @@ def test_the_method_is_accepted_in_the_spelling_of_older_versions(
     regard: Regard, spelling: str, monkeypatch: pytest.MonkeyPatch
 ):
     built = []
-    monkeypatch.setattr("regard.cli.study.run_study", lambda study, *_, **__: built.append(study))
+    monkeypatch.setattr("regard.cli.study.run_and_print", lambda study, *_, **__: built.append(study))
     assert regard("study", "blank", "--method", spelling).code == 0
     assert regard("compare", "copy", "--vary", "training.epochs=1,2", "--method", spelling).code == 0
     assert [study.plan.method for study in built] == ["randomization"] * 2
@@ -272,7 +272,7 @@ def test_an_unknown_study_is_reported(regard: Regard):
 def test_built_in_studies_share_a_folder_of_runs(regard: Regard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     executed = []
-    monkeypatch.setattr("regard.cli.study.run_study", lambda *given, **named: executed.append((given, named)))
+    monkeypatch.setattr("regard.cli.study.run_and_print", lambda *given, **named: executed.append((given, named)))
     assert regard("study", "blank", "--seeds", 5, "--set", "training.epochs=1", "--jobs", 3).code == 0
     ((study, out, runs, at_once), _) = executed[0]
     assert (out, runs, at_once) == (Path("studies/blank"), Path("studies/runs"), 3)

@@ -231,3 +231,16 @@ def test_every_template_escapes() -> None:
     for name in TEMPLATES.glob("*.html"):
         text = name.read_text(encoding="utf-8")
         assert not re.search(r"\|\s*safe|autoescape", re.sub(r"\{#.*?#\}", "", text, flags=re.DOTALL)), name
+
+
+def test_a_table_prints_as_aligned_text_and_escapes_controls() -> None:
+    table = Table(("name", "score"), (("a\x1b[31m", "1.5"), ("long name",)), caption="scores")
+    assert str(table).splitlines() == ["scores", "name       score", "a\\x1b[31m    1.5", "long name"]
+
+
+def test_a_table_is_escaped_html_in_a_notebook() -> None:
+    for text in HOSTILE:
+        html = Table((text, "x"), ((text, text),), caption=text)._repr_html_()
+        assert {tag for tag, _ in Parsed(html.encode()).tags} <= {
+            *("div", "table", "caption", "thead", "tbody", "tr", "th", "td")
+        }

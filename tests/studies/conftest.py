@@ -1,17 +1,45 @@
-"""Small studies over the brief experiment of 12 steps."""
+"""Small studies over the brief experiment of 12 steps, and fake workers that take a second."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from regard.studies import parsing
+from regard.studies import parsing, runner
 from regard.studies.definition import Study
 from regard.studies.results import StudyResults
 from regard.studies.run_results import ConditionResults, Result
+from regard.studies.worker import STOPPED
+
+# A fake worker; tests append its behavior. It parses no experiment, which would import torch.
+WORKER = f"""
+import json, re, signal, sys, time
+from pathlib import Path
+STOPPED = {STOPPED}
+request = json.loads(sys.stdin.readline())
+seed = int(re.search(r"training:\\n  seed: (\\d+)", request["experiment"])[1])
+print(json.dumps({{"phase": "training", "done": 3, "total": 12}}), flush=True)
+def write_results():
+    from regard.studies.evaluations import EvaluationSpec
+    for evaluation in request["evaluations"]:
+        path = EvaluationSpec.from_dict(evaluation).file(Path(request["path"]))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{{}}")
+"""
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Replaces the worker by a fake one with the given behavior."""
+
+    def use(behavior: str) -> None:
+        monkeypatch.setattr(runner, "COMMAND", [sys.executable, "-P", "-c", WORKER + behavior])
+
+    return use
 
 
 @pytest.fixture(scope="session")

@@ -50,7 +50,7 @@ def test_an_old_study_is_complete_and_has_the_same_results():
 
 def test_an_old_study_trains_only_new_runs(tmp_path: Path):
     copytree(OLD / "runs", tmp_path / "runs")
-    leaves = parsing.override_leaves(parsing.parse_study_file(OLD / "small/study.yaml"), seeds=3)
+    leaves = parsing.override_leaves(parsing.parse_study_file(OLD / "small/study.yaml"), parsing.from_options(seeds=3))
     grown = parsing.build_study("small", leaves)
     assert parsing.extends_study(grown, (OLD / "small/study.yaml").read_text(), "study.yaml")
     jobs = training_jobs(grown, tmp_path / "runs")

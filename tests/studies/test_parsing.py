@@ -678,8 +678,7 @@ def test_any_text_is_parsed_or_raises_a_user_error(text: str, typed: str, option
 
 def test_another_baseline_replaces_the_old_one_as_a_whole():
     text = COPY + "vary: {model.dropout: [0.1, 0.2], training.epochs: [1, 2]}\nbaseline: {model.dropout: 0.2}\n"
-    leaves = parsing.override_leaves(parsing.parse_study(text, "s.yaml"), baseline=["training.epochs=2"], seeds=None)
-    assert parsing.build_study("s", leaves).baseline == {"training.epochs": "2"}
-    assert parsing.build_study("s", parsing.override_leaves(parsing.parse_study(text, "s.yaml"))).baseline == {
-        "model.dropout": "0.2"
-    }
+    leaves = parsing.parse_study(text, "s.yaml")
+    added = parsing.from_options(baseline=["training.epochs=2"], seeds=None)
+    assert parsing.build_study("s", parsing.override_leaves(leaves, added)).baseline == {"training.epochs": "2"}
+    assert parsing.build_study("s", parsing.override_leaves(leaves, [])).baseline == {"model.dropout": "0.2"}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
@@ -8,12 +9,15 @@ from pathlib import Path
 from statistics import fmean, variance
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from scipy import stats
 
 from regard.errors import UserError
 from regard.evaluation.significance import approximate_randomization
 from regard.evaluation.statistics import holm_correction, paired_t_test, welch_test
 from regard.studies.definition import Study
+from regard.studies.export import dump_json, run_records
 from regard.studies.results import StudyResults, collect_results
 from regard.studies.run_results import Result
 from regard.studies.runner import training_jobs
@@ -275,3 +279,97 @@ def test_a_damaged_result_is_reported_with_its_path(
     path.write_text(content)
     with pytest.raises(UserError, match=r"\.json: this file is damaged; remove it to repeat the evaluation"):
         Result.load(Run(tmp_path / "run"), 1, path)
+
+
+# --- Tables, data frames and pictures in Python -----------------------------------------------------------------
+
+TWO = {"none": [0.1, 0.2, 0.3], "dot": [0.9, 0.8, 0.7]}
+
+
+def test_tables_print_as_text_and_are_html_in_a_notebook(new_results: NewResults):
+    results = new_results(TWO, vary=["model.attention.kind=none,dot"], metrics=["exact_match", "loss"])
+    text = str(results.table())
+    assert text == repr(results.table())
+    title, head, none, dot = text.splitlines()
+    assert title == "exact match, over seeds"
+    assert head.split()[:2] == ["attention.kind", "runs"]
+    assert none.split()[:3] == ["none", "3", "20.0"]
+    assert dot.endswith(" yes")
+    assert len(head) == len(dot), "columns are aligned"
+    assert "1.5000" in str(results.table("metrics"))
+    assert len(results.table("runs").rows) == 6
+    html = results._repr_html_()
+    assert html.count("<table>") == 2
+    assert "60.0" in results.table()._repr_html_()
+
+
+def test_texts_are_escaped_in_html(new_results: NewResults, new_study: Callable[..., Study], tmp_path: Path):
+    (job,) = training_jobs(new_study(seeds=1), tmp_path)
+    job.state, job.error = "failed", "<script>alert(1)</script>"
+    results = replace(new_results({"tiny": [0.5]}, seeds=1), failures=(job,))
+    assert "<script>" not in results._repr_html_()
+    assert "&lt;script&gt;" in results._repr_html_()
+    assert "<script>alert(1)</script>" in str(results.table("failures"))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mian", "table: 'mian' is not a table; did you mean 'main'? choices: main, metrics, expected, runs, failures"),
+        ("expected", "table: the table 'expected' of this study is empty"),
+        ("failures", "table: the table 'failures' of this study is empty"),
+    ],
+)
+def test_a_table_that_does_not_exist_is_reported(new_results: NewResults, name: str, message: str):
+    with pytest.raises(UserError) as error:
+        new_results(TWO, vary=["model.attention.kind=none,dot"]).table(name)
+    assert str(error.value) == message
+
+
+def test_the_representation_is_short(new_results: NewResults):
+    results = new_results(TWO, vary=["model.attention.kind=none,dot"])
+    assert repr(results) == "<study brief: 6 of 6 runs finished>"
+    assert repr(replace(results, folder=Path("x"))) == "<study brief: 6 of 6 runs finished, report in x>"
+
+
+def test_a_data_frame_has_a_row_for_each_run_and_a_column_for_each_metric(new_results: NewResults):
+    pandas = pytest.importorskip("pandas")
+    shares = {"none · clip 0.1": [0.1, 0.2], "dot · clip 0.1": [0.9], "dot · clip 0.5": [0.3]}
+    vary = ["model.attention.kind=none,dot", "training.clip=0.1,0.5"]
+    frame = new_results(shares, vary=vary).to_pandas()
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame.columns[:5]) == ["model.attention.kind", "training.clip", "seed", "run", "exact_match"]
+    assert "validation_loss" in frame.columns
+    assert "bleu" not in frame.columns, "no run has it"
+    assert list(frame["training.clip"]) == [0.1, 0.1, 0.1, 0.5]
+    assert list(frame["seed"]) == [1, 2, 1, 1]
+    means = frame.groupby("model.attention.kind")["exact_match"].mean()
+    assert means["dot"] == pytest.approx(0.6)
+
+
+def test_rows_for_a_data_frame_have_values_of_axes(new_results: NewResults):
+    vary = ["training.clip=2,0.5", "decoding.copy_unknown=true,false", "training.patience=null,3"]
+    labels = ["clip 2 · copy_unknown true · patience null", "clip 0.5 · copy_unknown false · patience 3"]
+    head, rows = run_records(new_results({label: [0.5] for label in labels}, vary=vary, seeds=1))
+    assert head[:5] == ["training.clip", "decoding.copy_unknown", "training.patience", "seed", "run"]
+    assert [row[:4] for row in rows] == [[2, True, "null", 1], [0.5, False, "3", 1]]
+
+
+def test_without_pandas_the_message_says_how_to_install_it(new_results: NewResults, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UserError, match=r"^to_pandas needs pandas: pip install 'regard\[pandas\]'$"):
+        new_results(TWO, vary=["model.attention.kind=none,dot"]).to_pandas()
+
+
+def test_the_plot_is_a_figure_of_the_main_metric(new_results: NewResults):
+    figure = new_results(TWO, vary=["model.attention.kind=none,dot"]).plot()
+    assert isinstance(figure, Figure)
+    assert {"none", "dot", "exact match (%)"} <= {text.get_text() for text in figure.findobj(Text)}
+    with pytest.raises(UserError, match="plot: no run has exact_match"):
+        new_results({}, vary=["model.attention.kind=none,dot"]).plot()
+
+
+def test_results_as_a_dict_are_those_of_json(new_results: NewResults):
+    results = new_results(TWO, vary=["model.attention.kind=none,dot"])
+    assert json.loads(dump_json(results)) == json.loads(json.dumps(results.to_dict()))
+    assert results.to_dict()["runs"] == {"wanted": 6, "finished": 6}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,21 +14,6 @@ from regard.studies.definition import Study
 from regard.studies.runner import TrainingJob, run_jobs, seconds_left, training_jobs
 from regard.studies.worker import STOPPED
 
-# A fake worker; tests append its behavior. It parses no experiment, which would import torch.
-WORKER = f"""
-import json, re, signal, sys, time
-from pathlib import Path
-STOPPED = {STOPPED}
-request = json.loads(sys.stdin.readline())
-seed = int(re.search(r"training:\\n  seed: (\\d+)", request["experiment"])[1])
-print(json.dumps({{"phase": "training", "done": 3, "total": 12}}), flush=True)
-def write_results():
-    from regard.studies.evaluations import EvaluationSpec
-    for evaluation in request["evaluations"]:
-        path = EvaluationSpec.from_dict(evaluation).file(Path(request["path"]))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("{{}}")
-"""
 Start = Callable[[str], None]
 
 
@@ -52,14 +36,6 @@ class RecordingCallback:
 
     def should_stop(self) -> bool:
         return self.stopping
-
-
-@pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Start:
-    def use(behavior: str) -> None:
-        monkeypatch.setattr(runner, "COMMAND", [sys.executable, "-P", "-c", WORKER + behavior])
-
-    return use
 
 
 def states(jobs: Sequence[TrainingJob]) -> list[str]:

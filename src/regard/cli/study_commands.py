@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -64,13 +63,14 @@ def compare_command(
     as_json: options.WholeJson = False,
 ) -> None:
     """`regard compare`."""
-    from regard.cli.study import DEFINITION, read_definition, run_study
+    from regard.cli.study import run_and_print
     from regard.studies import parsing
+    from regard.studies.execution import core_count
+    from regard.studies.study_folder import default_folder
 
     if (experiment is None) == (config is None):
         raise UserError("give either an experiment with --vary, or --config FILE")
-    leaves = parsing.override_leaves(
-        parsing.parse_study_file(config) if config else [],
+    added = parsing.from_options(
         experiment=experiment,
         vary=vary,
         test=test,
@@ -80,12 +80,11 @@ def compare_command(
         metrics=metric,
         method=method,
     )
-    if out is None:
-        continues = config is not None and config.name == DEFINITION and read_definition(config.parent) is not None
-        out = config.parent if config and continues else Path("studies") / Path(str(config or experiment)).stem
+    leaves = parsing.override_leaves(parsing.parse_study_file(config) if config else [], added)
+    out = out or default_folder(experiment, config)
     folder = config.parent if config else Path()
     study = parsing.build_study(out.resolve().name, leaves, folder, check_files=not (report or out.exists()))
-    run_study(study, out, runs or out.parent / "runs", jobs or core_count(), report_only=report, as_json=as_json)
+    run_and_print(study, out, runs or out.parent / "runs", jobs or core_count(), report_only=report, as_json=as_json)
 
 
 def study_command(
@@ -106,12 +105,13 @@ def study_command(
         list_studies()
         return
     leaves = parsing.parse_study(built_in.read_study(name), f"study {name}")
-    leaves = parsing.override_leaves(leaves, set=set_, seeds=seeds, method=method)
+    leaves = parsing.override_leaves(leaves, parsing.from_options(set=set_, seeds=seeds, method=method))
     out = out or Path("studies") / name
     study = parsing.build_study(name, leaves, check_files=not (report or out.exists()))
-    from regard.cli.study import run_study
+    from regard.cli.study import run_and_print
+    from regard.studies.execution import core_count
 
-    run_study(study, out, runs or out.parent / "runs", jobs or core_count(), report_only=report, as_json=as_json)
+    run_and_print(study, out, runs or out.parent / "runs", jobs or core_count(), report_only=report, as_json=as_json)
 
 
 def list_studies() -> None:
@@ -120,8 +120,3 @@ def list_studies() -> None:
     from regard.terminal.tables import print_table
 
     print_table(["study", "question"], [[name, study_question(name)] for name in study_names()], right=[False, False])
-
-
-def core_count() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -9,15 +9,19 @@ from typing import ClassVar
 
 from matplotlib.figure import Figure
 
+from regard.errors import escape_controls
 from regard.plotting import figures
 from regard.reports.pages import Image, render_page
+from regard.terminal.tables import format_table
 
 NOT_MEASURED = ("", "-", "–", "—", "…")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """Rows of cells below a head. Columns of numbers are right-aligned, except the first, which names the rows.
+
+    It prints as an aligned text, and is shown as HTML in a notebook.
 
     Args:
         head: The names of the columns.
@@ -34,6 +38,16 @@ class Table:
         """True for each column that holds numbers only."""
         columns = range(1, max(map(len, [self.head, *self.rows])))
         return [False, *(_is_numeric([row[column] for row in self.rows if column < len(row)]) for column in columns)]
+
+    def __repr__(self) -> str:
+        """The table as text, with its caption above; each row is one line."""
+        width = max(map(len, [self.head, *self.rows]))
+        padded = ([*row, *[""] * (width - len(row))] for row in (self.head, *self.rows))
+        head, *rows = ([escape_controls(cell) for cell in row] for row in padded)
+        return "\n".join([*filter(None, [escape_controls(self.caption)]), format_table(head, rows)])
+
+    def _repr_html_(self) -> str:
+        return render_page(self.template, block=self)
 
 
 @dataclass(frozen=True)

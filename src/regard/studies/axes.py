@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from math import isfinite
 
-from regard.config.draft import Override
+from regard.config.draft import Override, key_path
 from regard.config.plugins import short_reference
 from regard.config.schema import Experiment
 from regard.errors import printable
@@ -80,6 +80,13 @@ class Axis:
     @property
     def labels(self) -> list[str]:
         return [option.label for option in self.options]
+
+    def numbers(self) -> dict[str, int | float] | None:
+        """The values of the key by label, if all of them are numbers or truth values; otherwise None."""
+        key = key_path(self.name)
+        values = {o.label: s.value for o in self.options for s in o.settings if s.path == key and len(o.settings) == 1}
+        numeric = values.keys() == set(self.labels) and all(isinstance(each, int | float) for each in values.values())
+        return values if numeric else None
 
     def full_label(self, label: str) -> str:
         """The label of an option where the axis is not shown: a bare `3` or `false` gets the title of the axis.

@@ -50,6 +50,30 @@ def runs_csv(results: StudyResults) -> str:
     return to_csv((*_axis_names(results), "seed", "run", *METRICS), rows)
 
 
+def run_records(results: StudyResults) -> tuple[list[str], list[list[object]]]:
+    """The columns and rows of `StudyResults.to_pandas`: a row for each evaluation of each run.
+
+    Args:
+        results: The results of the study.
+    """
+    measured = [name for name in METRICS if any(cell.values(name) for cell in results.cells)]
+    rows = [
+        [*_option_values(results, cell), result.seed, result.run.name, *(result.value(name) for name in measured)]
+        for cell in results.cells
+        for result in cell.results
+    ]
+    return [*_axis_names(results), "seed", "run", *measured], rows
+
+
+def _option_values(results: StudyResults, cell: ConditionResults) -> list[object]:
+    """The option of each axis: its value if all of them are numbers or truth values, otherwise its label."""
+    options: list[object] = [*option_labels(results, cell)]
+    for index, axis in enumerate(results.study.axes):
+        if (values := axis.numbers()) is not None:
+            options[index] = values[cell.condition.labels[index]]
+    return options
+
+
 def summary_csv(results: StudyResults) -> str:
     """A line for each condition and metric.
 

@@ -94,14 +94,13 @@ def from_options(**given: Any) -> list[YamlLeaf]:
     return leaves
 
 
-def override_leaves(leaves: Sequence[YamlLeaf], **given: Any) -> list[YamlLeaf]:
-    """The settings of a study with command-line options added. A new baseline replaces the old one as a whole.
+def override_leaves(leaves: Sequence[YamlLeaf], added: Sequence[YamlLeaf]) -> list[YamlLeaf]:
+    """The settings of a study with others added. A new baseline replaces the old one as a whole.
 
     Args:
         leaves: The settings of the study.
-        given: See `from_options`.
+        added: From `from_options`, or from Python values.
     """
-    added = from_options(**given)
     replaced = {"baseline"} & {leaf.path[0] for leaf in added}
     return [*(leaf for leaf in leaves if leaf.path[0] not in replaced), *added]
 
@@ -114,19 +113,30 @@ def _parse_option(section: str, text: str) -> Iterator[YamlLeaf]:
     if not equals or not key.strip():
         raise UserError(f"{origin}: this should be KEY=VALUE, as in --{section} {'='.join(EXAMPLES[section])}")
     value = yaml_source.parse_value(f"[{values}]" if several else values, origin)
-    return _flatten(YamlLeaf((section, key.strip()), value, origin, Path.cwd()))
+    return flatten_leaf(YamlLeaf((section, key.strip()), value, origin, Path.cwd()))
 
 
-def _flatten(leaf: YamlLeaf) -> Iterator[YamlLeaf]:
-    """The leaves of a nested value, as in a file."""
+def flatten_leaf(leaf: YamlLeaf) -> Iterator[YamlLeaf]:
+    """The leaves of a nested value, as in a file.
+
+    Args:
+        leaf: A key whose value may be a dictionary.
+    """
     if isinstance(leaf.value, dict) and leaf.value:
         for key, value in leaf.value.items():
-            yield from _flatten(replace(leaf, path=(*leaf.path, option_label(key)), value=value))
+            yield from flatten_leaf(replace(leaf, path=(*leaf.path, option_label(key)), value=value))
     else:
         yield leaf
 
 
-def build_study(name: str, leaves: Iterable[YamlLeaf], folder: Path = Path(), *, check_files: bool = False) -> Study:
+def build_study(
+    name: str,
+    leaves: Iterable[YamlLeaf],
+    folder: Path = Path(),
+    *,
+    check_files: bool = False,
+    load: Callable[[Sequence[Override]], Experiment] | None = None,
+) -> Study:
     """Build a study and validate all of its experiments.
 
     Args:
@@ -134,6 +144,7 @@ def build_study(name: str, leaves: Iterable[YamlLeaf], folder: Path = Path(), *,
         leaves: Its settings; a later one replaces an earlier one.
         folder: What relative paths are relative to, unless a leaf has its own folder.
         check_files: Whether the files that the settings name must exist, as they must before a training.
+        load: Returns the experiment with overrides, in place of the recipe or file that the study names.
     """
     draft, order = ExperimentDraft(name), dict[KeyPath, int]()
     for leaf in leaves:
@@ -149,7 +160,7 @@ def build_study(name: str, leaves: Iterable[YamlLeaf], folder: Path = Path(), *,
     axes = (*vary, *tests)
     check_axes(axes, common)
     check_plan(plan, axes, draft.origin)
-    load = partial(
+    load = load or partial(
         loading.load_experiment,
         plan.experiment,
         folder=folder,

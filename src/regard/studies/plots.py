@@ -28,16 +28,28 @@ def score_plots(results: StudyResults) -> Iterator[Picture]:
         results: The results of the study.
     """
     for name in results.study.metrics:
-        metric = METRICS[name]
-        dots = []
-        for cell in results.cells:
-            if summary := cell.summary(name):
-                interval = None if summary.low is None or summary.high is None else (summary.low, summary.high)
-                row, group = _dot_row_and_group(results, cell.condition)
-                dots.append(DotRow(row, tuple(cell.values(name)), interval, group=group))
-        if dots:
-            caption = f"{metric.title}: every run, their mean, and the 95 % interval of the mean."
-            yield Picture(draw_dots(dots, metric.title, metric.percent), f"{metric.title} of each run", caption)
+        if picture := score_plot(results, name):
+            yield picture
+
+
+def score_plot(results: StudyResults, name: str) -> Picture | None:
+    """A metric: each run as a dot, the mean, and its 95 % interval; None if no run has it.
+
+    Args:
+        results: The results of the study.
+        name: That of the metric.
+    """
+    metric = METRICS[name]
+    dots = []
+    for cell in results.cells:
+        if summary := cell.summary(name):
+            interval = None if summary.low is None or summary.high is None else (summary.low, summary.high)
+            row, group = _dot_row_and_group(results, cell.condition)
+            dots.append(DotRow(row, tuple(cell.values(name)), interval, group=group))
+    if not dots:
+        return None
+    caption = f"{metric.title}: every run, their mean, and the 95 % interval of the mean."
+    return Picture(draw_dots(dots, metric.title, metric.percent), f"{metric.title} of each run", caption)
 
 
 def trend_plots(results: StudyResults) -> Iterator[Picture]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
+from reprlib import repr as short_repr
+from typing import TYPE_CHECKING, Any
 
-from regard.errors import UserError
+from regard.errors import UserError, suggest
 from regard.evaluation.metrics import METRICS
 from regard.runs import Run
 from regard.studies.comparison import Comparison, compare_conditions
@@ -15,6 +18,11 @@ from regard.studies.definition import Condition, Expectation, Study
 from regard.studies.evaluations import EvaluationSpec
 from regard.studies.run_results import ConditionResults, Result, same_sentences
 from regard.studies.runner import TrainingJob
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from regard.reports.report_page import Table
 
 
 @dataclass(frozen=True)
@@ -39,9 +47,9 @@ class ExpectationOutcome:
         return f"as expected, {unsure}" if self.holds else "not found"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StudyResults:
-    """All results of a study.
+    """All results of a study. In a notebook, they are shown as tables.
 
     Args:
         study: Its definition.
@@ -50,6 +58,7 @@ class StudyResults:
         finished: The number of finished runs.
         failures: The jobs that have failed.
         runs: The opened run directories, by path.
+        folder: The folder of the study, with its report in `index.html`.
     """
 
     study: Study
@@ -58,6 +67,12 @@ class StudyResults:
     finished: int
     failures: tuple[TrainingJob, ...]
     runs: Mapping[Path, Run] = field(default_factory=dict)
+    folder: Path | None = None
+
+    @property
+    def has_scores(self) -> bool:
+        """True if at least one evaluation of a run is finished."""
+        return any(cell.results for cell in self.cells)
 
     @property
     def main_metric(self) -> str:
@@ -93,13 +108,82 @@ class StudyResults:
         """
         return next(cell for cell in self.cells if cell.condition is condition)
 
+    def table(self, name: str = "main") -> Table:
+        """A table of the results, as `regard compare` prints it: `print(study.table())`. In a notebook, it is HTML.
 
-def collect_results(study: Study, jobs: Sequence[TrainingJob]) -> StudyResults:
+        Args:
+            name: "main": the main metric of each condition, and how significant differences are; "metrics": the other
+                metrics; "expected": the differences that a study file expects; "runs": every run; "failures": the runs
+                that have failed.
+
+        Raises:
+            UserError: There is no such table, or this study has nothing to show in it.
+        """
+        from regard.studies.tables import TABLES
+
+        if name not in TABLES:
+            raise UserError(f"table: {short_repr(name)} is not a table; {suggest(name, TABLES)}")
+        table = TABLES[name](self)
+        if table is None:
+            raise UserError(f"table: the table {name!r} of this study is empty")
+        return table
+
+    def to_dict(self) -> dict[str, Any]:
+        """All results in plain values that `json` can write, as `regard compare --json` prints them."""
+        from regard.studies.export import results_to_dict
+
+        return results_to_dict(self)
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with a row for each evaluation of each run.
+
+        It has a column for each axis, `seed`, `run` (the name of the run directory), and a column for each metric that
+        at least one run has. An axis whose values are all numbers or truth values has these, any other has labels.
+
+        Raises:
+            UserError: pandas is not installed.
+        """
+        from regard.studies.export import run_records
+
+        try:
+            pandas = import_module("pandas")
+        except ModuleNotFoundError:
+            raise UserError("to_pandas needs pandas: pip install 'regard[pandas]'") from None
+        head, rows = run_records(self)
+        return pandas.DataFrame(rows, columns=head)
+
+    def plot(self) -> Figure:
+        """The main metric as a matplotlib figure: every run, their mean and its 95 % interval.
+
+        Raises:
+            UserError: No run has this metric.
+        """
+        from regard.studies.plots import score_plot
+
+        picture = score_plot(self, self.main_metric)
+        if picture is None:
+            raise UserError(f"plot: no run has {self.main_metric}")
+        return picture.figure
+
+    def __repr__(self) -> str:
+        report = f", report in {self.folder}" if self.folder else ""
+        return f"<study {self.study.name}: {self.finished} of {self.wanted} runs finished{report}>"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the tables that `regard compare` prints, and the failures."""
+        from regard.studies.tables import all_tables, failure_table
+
+        shown = (*all_tables(self), failure_table(self))
+        return "".join(table._repr_html_() for table in shown if table)
+
+
+def collect_results(study: Study, jobs: Sequence[TrainingJob], folder: Path | None = None) -> StudyResults:
     """Read all stored results. A run whose results are damaged counts as failed.
 
     Args:
         study: The study.
         jobs: Its jobs, as `training_jobs` returns them.
+        folder: Its folder.
     """
     results: dict[tuple[Path, EvaluationSpec], Result] = {}
     runs: dict[Path, Run] = {}
@@ -121,7 +205,7 @@ def collect_results(study: Study, jobs: Sequence[TrainingJob]) -> StudyResults:
         cells.append(ConditionResults(condition, study.label(condition), found))
     failures = tuple(job for job in jobs if job.state == "failed")
     finished = sum(job.state == "done" for job in jobs)
-    return StudyResults(study, tuple(cells), len(jobs), finished, failures, runs)
+    return StudyResults(study, tuple(cells), len(jobs), finished, failures, runs, folder)
 
 
 def _check_same_texts(results: Sequence[Result], runs: Mapping[Path, Run]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from statistics import fmean
 
 from regard.errors import printable
@@ -164,6 +165,16 @@ def run_table(results: StudyResults) -> Table:
     return Table(head, tuple(rows), caption="every run")
 
 
+def failure_table(results: StudyResults) -> Table | None:
+    """The runs that have failed, each with its error; None if there are none.
+
+    Args:
+        results: The results of the study.
+    """
+    rows = tuple((printable(job.label), str(job.seed), printable(job.error), job.path.name) for job in results.failures)
+    return Table(("failed", "seed", "error", "run"), rows, caption="failed runs") if rows else None
+
+
 def _format_or_unknown(value: float | None, name: str) -> str:
     return UNKNOWN if value is None else METRICS[name].form.format(value)
 
@@ -198,3 +209,13 @@ def option_labels(results: StudyResults, cell: ConditionResults) -> list[str]:
         cell: The results of a condition.
     """
     return [printable(label) for label in cell.condition.labels] or [cell.label]
+
+
+# By the name that `StudyResults.table` takes.
+TABLES: dict[str, Callable[[StudyResults], Table | None]] = {
+    "main": main_table,
+    "metrics": other_metrics_table,
+    "expected": expectation_table,
+    "runs": run_table,
+    "failures": failure_table,
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from contextlib import suppress
 from types import FrameType
@@ -24,17 +25,26 @@ STOPPING = b"\nregard: stopping after the current step; a second signal stops im
 class InterruptHandler:
     """Records the first SIGINT or SIGTERM, so that the current step can finish. A second one ends the process.
 
+    Only the main thread may handle signals; in another one, no signal is recorded.
+
+    Args:
+        ends_process: False within a program that continues afterwards, such as a notebook: SIGTERM is left alone, and
+            a second SIGINT has its usual effect, which is to raise `KeyboardInterrupt`.
+
     Attributes:
         signal: The number of the signal; 0: none so far.
         waits_for_step: False while there is no step to finish: the first signal raises `KeyboardInterrupt` at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, ends_process: bool = True) -> None:
+        self.ends_process = ends_process
         self.signal = 0
         self.waits_for_step = True
 
     def __enter__(self) -> Self:
-        self._previous = {number: signal.signal(number, self._record) for number in SIGNALS}
+        signals = SIGNALS if self.ends_process else [signal.SIGINT]
+        is_main = threading.current_thread() is threading.main_thread()
+        self._previous = {number: signal.signal(number, self._record) for number in signals if is_main}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -48,7 +58,7 @@ class InterruptHandler:
         # Not `print`: the signal may have arrived in the middle of one.
         with suppress(OSError):  # the reader of our output may have ended already
             os.write(sys.stderr.fileno(), STOPPING)
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, signal.SIG_DFL if self.ends_process else self._previous[number])
 
     @property
     def exit_code(self) -> int:

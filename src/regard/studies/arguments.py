@@ -1,0 +1,132 @@
+"""A study from Python values: the arguments of `regard.compare` as settings, each with the name of its argument."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from pathlib import Path
+from reprlib import repr as short_repr
+from typing import Any
+
+from regard.config import loading, plugins
+from regard.config.draft import ExperimentDraft, Override, key_path
+from regard.config.schema import Experiment
+from regard.config.yaml_source import YamlLeaf
+from regard.errors import UserError
+from regard.studies.axes import option_label
+from regard.studies.parsing import flatten_leaf
+
+FUNCTION, GIVEN = "regard.compare", "experiment"  # origins in messages
+EXAMPLES = {
+    "overrides": {"training.epochs": 2},
+    "vary": {"model.attention.kind": ["none", "dot"]},
+    "test": {"beam": [1, 5]},
+    "baseline": {"model.attention.kind": "none"},
+}
+KEYS = {"overrides": "set"}  # the key in a study file, where it has another name
+
+
+def from_values(sections: Mapping[str, object], plan: Mapping[str, object]) -> list[YamlLeaf]:
+    """The settings of a study from Python values. Relative paths refer to the current folder.
+
+    Args:
+        sections: The dictionaries `vary`, `test`, `overrides` and `baseline`, by name; None if not given.
+        plan: The values of other keys of a study; None if not given.
+
+    Raises:
+        UserError: A value has a type that settings do not have.
+    """
+    given = ((name, value) for name, value in plan.items() if value is not None)
+    leaves = [YamlLeaf((name,), plain_value(value, name), FUNCTION) for name, value in given]
+    for name, values in sections.items():
+        if values is not None and not isinstance(values, Mapping):
+            raise UserError(f"{name}: {short_repr(values)} should be a dict, such as {EXAMPLES[name]}")
+        origin = FUNCTION if name == "baseline" else name  # its messages name the key themselves
+        for key, value in plain_value(values or {}, name).items():
+            leaves += flatten_leaf(YamlLeaf((KEYS.get(name, name), key), value, origin, Path.cwd()))
+    return leaves
+
+
+def plain_value(value: object, where: str) -> Any:
+    """A value as YAML has it: tuples as lists, paths as texts, classes as import paths, numbers of numpy as Python's.
+
+    Args:
+        value: Any value.
+        where: The argument that has it, for messages.
+
+    Raises:
+        UserError: YAML does not have such values.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str | os.PathLike):
+        return str(value)
+    if inspect.isclass(value) or inspect.isfunction(value):
+        return plugins.reference_to(value)
+    if isinstance(value, Integral | Real):
+        return int(value) if isinstance(value, Integral) else float(value)
+    if isinstance(value, Mapping):
+        keys = [option_label(plain_value(key, where)) for key in value]
+        return {key: plain_value(each, f"{where}: {key}") for key, each in zip(keys, value.values(), strict=True)}
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        return [plain_value(each, where) for each in value]
+    raise UserError(
+        f"{where}: {short_repr(value)} should be a text, a number, a truth value, None, or a list or dict of these"
+    )
+
+
+def parse_path(value: object, name: str) -> Path:
+    """A path that was given as text or as a `Path`.
+
+    Args:
+        value: The argument.
+        name: Its name.
+
+    Raises:
+        UserError: It is neither.
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise UserError(f"{name}: {short_repr(value)} should be a path, as a text or a pathlib.Path")
+    return Path(value)
+
+
+def build_given_experiment(given: Mapping[str, Any] | Experiment) -> Experiment:
+    """An experiment that has no file.
+
+    Args:
+        given: The experiment, or its settings as a nested dictionary. Keys may have dots.
+
+    Raises:
+        UserError: A setting is invalid.
+    """
+    if isinstance(given, Experiment):
+        return given
+    values = plain_value(given, GIVEN)
+    leaves = [leaf for key, value in values.items() for leaf in flatten_leaf(YamlLeaf((key,), value, GIVEN))]
+    return loading.build_experiment((replace(leaf, path=key_path(".".join(leaf.path))) for leaf in leaves), GIVEN)
+
+
+def load_given_experiment(given: Experiment, check_files: bool, overrides: Sequence[Override]) -> Experiment:
+    """An experiment that has no file, with overrides, as if it were read from a file.
+
+    Args:
+        given: The experiment.
+        check_files: Whether the files that the settings name must exist.
+        overrides: Settings that replace those of the experiment.
+
+    Raises:
+        UserError: A setting is invalid, or a file is missing.
+    """
+    draft = ExperimentDraft(GIVEN)
+    settings = loading.parse_settings(loading.dump_experiment(given), GIVEN)
+    draft.add_layer([Override(leaf.path, leaf.value, GIVEN) for leaf in settings])
+    draft.add_layer(overrides)
+    leaves = [YamlLeaf(path, value, draft.origin(path)) for path, value in draft.values.items()]
+    experiment = loading.build_experiment(leaves, GIVEN)
+    missing = experiment.task.missing_files() if check_files else {}
+    if missing:
+        raise UserError("\n".join(f"{draft.origin(('data', key))}: {text}" for key, text in missing.items()))
+    return experiment
