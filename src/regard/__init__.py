@@ -17,15 +17,19 @@ if TYPE_CHECKING:
     from regard.inference.translation import Score, Translation
     from regard.inference.translator import Translator, load
     from regard.search.options import SearchOptions as Search
+    from regard.training.api import train
+    from regard.training.callbacks import Callback
 
 __version__ = "0.5.0"
-__all__ = ["Score", "Search", "Translation", "Translator", "__version__", "load", "nn"]
+__all__ = ["Callback", "Score", "Search", "Translation", "Translator", "__version__", "load", "nn", "train"]
 MODULE_OF = {
+    "Callback": "regard.training.callbacks",
     "Score": "regard.inference.translation",
     "Search": "regard.search",
     "Translation": "regard.inference.translation",
     "Translator": "regard.inference.translator",
     "load": "regard.inference.translator",
+    "train": "regard.training.api",
 }
 
 

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING, Self
 
@@ -24,17 +25,28 @@ STOPPING = b"\nregard: stopping after the current step; a second signal stops im
 class InterruptHandler:
     """Records the first SIGINT or SIGTERM, so that the current step can finish. A second one ends the process.
 
+    Only the main thread can handle signals; in another thread, nothing is recorded.
+
+    Args:
+        owns_process: False in a program or notebook of the user: SIGTERM keeps its meaning, and a second SIGINT raises
+            `KeyboardInterrupt` instead of ending the process.
+        quiet: True to print nothing when a signal arrives.
+
     Attributes:
         signal: The number of the signal; 0: none so far.
         waits_for_step: False while there is no step to finish: the first signal raises `KeyboardInterrupt` at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, owns_process: bool = True, quiet: bool = False) -> None:
+        self.signals = SIGNALS if owns_process else [signal.SIGINT]
+        self.second = signal.SIG_DFL if owns_process else signal.default_int_handler
+        self.quiet = quiet
         self.signal = 0
         self.waits_for_step = True
 
     def __enter__(self) -> Self:
-        self._previous = {number: signal.signal(number, self._record) for number in SIGNALS}
+        signals = self.signals if current_thread() is main_thread() else []
+        self._previous = {number: signal.signal(number, self._record) for number in signals}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -47,8 +59,9 @@ class InterruptHandler:
             raise KeyboardInterrupt
         # Not `print`: the signal may have arrived in the middle of one.
         with suppress(OSError):  # the reader of our output may have ended already
-            os.write(sys.stderr.fileno(), STOPPING)
-        signal.signal(number, signal.SIG_DFL)
+            if not self.quiet:
+                os.write(sys.stderr.fileno(), STOPPING)
+        signal.signal(number, self.second)
 
     @property
     def exit_code(self) -> int:
