@@ -90,8 +90,9 @@ class CallbackList(Callback):
     """
 
     def __init__(self, callbacks: Iterable[Callback]) -> None:
-        if isinstance(callbacks, Callback) or not isinstance(callbacks, Iterable):
-            raise UserError(f"callbacks: give a list of callbacks, not {short_repr(callbacks)}")
+        if not isinstance(callbacks, Iterable):
+            given = f"a single {type(callbacks).__name__}" if isinstance(callbacks, Callback) else short_repr(callbacks)
+            raise UserError(f"callbacks: give a list of callbacks, not {given}")
         self.callbacks = list(callbacks)
         for callback in self.callbacks:
             _check_callback(callback)
