@@ -1,0 +1,51 @@
+"""Signals that let the current step finish."""
+
+from __future__ import annotations
+
+import signal
+from threading import Thread
+
+import pytest
+
+from regard.terminal.progress import SIGNALS, InterruptHandler
+
+
+def handlers() -> list[object]:
+    return [signal.getsignal(number) for number in SIGNALS]
+
+
+def test_a_signal_is_recorded_and_handlers_are_restored(capfd: pytest.CaptureFixture[str]):
+    before = handlers()
+    with InterruptHandler() as interrupts:
+        assert not set(handlers()) & set(before)
+        signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, "a second one ends the process"
+    assert (interrupts.signal, interrupts.exit_code) == (signal.SIGTERM, 128 + signal.SIGTERM)
+    assert handlers() == before
+    assert "stopping after the current step" in capfd.readouterr().err
+
+
+def test_in_the_process_of_another_program_a_second_interrupt_raises_an_exception(capfd: pytest.CaptureFixture[str]):
+    before = handlers()
+    with InterruptHandler(owns_process=False, quiet=True) as interrupts:
+        assert signal.getsignal(signal.SIGTERM) is before[SIGNALS.index(signal.SIGTERM)]
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert interrupts.signal == signal.SIGINT
+    assert handlers() == before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_another_thread_leaves_the_handlers_alone():
+    before, seen = handlers(), []
+
+    def enter() -> None:
+        with InterruptHandler():
+            seen.append(handlers())
+
+    thread = Thread(target=enter)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+    assert handlers() == before
