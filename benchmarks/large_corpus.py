@@ -46,40 +46,29 @@ def make_corpus(folder: Path, pairs: int) -> int:
     return sum(file.stat().st_size for file in folder.glob("train.*"))
 
 
-class BriefTraining:
-    """A training observer that prints the seconds until the first step, and stops after some steps."""
-
-    def __init__(self) -> None:
-        self.start = time.monotonic()
-        self.steps = 0
-
-    def on_tokenizer_training(self) -> None:
-        pass
-
-    def on_examples_read(self, split: str, pairs: int) -> None:
-        pass
-
-    def on_train_begin(self, progress: object, steps: int, parameters: int) -> None:
-        print(f"{time.monotonic() - self.start:.0f}", end=" ")
-
-    def on_step_end(self, progress: object, loss: float) -> None:
-        self.steps += 1
-
-    def on_validation_end(self, row: object, best: bool) -> None:
-        pass
-
-    def should_stop(self) -> bool:
-        return self.steps >= STEPS
-
-
 def train_briefly(folder: Path) -> None:
     """Print the seconds until the first step and the peak memory of this process in megabytes."""
     import resource
 
-    from regard.config import loading
-    from regard.training import train
+    import regard
 
-    train(loading.load_experiment(str(folder / "experiment.yaml")), folder / "run", BriefTraining())
+    class BriefTraining(regard.Callback):
+        """Prints the seconds until the first step, and stops after some steps."""
+
+        def __init__(self) -> None:
+            self.start = time.monotonic()
+            self.steps = 0
+
+        def on_train_begin(self, trainer: object) -> None:
+            print(f"{time.monotonic() - self.start:.0f}", end=" ")
+
+        def on_step_end(self, trainer: object, loss: float) -> None:
+            self.steps += 1
+
+        def should_stop(self) -> bool:
+            return self.steps >= STEPS
+
+    regard.train(folder / "experiment.yaml", folder / "run", callbacks=[BriefTraining()], progress=False)
     unit = 1_000_000 if sys.platform == "darwin" else 1_000  # macOS counts bytes
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit)
 

@@ -24,9 +24,9 @@ from regard.data import Codec
 from regard.runs import Run
 from regard.tasks import Split
 from regard.tasks.clauses import ClausesDataset, ClausesSection
-from regard.training import TrainingProgress, train
+from regard.training.callbacks import Callback
 from regard.training.encoded_splits import encode_splits
-from regard.training.trainer import Trainer
+from regard.training.trainer import Trainer, train_run
 
 # One thread here and in every process that a test starts: results are then the same, bit by bit.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -70,31 +70,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="Windows does not have what this test needs"))
 
 
-class RecordingObserver:
-    """An observer that records its calls, and stops after a number of steps."""
+class RecordingCallback(Callback):
+    """A callback that records its calls, and stops after a number of steps."""
 
     def __init__(self, stop_after: int | None = None) -> None:
         self.stop_after = stop_after
         self.read: dict[Split, int] = {}
-        self.train_begins: list[tuple[int, int, int]] = []
+        self.train_begins: list[tuple[int, int]] = []
         self.losses: list[float] = []
         self.rows: list[dict[str, Any]] = []
         self.best: list[bool] = []
 
-    def on_tokenizer_training(self) -> None:
-        pass
-
     def on_examples_read(self, split: Split, pairs: int) -> None:
         self.read[split] = pairs
 
-    def on_train_begin(self, progress: TrainingProgress, steps: int, parameters: int) -> None:
-        self.train_begins.append((progress.step, steps, parameters))
+    def on_train_begin(self, trainer: Trainer) -> None:
+        self.train_begins.append((trainer.progress.step, trainer.steps))
 
-    def on_step_end(self, progress: TrainingProgress, loss: float) -> None:
+    def on_step_end(self, trainer: Trainer, loss: float) -> None:
         self.losses.append(loss)
 
-    def on_validation_end(self, row: dict[str, Any], best: bool) -> None:
-        self.rows.append(row)
+    def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
+        self.rows.append(metrics)
         self.best.append(best)
 
     def should_stop(self) -> bool:
@@ -112,8 +109,8 @@ def fresh_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def new_observer() -> type[RecordingObserver]:
-    return RecordingObserver
+def new_callback() -> type[RecordingCallback]:
+    return RecordingCallback
 
 
 @pytest.fixture(scope="session")
@@ -144,11 +141,11 @@ def new_trainer(tmp_path: Path) -> Iterator[Callable[..., Trainer]]:
     """A trainer before its first step, in a new run directory `run`."""
     with ExitStack() as stack:
 
-        def make(experiment: Experiment, observer: RecordingObserver | None = None) -> Trainer:
+        def make(experiment: Experiment, callback: Callback | None = None) -> Trainer:
             pairs = experiment.task.dataset.splits()
             codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
             encoded = stack.enter_context(encode_splits(codec, pairs, tmp_path / "run"))
-            return Trainer(Run.create(tmp_path / "run", experiment, codec), encoded, observer or RecordingObserver())
+            return Trainer(Run.create(tmp_path / "run", experiment, codec), encoded, callback or RecordingCallback())
 
         yield make
 
@@ -182,7 +179,7 @@ def brief(tiny: Callable[..., Experiment]) -> Callable[..., Experiment]:
 def trained(tiny: Callable[..., Experiment], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run that copies every string correctly. Not to be modified: damage a copy."""
     path = tmp_path_factory.mktemp("runs") / "trained"
-    assert train(tiny(), path, RecordingObserver()).finished == "all epochs done"
+    assert train_run(tiny(), path, RecordingCallback()).progress.finished == "all epochs done"
     return path
 
 
@@ -194,7 +191,7 @@ def trained_brief(brief: Callable[..., Experiment], tmp_path_factory: pytest.Tem
     def make(*overrides: str) -> Path:
         if overrides not in made:
             path = tmp_path_factory.mktemp("runs") / "brief"
-            assert train(brief(*overrides), path, RecordingObserver()).finished
+            assert train_run(brief(*overrides), path, RecordingCallback()).progress.finished
             made[overrides] = path
         return made[overrides]
 

@@ -1,10 +1,12 @@
 """Regard: sequence-to-sequence learning with attention: train, translate and inspect.
 
     import regard
-    translation, = regard.load("runs/case").translate(["<U> I am a student"])
+    run = regard.train("case", out="runs/case")
+    translation, = regard.load(run).translate(["<U> I am a student"])
     translation.text, translation.attention.shape
 
-`regard.nn` has every mechanism, cell, encoder and decoder as an ordinary `torch.nn.Module`.
+`regard.nn` has every mechanism, cell, encoder and decoder as an ordinary `torch.nn.Module`, `regard.data` the data of
+tasks, and `regard.testing` the properties that extensions should have.
 """
 
 from __future__ import annotations
@@ -13,30 +15,67 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard import nn
+    from regard import data, nn
+    from regard.config.schema import Experiment
+    from regard.errors import UserError
+    from regard.evaluation.evaluator import EvaluationResult, evaluate
     from regard.inference.translation import Score, Translation
     from regard.inference.translator import Translator, load
+    from regard.runs.directory import Run
     from regard.search.options import SearchOptions as Search
     from regard.studies.execution import compare
     from regard.studies.results import StudyResults
+    from regard.training.api import train
+    from regard.training.callbacks import Callback
 
 __version__ = "0.5.0"
-__all__ = ["Score", "Search", "StudyResults", "Translation", "Translator", "__version__", "compare", "load", "nn"]
+__all__ = [
+    "Callback",
+    "EvaluationResult",
+    "Experiment",
+    "Run",
+    "Score",
+    "Search",
+    "StudyResults",
+    "Translation",
+    "Translator",
+    "UserError",
+    "__version__",
+    "compare",
+    "data",
+    "evaluate",
+    "load",
+    "nn",
+    "train",
+]
+PACKAGES = ("data", "nn")
 MODULE_OF = {
+    "Callback": "regard.training.callbacks",
+    "EvaluationResult": "regard.evaluation.evaluator",
+    "Experiment": "regard.config.schema",
+    "Run": "regard.runs",
     "Score": "regard.inference.translation",
     "Search": "regard.search",
     "StudyResults": "regard.studies.results",
     "Translation": "regard.inference.translation",
     "Translator": "regard.inference.translator",
+    "UserError": "regard.errors",
     "compare": "regard.studies.execution",
+    "evaluate": "regard.evaluation.evaluator",
     "load": "regard.inference.translator",
+    "train": "regard.training.api",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, because importing torch takes a second."""
-    if name == "nn":
-        return import_module("regard.nn")
+    if name in PACKAGES:
+        return import_module(f"regard.{name}")
     if name in MODULE_OF:
         return getattr(import_module(MODULE_OF[name]), name)
     raise AttributeError(f"module 'regard' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """The public names, also those that are not imported yet, for tab completion."""
+    return __all__

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from regard.cli import progress
 from regard.cli.data_check import print_check
 from regard.errors import UserError
+from regard.terminal import progress
 
 
 def write(path: Path, lines: list[str]) -> Path:
@@ -150,7 +150,7 @@ def test_a_missing_file_is_reported(in_folder: Path, capsys: pytest.CaptureFixtu
 
 def test_a_text_without_its_translation_is_refused(in_folder: Path):
     path = write(in_folder / "s", ["a"])
-    with pytest.raises(UserError, match=r"give its translations with --target, or a \.tsv file"):
+    with pytest.raises(UserError, match=r"give its translations as target \(--target\), or a \.tsv file"):
         print_check(path, None, None, as_json=False)
     with pytest.raises(UserError, match=r"give its translations with --test-target, or a \.tsv file"):
         print_check(path, path, (path, None), as_json=False)

@@ -15,7 +15,6 @@ from regard.config import loading
 from regard.files import lock_folder
 from regard.runs import MODEL, Run
 from regard.studies.study_folder import MARK
-from regard.training.checkpoints import read_progress
 
 Regard = Callable[..., Any]
 FILES = {"index.html", "report.md", "runs.csv", "summary.csv", "results.json", "pictures", "study.yaml", ".lock"}
@@ -122,7 +121,7 @@ def test_an_interrupted_study_resumes_and_a_killed_one_saves_its_runs(
         process = start_regard("compare", brief_file, *options)
         (state,) = wait_for(lambda: list(out.parent.glob("runs/*-1/state.safetensors")))
         run = Run(state.parent)
-        (step,) = wait_for(lambda: {read_progress(run).step} - {after})
+        (step,) = wait_for(lambda: {run.progress.step} - {after})
         assert step > after, "it did not start again"
         children = workers_of(process.pid)
         assert len(children) == 1
@@ -131,7 +130,7 @@ def test_an_interrupted_study_resumes_and_a_killed_one_saves_its_runs(
         wait_for(lambda: not alive(children), 60)  # they have received the signal and saved their state
         assert process.returncode == (128 + number if number == signal.SIGINT else -number)
         assert [path.name for path in out.parent.glob("runs/*-2")] == []
-        progress = read_progress(run)
+        progress = run.progress
         assert not progress.finished
         return progress.step, err
 

@@ -62,8 +62,8 @@ def test_the_first_training_step_of_a_recipe_has_a_finite_loss(
     name: str,
     small_data: Callable[[str], list[str]],
     new_trainer: Callable[..., Trainer],
-    new_observer: Callable[..., Any],
+    new_callback: Callable[..., Any],
 ):
-    callback = new_observer()
+    callback = new_callback()
     new_trainer(loading.load_experiment(name, [*small_data(name), "training.batch_tokens=100"]), callback).step()
     assert 0 < callback.losses[0] < 20

@@ -93,12 +93,12 @@ def test_a_model_without_attention_has_no_alignment_accuracy(trained_brief: Call
     assert "alignment_accuracy" not in evaluation.to_dict()
 
 
-def test_words_have_a_bleu_with_its_signature(tmp_path: Path, new_observer: Callable[..., object]):
+def test_words_have_a_bleu_with_its_signature(tmp_path: Path, new_callback: Callable[..., object]):
     from regard.config import loading
-    from regard.training import train
+    from regard.training.trainer import train_run
 
     few = ["data.train=2000", "data.validation=5", "data.test=20", "training.validate_every=1"]
-    train(loading.load_experiment("clauses", few), tmp_path / "run", new_observer(stop_after=1))
+    train_run(loading.load_experiment("clauses", few), tmp_path / "run", new_callback(stop_after=1))
     result = evaluate(regard.load(tmp_path / "run"), "test").to_dict()
     assert 0 <= result["bleu"] <= 100
     assert "version:" in result["bleu_signature"]

@@ -17,7 +17,7 @@ from regard.evaluation.evaluator import EvaluationResult
 from regard.evaluation.final import needs_final_evaluation, score_test_set, write_test_examples
 from regard.reports import examples
 from regard.runs import EXAMPLES, SCORES, Run
-from regard.training import train
+from regard.training.trainer import train_run
 
 SIZES = {"encoder": {"embedding": 8, "size": 8}, "decoder": {"embedding": 8, "size": 8}}
 SMALL = [
@@ -29,16 +29,17 @@ SMALL = [
 FILES = ["data.task=files", "data.text={unit: words}"]
 
 
-def trained(path: Path, new_observer: Callable[..., Any], name: str, *settings: str) -> Run:
-    assert train(loading.load_experiment(name, [*SMALL, *settings]), path, new_observer()).finished
-    return Run(path)
+def trained(path: Path, new_callback: Callable[..., Any], name: str, *settings: str) -> Run:
+    run = train_run(loading.load_experiment(name, [*SMALL, *settings]), path, new_callback())
+    assert run.progress.finished
+    return run
 
 
 @pytest.fixture(scope="module")
-def captions(corpus: Path, tmp_path_factory: pytest.TempPathFactory, new_observer: Callable[..., Any]) -> Run:
+def captions(corpus: Path, tmp_path_factory: pytest.TempPathFactory, new_callback: Callable[..., Any]) -> Run:
     """A run on files without a final evaluation; not to be changed."""
     splits = [f"data.{split}={corpus / split}" for split in ("train", "validation", "test")]
-    return trained(tmp_path_factory.mktemp("runs") / "captions", new_observer, "bottleneck", *FILES, *splits)
+    return trained(tmp_path_factory.mktemp("runs") / "captions", new_callback, "bottleneck", *FILES, *splits)
 
 
 @pytest.fixture(scope="module")
@@ -138,9 +139,9 @@ def test_progress_is_reported_for_both_searches(copied: Run, monkeypatch: pytest
 
 @pytest.mark.slow
 def test_pronunciations_are_scored_by_words_and_phonemes(
-    dictionary: Path, tmp_path: Path, new_observer: Callable[..., Any]
+    dictionary: Path, tmp_path: Path, new_callback: Callable[..., Any]
 ):
-    run = trained(tmp_path / "run", new_observer, "g2p", f"data.file={dictionary}", "training.patience=1")
+    run = trained(tmp_path / "run", new_callback, "g2p", f"data.file={dictionary}", "training.patience=1")
     assert needs_final_evaluation(run)
     evaluate_and_write(run)
     assert not needs_final_evaluation(run)
@@ -154,9 +155,9 @@ def test_pronunciations_are_scored_by_words_and_phonemes(
 
 
 @pytest.mark.slow
-def test_without_a_test_set_nothing_is_pending(corpus: Path, tmp_path: Path, new_observer: Callable[..., Any]):
+def test_without_a_test_set_nothing_is_pending(corpus: Path, tmp_path: Path, new_callback: Callable[..., Any]):
     splits = [f"data.{split}={corpus / split}" for split in ("train", "validation")]
-    run = trained(tmp_path / "run", new_observer, "bottleneck", *FILES, *splits, "training.epochs=1")
+    run = trained(tmp_path / "run", new_callback, "bottleneck", *FILES, *splits, "training.epochs=1")
     assert not needs_final_evaluation(run)
     with pytest.raises(UserError, match=r"data\.test: this experiment has no files for the test split"):
         evaluate_and_write(run)

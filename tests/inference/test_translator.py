@@ -52,12 +52,12 @@ def test_the_order_is_kept_and_an_empty_text_has_an_empty_translation(translator
     assert empty.finished
 
 
-def test_a_text_without_tokens_is_empty_too(tmp_path: Path, new_observer: Callable[..., object]):
+def test_a_text_without_tokens_is_empty_too(tmp_path: Path, new_callback: Callable[..., object]):
     from regard.config import loading
-    from regard.training import train
+    from regard.training.trainer import train_run
 
     few = ["data.train=2000", "data.validation=5", "data.test=5", "training.validate_every=1"]
-    train(loading.load_experiment("clauses", few), tmp_path / "run", new_observer(stop_after=1))
+    train_run(loading.load_experiment("clauses", few), tmp_path / "run", new_callback(stop_after=1))
     translator = regard.load(tmp_path / "run")
     assert [each.tokens for each in translator.translate(["  ", "", "\u3000"])] == [(), (), ()]
     assert [each.log_probabilities for each in translator.score([("  ", ""), ("", "")])] == [(), ()]
@@ -243,12 +243,12 @@ def test_the_n_best_list_has_distinct_texts(half_trained: Translator, search: Se
         assert all(not each.next_best for each in translation.next_best)
 
 
-def test_texts_that_differ_only_in_spaces_are_listed_once(tmp_path: Path, new_observer: Callable[..., object]):
+def test_texts_that_differ_only_in_spaces_are_listed_once(tmp_path: Path, new_callback: Callable[..., object]):
     from regard.config import loading
-    from regard.training import train
+    from regard.training.trainer import train_run
 
     few = ["data.train=2000", "data.validation=5", "data.test=5", "training.epochs=1", "training.validate_every=1"]
-    train(loading.load_experiment("spaces", few), tmp_path / "run", new_observer(stop_after=1))
+    train_run(loading.load_experiment("spaces", few), tmp_path / "run", new_callback(stop_after=1))
     translator = regard.load(tmp_path / "run")
     blank, letter = translator.codec.target_vocabulary.to_ids(["<blank>", "a"])
     with torch.no_grad():
@@ -467,13 +467,13 @@ def test_runs_with_different_vocabularies_cannot_form_an_ensemble(
         regard.load(trained_brief(), trained_brief(setting))
 
 
-def test_runs_that_tokenize_differently_cannot_form_an_ensemble(tmp_path: Path, new_observer: Callable[..., object]):
+def test_runs_that_tokenize_differently_cannot_form_an_ensemble(tmp_path: Path, new_callback: Callable[..., object]):
     from regard.config import loading
-    from regard.training import train
+    from regard.training.trainer import train_run
 
     for prompt in ("first", "last"):
         few = ["data.train=500", "data.validation=5", "data.test=5", "training.epochs=1", f"data.prompt={prompt}"]
-        train(loading.load_experiment("case", few), tmp_path / prompt, new_observer())
+        train_run(loading.load_experiment("case", few), tmp_path / prompt, new_callback())
     together = regard.load(tmp_path / "first", tmp_path / "last")
     with pytest.raises(
         UserError, match=r"last tokenizes this text differently from .*first: they cannot form an ensemble"

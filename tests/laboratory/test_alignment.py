@@ -13,7 +13,7 @@ from regard.config import loading
 from regard.inference.translator import load
 from regard.laboratory.alignment_report import alignment_report
 from regard.laboratory.attention_stats import MEASURES
-from regard.training import train
+from regard.training.trainer import train_run
 
 Regard = Callable[..., Any]
 
@@ -33,14 +33,14 @@ UNITS = {
 
 
 @pytest.fixture(scope="module")
-def reader(corpus: Path, new_observer: type, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def reader(corpus: Path, new_callback: type, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A run trained on `corpus`, tokenized into these units."""
     folder = tmp_path_factory.mktemp("readers")
     (folder / "text.yaml").write_text(TEXT.format(corpus))
 
     def make(unit: str) -> Path:
         if not (folder / unit).exists():
-            train(loading.load_experiment(str(folder / "text.yaml"), UNITS[unit]), folder / unit, new_observer())
+            train_run(loading.load_experiment(str(folder / "text.yaml"), UNITS[unit]), folder / unit, new_callback())
         return folder / unit
 
     return make

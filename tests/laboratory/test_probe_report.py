@@ -80,9 +80,9 @@ def test_inputs_without_position_encoding_contain_no_position(trained_brief):
 
 @pytest.mark.parametrize(("prompt", "known"), [("first", True), ("last", True), ("decoder", False)])
 def test_prompt_is_in_the_bottleneck_unless_only_the_decoder_reads_it(
-    tmp_path: Path, new_observer, prompt: str, known: bool
+    tmp_path: Path, new_callback, prompt: str, known: bool
 ):
-    train_data, test_data, _ = load_probe_data(load(train_case(tmp_path, new_observer, prompt)), None, seed=1)
+    train_data, test_data, _ = load_probe_data(load(train_case(tmp_path, new_callback, prompt)), None, seed=1)
     results = [
         run_probe(each, train_data, test_data, 1) for each in probe_tasks.probe_tasks(1) if each.label_name == "prompt"
     ]
@@ -99,9 +99,9 @@ def test_prompt_is_in_the_bottleneck_unless_only_the_decoder_reads_it(
     assert not any("<U>" in each.content for each in test_data.sentences)
 
 
-def train_case(folder: Path, new_observer, prompt: str) -> Path:
+def train_case(folder: Path, new_callback, prompt: str) -> Path:
     from regard.config import loading
-    from regard.training import train
+    from regard.training.trainer import train_run
 
     path = folder / "case.yaml"
     path.write_text(f"""\
@@ -111,7 +111,7 @@ model:
   decoder: {{cell: gru, embedding: 16, size: 32}}
 training: {{epochs: 2, batch_tokens: 500, rate: {{peak: 0.01}}}}
 """)
-    train(loading.load_experiment(str(path)), folder / "run", new_observer())
+    train_run(loading.load_experiment(str(path)), folder / "run", new_callback())
     return folder / "run"
 
 
@@ -240,9 +240,9 @@ def test_command_refuses_too_few_sentences(regard: Callable[..., Any], trained_b
     assert "probes need 100 sentences" in answer.err
 
 
-def test_real_text_can_be_probed(corpus: Path, tmp_path: Path, new_observer):
+def test_real_text_can_be_probed(corpus: Path, tmp_path: Path, new_callback):
     from regard.config import loading
-    from regard.training import train
+    from regard.training.trainer import train_run
 
     path = tmp_path / "text.yaml"
     path.write_text(f"""\
@@ -251,7 +251,7 @@ data:
 model: {{encoder: {{embedding: 8, size: 8}}, decoder: {{embedding: 8, size: 16}}}}
 training: {{epochs: 1, batch_tokens: 2000}}
 """)
-    train(loading.load_experiment(str(path)), tmp_path / "run", new_observer())
+    train_run(loading.load_experiment(str(path)), tmp_path / "run", new_callback())
     report = probe_report(load(tmp_path / "run"), None, 1)
     assert report.page.sections[1].title == "The k-th token, from the bottleneck"
     json.dumps(report.data, allow_nan=False)

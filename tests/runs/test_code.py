@@ -18,7 +18,7 @@ from regard.config import loading, plugins
 from regard.config.plugins import CodeChangedWarning
 from regard.errors import UserError
 from regard.runs import Run
-from regard.training import train
+from regard.training.trainer import train_run
 
 HALVED = """
 from regard.nn import Attention
@@ -35,14 +35,14 @@ def _own_state(fresh_plugins: None) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path, tiny_file: Path, brief_settings: tuple[str, ...], new_observer: Any) -> Path:
+def project(tmp_path: Path, tiny_file: Path, brief_settings: tuple[str, ...], new_callback: Any) -> Path:
     """A folder with a plug-in, halved.py, and a run that was trained with it, runs/halved."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "halved.py").write_text(HALVED)
     kind = f"model.attention.kind={folder / 'halved.py'}:Halved"
     experiment = loading.load_experiment(str(tiny_file), [*brief_settings, kind])
-    train(experiment, folder / "runs" / "halved", new_observer())
+    train_run(experiment, folder / "runs" / "halved", new_callback())
     plugins._objects.clear()  # as in a new process
     return folder
 
@@ -102,14 +102,14 @@ def test_a_run_records_the_import_path_and_a_digest(project: Path):
     assert len(record["sha256"]) == 64
 
 
-def test_changed_code_is_reported_and_does_not_continue(project: Path, new_observer: Any):
+def test_changed_code_is_reported_and_does_not_continue(project: Path, new_callback: Any):
     path = project / "runs" / "halved"
     with (project / "halved.py").open("a") as file:
         file.write("\n# another version\n")
     with pytest.warns(CodeChangedWarning, match=r"the code of .*halved\.py:Halved has changed since this run"):
         translator = regard.load(path, trust_code=True)
     with pytest.raises(UserError, match="has changed since this run was started; restore it, or choose another --out"):
-        train(translator.experiment, path, new_observer())
+        train_run(translator.experiment, path, new_callback())
 
 
 def test_a_project_can_be_moved_as_a_whole(project: Path, tmp_path: Path):

@@ -16,7 +16,7 @@ from regard.errors import UserError
 from regard.inference.translator import load
 from regard.runs import Run
 from regard.search import SearchOptions
-from regard.training import train
+from regard.training.trainer import train_run
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs-0.5.0"
 KINDS = sorted(path.parent.name for path in FIXTURES.glob("*/experiment.yaml"))
@@ -117,17 +117,17 @@ def test_a_run_loads_and_translates_as_before(kind: str, fixtures: Callable[[str
 
 @pytest.mark.parametrize("source", ["run", "file"])
 @pytest.mark.parametrize("kind", CONTINUED)
-def test_a_stopped_run_continues_as_before(kind: str, source: str, fixtures: Callable[[str], Path], new_observer: Any):
+def test_a_stopped_run_continues_as_before(kind: str, source: str, fixtures: Callable[[str], Path], new_callback: Any):
     """With the settings that the run directory holds, and with the experiment file that the run was started from."""
     folder, expected = fixtures(kind), expected_of(kind)
     path = folder / "run"
     experiment = (
         Run(path).experiment if source == "run" else loading.load_experiment(str(folder.parent / "experiment.yaml"))
     )
-    observer = new_observer()
-    progress = train(experiment, path, observer)
+    callback = new_callback()
+    progress = train_run(experiment, path, callback).progress
     end = expected["continued"]
-    assert observer.train_begins[0][0] == expected["stopped_after"]
+    assert callback.train_begins[0][0] == expected["stopped_after"]
     assert (progress.step, progress.best_step, progress.finished) == (end["steps"], end["best_step"], end["finished"])
     assert_same_metrics(Run(path), end["metrics"])
     with Run(path).open_tensors("model.safetensors") as file:
@@ -142,13 +142,13 @@ def test_a_stopped_run_continues_as_before(kind: str, source: str, fixtures: Cal
     assert_same_translations(path, {**expected, **end})
 
 
-def test_a_finished_run_is_not_trained_again(fixtures: Callable[[str], Path], new_observer: Any):
+def test_a_finished_run_is_not_trained_again(fixtures: Callable[[str], Path], new_callback: Any):
     folder = fixtures("mean")
     before = (folder / "run" / "model.safetensors").read_bytes()
-    observer = new_observer()
+    callback = new_callback()
     experiment = loading.load_experiment(str(folder.parent / "experiment.yaml"))
-    assert train(experiment, folder / "run", observer).finished == "all epochs done"
-    assert observer.losses == []
+    assert train_run(experiment, folder / "run", callback).progress.finished == "all epochs done"
+    assert callback.losses == []
     assert (folder / "run" / "model.safetensors").read_bytes() == before
 
 

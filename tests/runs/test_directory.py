@@ -86,7 +86,7 @@ def test_a_run_is_created_completely_or_not_at_all(
 
 def test_a_run_is_not_created_over_another(copied: Path, tiny: Callable[..., Experiment]):
     before = {file.name: file.read_bytes() for file in copied.iterdir()}
-    with pytest.raises(UserError, match=f"{copied}: another process has just started a run here; choose another --out"):
+    with pytest.raises(UserError, match=f"{copied}: another process has just started a run here; choose another run"):
         Run.create(copied, tiny(), codec_of(tiny()))
     assert {file.name: file.read_bytes() for file in copied.iterdir()} == before
     assert os.listdir(copied.parent) == ["run"]

@@ -20,7 +20,7 @@ from regard.errors import UserError
 from regard.inference import model_loading
 from regard.nn.build import build_model
 from regard.runs import MODEL, STATE, Run, expected_shapes, named_weights
-from regard.training import train
+from regard.training.trainer import train_run
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_sizes_are_compared_with_the_weights_before_they_are_allocated(copied: P
 
 
 def test_weights_of_another_run_with_the_same_shapes_are_refused(
-    trained_brief: Callable[..., Path], brief: Callable[..., Experiment], tmp_path: Path, new_observer: Any
+    trained_brief: Callable[..., Path], brief: Callable[..., Experiment], tmp_path: Path, new_callback: Any
 ):
     path = Path(shutil.copytree(trained_brief(), tmp_path / "run"))
     for name in (MODEL, STATE):
@@ -78,7 +78,7 @@ def test_weights_of_another_run_with_the_same_shapes_are_refused(
     with pytest.raises(UserError, match=r"run/model\.safetensors: these weights belong to a run with other settings"):
         regard.load(path)
     with pytest.raises(UserError, match=r"run/state\.safetensors: these weights belong to a run with other settings"):
-        train(brief(), path, new_observer())
+        train_run(brief(), path, new_callback())
 
 
 def test_weights_of_another_vocabulary_are_refused(copied: Path):
@@ -121,7 +121,7 @@ def test_weights_of_another_type_are_refused(copied: Path, dtype: torch.dtype):
 
 
 def test_optimizer_state_of_another_shape_is_refused(
-    trained_brief: Callable[..., Path], brief: Callable[..., Experiment], tmp_path: Path, new_observer: Any
+    trained_brief: Callable[..., Path], brief: Callable[..., Experiment], tmp_path: Path, new_callback: Any
 ):
     path = Path(shutil.copytree(trained_brief(), tmp_path / "run"))
     with Run(path).open_tensors(STATE) as state:
@@ -131,7 +131,7 @@ def test_optimizer_state_of_another_shape_is_refused(
     tensors[name] = torch.zeros(2, 2, 2)
     Run(path).write_tensors(STATE, tensors, metadata | {"finished": ""})
     with pytest.raises(UserError, match=r"state\.safetensors: .*the optimizer's state of .* is incomplete"):
-        train(brief(), path, new_observer())
+        train_run(brief(), path, new_callback())
 
 
 def test_a_tensor_outlives_the_file_that_it_was_read_from(copied: Path):

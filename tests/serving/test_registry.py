@@ -12,7 +12,7 @@ from regard.errors import UserError
 from regard.inference.translator import load
 from regard.serving.limits import Limits
 from regard.serving.registry import example_sources, open_runs
-from regard.training import train
+from regard.training.trainer import train_run
 
 
 def test_names_are_the_shortest_paths_that_differ(trained: Path, tmp_path: Path):
@@ -45,7 +45,7 @@ def test_examples_are_test_sentences_from_short_to_long(trained: Path):
     assert list(examples) == sorted(examples, key=len)
 
 
-def test_without_its_test_set_a_run_has_no_examples(corpus: Path, tmp_path: Path, new_observer: Callable[..., object]):
+def test_without_its_test_set_a_run_has_no_examples(corpus: Path, tmp_path: Path, new_callback: Callable[..., object]):
     from regard.config import loading
 
     folder = tmp_path / "corpus"
@@ -53,7 +53,9 @@ def test_without_its_test_set_a_run_has_no_examples(corpus: Path, tmp_path: Path
     text = "data: {task: files, source: de, target: en, train: train, validation: validation, test: test}\n"
     (folder / "mine.yaml").write_text(text)
     settings = ["training.epochs=1", "training.validate_every=1", "data.text.unit=words"]
-    train(loading.load_experiment(str(folder / "mine.yaml"), settings), tmp_path / "run", new_observer(stop_after=1))
+    train_run(
+        loading.load_experiment(str(folder / "mine.yaml"), settings), tmp_path / "run", new_callback(stop_after=1)
+    )
     assert len(example_sources(load(tmp_path / "run"))) == 5
     for name in ("test.de", "test.en"):
         (folder / name).unlink()

@@ -50,15 +50,15 @@ def use_server(port: str) -> None:
 
 def stop_after_steps(steps: int) -> None:
     """Make the next training receive Ctrl-C after a number of steps."""
-    original, left = progress.LineObserver.on_step_end, [steps]
+    original, left = progress.LineProgress.on_step_end, [steps]
 
-    def on_step_end(self: progress.LineObserver, *arguments: object) -> None:
+    def on_step_end(self: progress.LineProgress, *arguments: object) -> None:
         left[0] -= 1
         if left[0] == 0:
             signal.raise_signal(signal.SIGINT)
         original(self, *arguments)
 
-    progress.LineObserver.on_step_end = on_step_end
+    progress.LineProgress.on_step_end = on_step_end
 
 
 commands = json.loads(sys.argv[1])

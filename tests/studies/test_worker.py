@@ -21,7 +21,6 @@ from regard.studies.definition import Study
 from regard.studies.runner import COMMAND, training_jobs
 from regard.studies.worker import STOPPED, Reporter, WorkerRequest, run_request
 from regard.training import TrainingStopped
-from regard.training.checkpoints import read_progress
 
 CLOCKS = {"seconds", "sentences_per_second"}
 
@@ -184,7 +183,7 @@ def test_a_worker_with_a_closed_channel_saves_and_stops(
     broken_reporter.on_train_begin = close_channel  # type: ignore[method-assign]
     with pytest.raises(TrainingStopped):
         run_request(request, broken_reporter)
-    progress = read_progress(Run(request.path))
+    progress = Run(request.path).progress
     assert progress.step == 1
 
 
@@ -252,7 +251,7 @@ def test_a_worker_process_stops_on_a_signal_and_resumes_later(
                 break
         worker_process.stdout.read()
         assert worker_process.wait(60) == STOPPED
-    progress = read_progress(Run(request.path))
+    progress = Run(request.path).progress
     assert progress.step > 0
 
 

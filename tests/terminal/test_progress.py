@@ -1,4 +1,4 @@
-"""Signals: recorded once, and given back."""
+"""Signals that let the current step finish."""
 
 from __future__ import annotations
 
@@ -7,38 +7,45 @@ from threading import Thread
 
 import pytest
 
-from regard.terminal.progress import InterruptHandler
+from regard.terminal.progress import SIGNALS, InterruptHandler
 
 
-def test_within_a_program_a_second_interrupt_has_its_usual_effect():
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    with InterruptHandler(ends_process=False) as interrupts:
-        assert signal.getsignal(signal.SIGTERM) is before[signal.SIGTERM]
+def handlers() -> list[object]:
+    return [signal.getsignal(number) for number in SIGNALS]
+
+
+def test_a_signal_is_recorded_and_handlers_are_restored(capfd: pytest.CaptureFixture[str]):
+    before = handlers()
+    with InterruptHandler() as interrupts:
+        assert not set(handlers()) & set(before)
+        signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, "a second one ends the process"
+    assert (interrupts.signal, interrupts.exit_code) == (signal.SIGTERM, 128 + signal.SIGTERM)
+    assert handlers() == before
+    assert "stopping after the current step" in capfd.readouterr().err
+
+
+def test_in_the_process_of_another_program_a_second_interrupt_raises_an_exception(capfd: pytest.CaptureFixture[str]):
+    before = handlers()
+    with InterruptHandler(owns_process=False, quiet=True) as interrupts:
+        assert signal.getsignal(signal.SIGTERM) is before[SIGNALS.index(signal.SIGTERM)]
         signal.raise_signal(signal.SIGINT)
-        assert interrupts.signal == signal.SIGINT
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-    assert {number: signal.getsignal(number) for number in before} == before
+    assert interrupts.signal == signal.SIGINT
+    assert handlers() == before
+    assert capfd.readouterr() == ("", "")
 
 
-def test_a_command_records_both_signals_and_a_second_one_ends_the_process():
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    with InterruptHandler() as interrupts:
-        signal.raise_signal(signal.SIGTERM)
-        assert interrupts.exit_code == 128 + signal.SIGTERM
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        assert signal.getsignal(signal.SIGINT) == interrupts._record
-    assert {number: signal.getsignal(number) for number in before} == before
+def test_another_thread_leaves_the_handlers_alone():
+    before, seen = handlers(), []
 
+    def enter() -> None:
+        with InterruptHandler():
+            seen.append(handlers())
 
-def test_in_another_thread_no_signal_is_handled():
-    entered = []
-
-    def run() -> None:
-        with InterruptHandler() as interrupts:
-            entered.append(interrupts)
-
-    thread = Thread(target=run)
+    thread = Thread(target=enter)
     thread.start()
     thread.join()
-    assert [interrupts.signal for interrupts in entered] == [0]
+    assert seen == [before]
+    assert handlers() == before

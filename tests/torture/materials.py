@@ -99,9 +99,10 @@ def make(folder: Path) -> None:
 
 def _train_partly() -> None:
     from regard.config import loading
-    from regard.training import train
+    from regard.training.callbacks import Callback
+    from regard.training.trainer import train_run
 
-    class Stop:
+    class Stop(Callback):
         """Stops after some steps."""
 
         def __init__(self) -> None:
@@ -113,10 +114,7 @@ def _train_partly() -> None:
         def should_stop(self) -> bool:
             return self.steps == STOPPED_AFTER
 
-        def __getattr__(self, name: str) -> Any:
-            return lambda *_: None
-
-    train(loading.load_experiment("letters.yaml", []), Path("stopped"), Stop())
+    train_run(loading.load_experiment("letters.yaml", []), Path("stopped"), Stop())
 
 
 def _remove_times(run: Path) -> None:

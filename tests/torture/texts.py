@@ -16,7 +16,7 @@ PRELOAD = (
     "regard.cli.translate",
     "regard.corpora.check",
     "regard.laboratory.alignment_report",
-    "regard.cli.data_check",
+    "regard.corpora.check_text",
 )
 LETTERS = "abc\nde\nedcba\naaaa\nb\n" * 4
 ALIGNMENT_TOKENS = ("0-0", "0p0")

@@ -13,7 +13,7 @@ import torch
 from safetensors import safe_open
 
 from regard.config.schema import Experiment
-from regard.training import train
+from regard.training.trainer import train_run
 
 FILES = {
     ".lock",
@@ -66,12 +66,12 @@ def read_rows() -> Callable[[Path], list[dict[str, Any]]]:
 
 
 @pytest.fixture
-def train_in(tmp_path: Path, new_observer: Callable[..., Any]) -> Callable[..., Any]:
-    """Train an experiment in `tmp_path / name`; returns the observer."""
+def train_in(tmp_path: Path, new_callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Train an experiment in `tmp_path / name`; returns the callback."""
 
     def run(experiment: Experiment, stop_after: int | None = None, name: str = "run") -> Any:
-        observer = new_observer(stop_after)
-        observer.progress = train(experiment, tmp_path / name, observer)
-        return observer
+        callback = new_callback(stop_after)
+        callback.progress = train_run(experiment, tmp_path / name, callback).progress
+        return callback
 
     return run

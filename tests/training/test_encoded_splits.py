@@ -19,8 +19,9 @@ from regard.data import Codec
 from regard.errors import UserError
 from regard.runs import Run
 from regard.tasks import SPLITS, Pair, Split
-from regard.training import TrainingStopped, train
+from regard.training.callbacks import Callback, TrainingStopped
 from regard.training.encoded_splits import ProgressIterator, encode_splits
+from regard.training.trainer import train_run
 
 EXPERIMENT = """\
 data: {task: files, train: corpus/train, validation: corpus/validation, text: {size: 70}}
@@ -189,87 +190,79 @@ def test_encoded_splits_are_closed_after_use(small: Make, tmp_path: Path):
 # --- Progress while reading ------------------------------------------------------------------------------
 
 
-class StoppingObserver:
-    """Records reports, and stops after a number of calls of `should_stop`."""
+class StoppingCallback(Callback):
+    """Records reports, and stops at the report after a number of them."""
 
-    def __init__(self, calls_before_stop: int) -> None:
-        self.calls_before_stop, self.calls = calls_before_stop, 0
+    def __init__(self, reports_before_stop: int) -> None:
+        self.reports_before_stop = reports_before_stop
         self.reports: list[tuple[Split, int]] = []
-
-    def on_tokenizer_training(self) -> None:
-        pass
 
     def on_examples_read(self, split: Split, pairs: int) -> None:
         self.reports.append((split, pairs))
+        if len(self.reports) > self.reports_before_stop:
+            raise TrainingStopped
 
-    def should_stop(self) -> bool:
-        self.calls += 1
-        return self.calls > self.calls_before_stop
-
-    def on_train_begin(self, *_: object) -> None:
+    def on_train_begin(self, trainer: Any) -> None:
         pytest.fail("training began although it should have been stopped")
-
-    on_step_end = on_validation_end = on_train_begin
 
 
 def test_progress_over_pairs_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 2)
     pairs = [Pair(str(number), "") for number in range(5)]
-    observer = StoppingObserver(99)
-    assert list(ProgressIterator(pairs, "train", observer)) == pairs
-    assert observer.reports == [("train", 2), ("train", 4), ("train", 5)]
-    assert observer.calls == 2
-    assert list(ProgressIterator([], "validation", observer)) == []
-    assert observer.reports[-1] == ("validation", 0)
+    callback = StoppingCallback(99)
+    assert list(ProgressIterator(pairs, "train", callback)) == pairs
+    assert callback.reports == [("train", 2), ("train", 4), ("train", 5)]
+    assert list(ProgressIterator([], "validation", callback)) == []
+    assert callback.reports[-1] == ("validation", 0)
 
 
 def test_iteration_over_pairs_can_be_stopped(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 2)
     with pytest.raises(TrainingStopped):
-        list(ProgressIterator([Pair("a", "b")] * 5, "train", StoppingObserver(1)))
+        list(ProgressIterator([Pair("a", "b")] * 5, "train", StoppingCallback(1)))
 
 
 @pytest.mark.parametrize(
-    "calls_before_stop",
+    "reports_before_stop",
     [
         0,  # while words are counted
         5,  # while ids are written
     ],
 )
 def test_stopping_while_reading_texts_leaves_no_file(
-    small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls_before_stop: int
+    small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reports_before_stop: int
 ):
     monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 100)
     experiment = small(*WORDS)
     before = names(tmp_path)
-    observer = StoppingObserver(calls_before_stop)
+    callback = StoppingCallback(reports_before_stop)
     with pytest.raises(TrainingStopped):
-        train(experiment, tmp_path / "run", observer)
+        train_run(experiment, tmp_path / "run", callback)
     gc.collect()  # a file that was left open would be reported now
-    assert observer.calls == calls_before_stop + 1
+    assert len(callback.reports) == reports_before_stop + 1
     assert names(tmp_path) == before
 
 
 @pytest.mark.parametrize(
-    "calls_before_stop",
+    "reports_before_stop",
     [
         0,  # while they are counted
-        5,  # while SentencePiece reads them
-        9,  # while words are counted
+        6,  # while SentencePiece reads them
+        11,  # while words are counted
     ],
 )
 def test_stopping_while_learning_subwords_leaves_no_file(
-    small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls_before_stop: int
+    small: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reports_before_stop: int
 ):
     monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 100)
     experiment = small()
     before = names(tmp_path)
     with pytest.raises(TrainingStopped):
-        train(experiment, tmp_path / "run", StoppingObserver(calls_before_stop))
+        train_run(experiment, tmp_path / "run", StoppingCallback(reports_before_stop))
     assert names(tmp_path) == before
 
 
-def test_an_observer_gets_the_number_of_pairs_read(small: Make, train_in: Any):
+def test_a_callback_gets_the_number_of_pairs_read(small: Make, train_in: Any):
     assert train_in(small(*WORDS), stop_after=1).read == {"train": 400, "validation": 20}
 
 
@@ -304,8 +297,8 @@ def test_training_does_not_resume_with_changed_texts(
         (tmp_path / "run" / "state.safetensors").unlink()  # as if killed before
     before, saved_files = contents(texts), contents(tmp_path / "run")
     change(texts)
-    message = "the training data has changed since this run was started; restore it, or choose another --out"
-    with pytest.raises(UserError, match=f"^{re.escape(str(tmp_path / 'run'))}: {message}$"):
+    message = "the training data has changed since this run was started; restore it, or choose another run directory"
+    with pytest.raises(UserError, match=f"^{re.escape(str(tmp_path / 'run'))}: {message}"):
         train_in(experiment)
     assert contents(tmp_path / "run") == saved_files
     for name, content in before.items():
@@ -317,7 +310,7 @@ def test_an_unfinished_run_of_an_older_version_is_refused(small: Make, train_in:
     train_in(small(*WORDS), stop_after=2)
     path = tmp_path / "run" / "run.json"
     path.write_text(json.dumps({"format": 1, "regard": "0.2.0", "torch": "2.13.0"}))
-    with pytest.raises(UserError, match=r"started by an older version of Regard, .*; start again with another --out$"):
+    with pytest.raises(UserError, match=r"started by an older version of Regard, .*; start again with another run dir"):
         train_in(small(*WORDS))
 
 

@@ -16,8 +16,8 @@ from regard.config import loading
 from regard.errors import UserError
 from regard.reports import examples
 from regard.runs import Run
-from regard.training.checkpoints import TrainingProgress
-from regard.training.progress_display import LineObserver
+from regard.training.progress_display import LineProgress
+from regard.training.trainer import Trainer
 
 pytestmark = pytest.mark.slow
 
@@ -201,16 +201,16 @@ def test_tables_are_read_like_pairs_of_files(regard: Regard, folder: Path):
 
 
 def test_an_interrupted_training_resumes(regard: Regard, folder: Path, monkeypatch: pytest.MonkeyPatch):
-    stepped = LineObserver.on_step_end
+    stepped = LineProgress.on_step_end
 
-    def interrupted(self: LineObserver, progress: TrainingProgress, loss: float) -> None:
-        stepped(self, progress, loss)
-        if progress.step == 2:
-            self.interrupts.signal = signal.SIGINT
+    def interrupted(self: LineProgress, trainer: Trainer, loss: float) -> None:
+        stepped(self, trainer, loss)
+        if trainer.progress.step == 2:
+            signal.raise_signal(signal.SIGINT)
 
     options = ["--set", "data.text.regularization.best=4"]
     with monkeypatch.context() as patch:
-        patch.setattr(LineObserver, "on_step_end", interrupted)
+        patch.setattr(LineProgress, "on_step_end", interrupted)
         answer = regard("train", "my.yaml", *options)
     assert answer.code == 130
     assert "runs/my: stopped after step 2; run the same command to continue" in answer.err
@@ -226,12 +226,12 @@ def test_an_interrupted_training_resumes(regard: Regard, folder: Path, monkeypat
 def test_an_interruption_of_the_last_step_leaves_the_test_set_pending(
     regard: Regard, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def interrupted(self: LineObserver, row: dict[str, Any], best: bool) -> None:
-        if row["step"] == self.steps:
-            self.interrupts.signal = signal.SIGTERM
+    def interrupted(self: LineProgress, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
+        if trainer.progress.finished:
+            signal.raise_signal(signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LineObserver, "on_validation_end", interrupted)
+        patch.setattr(LineProgress, "on_validation_end", interrupted)
         answer = regard("train", "my.yaml", "--set", "training.epochs=1")
     assert answer.code == 143
     assert answer.out.startswith("runs/my: done (all epochs done)")
@@ -260,10 +260,10 @@ def test_a_changed_test_set_is_noted(regard: Regard, folder: Path):
 def test_an_interruption_while_texts_are_read_leaves_no_run(
     regard: Regard, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def interrupted(self: LineObserver, split: str, pairs: int) -> None:
-        self.interrupts.signal = signal.SIGINT
+    def interrupted(self: LineProgress, split: str, pairs: int) -> None:
+        signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(LineObserver, "on_examples_read", interrupted)
+    monkeypatch.setattr(LineProgress, "on_examples_read", interrupted)
     monkeypatch.setattr("regard.training.encoded_splits.REPORT_EVERY", 100)
     answer = regard("train", "my.yaml")
     assert answer.code == 130
@@ -285,7 +285,7 @@ def test_an_interruption_while_texts_are_read_leaves_no_run(
         ),
         (["data.train=nowhere.tsv"], ["nowhere.tsv.gz; give"]),
         (["data.train=''"], ["--set data.train='': data.train: '' is invalid"]),
-        (["data.trian=x"], ["data.trian: unknown key; did you mean 'train'?"]),
+        (["data.trian=x"], ["data.trian: 'files' task has no option trian; did you mean 'train'?"]),
         (["data.text.unit=word"], ["data.text.unit: 'word' is not a valid choice; did you mean 'words'?"]),
         (["data.text.size=9000"], ["data.text: 9000 subwords cannot", "make data.text.size smaller"]),
         (["data.text.joint=false"], ["model.share_embeddings: true needs the same tokens on both sides"]),

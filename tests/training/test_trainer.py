@@ -23,7 +23,7 @@ from regard.nn.build import build_model
 from regard.runs import Run
 from regard.runs.weights import write_tensors
 from regard.seeding import seed_for
-from regard.training import train, trainer
+from regard.training import trainer
 
 Make = Callable[..., Experiment]
 TrainIn = Callable[..., Any]
@@ -37,7 +37,7 @@ NewTrainer = Callable[..., trainer.Trainer]
 def test_the_loss_averages_valid_tokens_and_ignores_padding(brief: Make, train_in: TrainIn, smoothing: float):
     """Recomputed sentence by sentence, without padding."""
     experiment = brief("model.dropout=0", "training.teacher_forcing.ratio=1", f"training.label_smoothing={smoothing}")
-    observer = train_in(experiment, stop_after=1)
+    callback = train_in(experiment, stop_after=1)
 
     pairs = experiment.task.dataset.splits()["train"]
     codec = Codec.build(experiment.task.learn_tokenization(pairs), pairs)
@@ -53,20 +53,20 @@ def test_the_loss_averages_valid_tokens_and_ignores_padding(brief: Make, train_i
         log_probs = log_softmax(model.decoder.teacher_forced(inputs, state)[0][0], -1)
         for step_log_probs, reference in zip(log_probs, batch.outputs[row][batch.valid[row]].tolist(), strict=True):
             losses.append((-(1 - smoothing) * step_log_probs[reference] - smoothing * step_log_probs.mean()).item())
-    assert observer.losses == pytest.approx([sum(losses) / len(losses)], abs=1e-5)
-    assert observer.progress.tokens == len(losses)
-    assert observer.progress.loss_sum == pytest.approx(sum(losses), rel=1e-5)
+    assert callback.losses == pytest.approx([sum(losses) / len(losses)], abs=1e-5)
+    assert callback.progress.tokens == len(losses)
+    assert callback.progress.loss_sum == pytest.approx(sum(losses), rel=1e-5)
 
 
 def test_training_loss_is_the_mean_over_tokens_since_the_last_validation(brief: Make, train_in: TrainIn):
-    observer = train_in(brief("data.train=40", "training.batch_tokens=70", "training.validate_every=3"))
+    callback = train_in(brief("data.train=40", "training.batch_tokens=70", "training.validate_every=3"))
     training = brief().task.dataset.splits()["train"]
     codec = Codec.build(brief().task.learn_tokenization(training), training)
     experiment = brief("data.train=40")
     batches = Batches(codec.examples(experiment.task.dataset.splits()["train"]), batch_tokens=70, seed=1)
     sizes = [int(batches.at(step).valid.sum()) for step in range(3, 6)]
-    expected = sum(loss * size for loss, size in zip(observer.losses[3:6], sizes, strict=True)) / sum(sizes)
-    assert observer.rows[1]["train_loss"] == pytest.approx(expected)
+    expected = sum(loss * size for loss, size in zip(callback.losses[3:6], sizes, strict=True)) / sum(sizes)
+    assert callback.rows[1]["train_loss"] == pytest.approx(expected)
 
 
 def test_the_loss_falls_and_the_task_is_learned(trained: Path):
@@ -81,9 +81,9 @@ def test_training_learns_with_fewer_reference_tokens(tiny: Make, train_in: Train
     options = {"floor": 0.2, "epochs": 2}
     own = [f"{name}={value}" for name, value in options.items() if kind in TEACHER_FORCING_SCHEDULES.with_option(name)]
     schedule = [f"training.teacher_forcing.{setting}" for setting in (f"kind={kind}", "ratio=0.6", *own)]
-    observer = train_in(tiny("data.train=150", "training.epochs=5", *schedule))
-    assert observer.rows[-1]["train_loss"] < 0.9 * observer.rows[0]["train_loss"]
-    ratios = [row["teacher_forcing"] for row in observer.rows]
+    callback = train_in(tiny("data.train=150", "training.epochs=5", *schedule))
+    assert callback.rows[-1]["train_loss"] < 0.9 * callback.rows[0]["train_loss"]
+    ratios = [row["teacher_forcing"] for row in callback.rows]
     assert ratios[0] == 0.6
     assert (ratios[-1] < 0.6) == (kind != "constant")
 
@@ -104,7 +104,7 @@ def test_dropout_is_on_in_training_and_off_in_validation(brief: Make, train_in: 
     assert plain.losses != dropped.losses
 
 
-def test_gradients_are_clipped(brief: Make, tmp_path: Path, new_observer: Any, monkeypatch: pytest.MonkeyPatch):
+def test_gradients_are_clipped(brief: Make, tmp_path: Path, new_callback: Any, monkeypatch: pytest.MonkeyPatch):
     norms = []
 
     class RecordingOptimizer(torch.optim.Adam):
@@ -113,7 +113,7 @@ def test_gradients_are_clipped(brief: Make, tmp_path: Path, new_observer: Any, m
             return super().step(*arguments)
 
     monkeypatch.setattr(torch.optim, "Adam", RecordingOptimizer)
-    train(brief("training.clip=0.01"), tmp_path / "run", new_observer(2))
+    trainer.train_run(brief("training.clip=0.01"), tmp_path / "run", new_callback(2))
     assert [float(norm) for norm in norms] == pytest.approx([0.01, 0.01], rel=1e-3)
 
 
@@ -142,9 +142,9 @@ def test_training_depends_on_the_seed_and_not_on_the_global_random_state(
 
 
 def test_each_validation_has_a_row_of_metrics(brief: Make, train_in: TrainIn, tmp_path: Path):
-    observer = train_in(brief("training.validate_every=5"))
+    callback = train_in(brief("training.validate_every=5"))
     rows = Run(tmp_path / "run").metrics()
-    assert rows == observer.rows
+    assert rows == callback.rows
     assert [row["step"] for row in rows] == [5, 10, 12]  # and at the end
     measures = [
         f"{kind}_{name}"
@@ -175,10 +175,10 @@ def test_the_saved_model_is_the_one_with_the_lowest_validation_loss(
     monkeypatch.setattr(
         trainer, "compute_losses", lambda *a, teacher: _with_loss(original(*a, teacher=teacher), losses, teacher)
     )
-    observer = train_in(brief("training.validate_every=2"))
-    assert observer.best == [True, True, False, False, True, False]
-    assert observer.progress.best_step == 10
-    assert observer.progress.best_loss == 0.5
+    callback = train_in(brief("training.validate_every=2"))
+    assert callback.best == [True, True, False, False, True, False]
+    assert callback.progress.best_step == 10
+    assert callback.progress.best_loss == 0.5
     weights, about = read_tensors(tmp_path / "run" / "model.safetensors")
     assert about["step"] == 10
     monkeypatch.undo()
@@ -236,14 +236,12 @@ def contents(path: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
-def test_the_observer_is_called_in_order(brief: Make, train_in: TrainIn):
-    observer = train_in(brief())
-    ((first, steps, parameters),) = observer.train_begins
-    assert (first, steps) == (0, 12)
-    assert parameters > 1000
-    assert len(observer.losses) == 12
-    assert [row["step"] for row in observer.rows] == [4, 8, 12]
-    assert observer.progress.finished == "all epochs done"
+def test_the_callback_is_called_in_order(brief: Make, train_in: TrainIn):
+    callback = train_in(brief())
+    assert callback.train_begins == [(0, 12)]
+    assert len(callback.losses) == 12
+    assert [row["step"] for row in callback.rows] == [4, 8, 12]
+    assert callback.progress.finished == "all epochs done"
 
 
 def test_a_finished_run_is_reported_and_not_changed(brief: Make, train_in: TrainIn, tmp_path: Path):
@@ -269,7 +267,7 @@ def test_another_setting_in_the_same_directory_is_refused(
 ):
     train_in(brief(), stop_after=1)
     before = contents(tmp_path / "run")
-    with pytest.raises(UserError, match=f"run: this run was started with {key}; choose another --out"):
+    with pytest.raises(UserError, match=f"run: this run was started with {key}; choose another run dir"):
         train_in(brief(override))
     assert contents(tmp_path / "run") == before
 

@@ -10,9 +10,8 @@ import torch
 
 from regard.cli.input_lines import InputLine, encode_input
 from regard.config.loading import set_data_paths
-from regard.config.schema import Experiment
 from regard.data import EncodedSource
-from regard.errors import UserError
+from regard.evaluation.data_files import check_data_files
 from regard.files import remove_abandoned
 from regard.inference.translator import Translator, load
 from regard.runs import Run
@@ -49,25 +48,6 @@ def load_with_data(command: str, run: Path, splits: Sequence[Split], paths: Sequ
         translator.experiment = set_data_paths(translator.experiment, paths)
     check_data_files(command, run, translator.experiment, splits)
     return translator
-
-
-def check_data_files(command: str, run: Path, experiment: Experiment, splits: Sequence[Split]) -> None:
-    """Raise a `UserError` if the files of splits are missing; see `load_with_data`.
-
-    Args:
-        command: The name of the command.
-        run: A run directory.
-        experiment: The settings of the run.
-        splits: The splits that are read.
-    """
-    missing = experiment.task.missing_files(splits)
-    if not missing:
-        return
-    paths = [f"data.{key}=NEW/PLACE/{Path(getattr(experiment.data, key)).name}" for key in missing]
-    parts = [str(run), *(part for path in paths for part in ("--set", path))]
-    line = " ".join(["regard", command, *(f'"{part}"' if " " in part else part for part in parts)])  # for any shell
-    problems = "\n".join(f"{run}: {text}" for text in missing.values())
-    raise UserError(f"{problems}\nif the files have moved, give their new place: {line}")
 
 
 def load_and_encode(run: Path, text: str) -> tuple[Translator, EncodedSource]:

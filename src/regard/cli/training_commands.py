@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from regard.cli import options
-from regard.terminal.output import print_message, print_result
 
 
 def recipes_command() -> None:
@@ -29,38 +28,13 @@ def train_command(
 ) -> None:
     """`regard train`."""
     from regard.config import loading
-    from regard.terminal.progress import InterruptHandler
+    from regard.training.api import default_run_path
+    from regard.training.callbacks import Callback
+    from regard.training.session import TrainingInterrupted, TrainingSession
 
-    path = out or Path("runs") / Path(experiment).stem
+    path = out or default_run_path(experiment)
     settings = loading.load_experiment(experiment, set_ or [], check_files=not path.exists())
-    with InterruptHandler() as interrupts:
-        interrupts.waits_for_step = False  # until the first step
-        from regard.training import TrainingStopped
-        from regard.training.progress_display import training_observer
-        from regard.training.trainer import train_run
-
-        with training_observer(interrupts) as observer:
-            try:
-                run, progress = train_run(settings, path, observer)
-            except (TrainingStopped, KeyboardInterrupt):
-                stop_early(f"{path}: stopped while reading the data", interrupts.exit_code)
-    if not progress.finished:
-        stop_early(f"{path}: stopped after step {progress.step:,}", interrupts.exit_code)
-    print_result(
-        f"{path}: done ({progress.finished}), {progress.step:,} steps in {progress.seconds:.0f} s; "
-        f"best validation loss {progress.best_loss:.4f}, after step {progress.best_step:,}"
-    )
-    from regard.cli.evaluate import print_final_evaluation
-    from regard.evaluation.final import needs_final_evaluation
-
-    if not needs_final_evaluation(run):
-        return
-    if interrupts.signal:
-        stop_early(f"{path}: stopped before the evaluation on the test set", interrupts.exit_code)
-    print_final_evaluation(run)
-
-
-def stop_early(message: str, exit_code: int) -> NoReturn:
-    """Exit after an interrupt."""
-    print_message(f"{message}; run the same command to continue")
-    sys.exit(exit_code)
+    try:
+        TrainingSession(path, is_command=True).run(settings, Callback())
+    except TrainingInterrupted as interruption:
+        sys.exit(interruption.exit_code)

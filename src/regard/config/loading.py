@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from regard.config import recipes, yaml_source
-from regard.config.draft import DESCRIPTION, ExperimentDraft, Override
+from regard.config import plugins, recipes, yaml_source
+from regard.config.base import KeyPath
+from regard.config.draft import DESCRIPTION, ExperimentDraft, Override, key_path
 from regard.config.explanations import explain_validation_error
 from regard.config.kinds import TASKS
 from regard.config.schema import Experiment
@@ -203,3 +204,82 @@ def _resolve_data_paths(draft: ExperimentDraft, data: dict[str, Any]) -> None:
     for key in TASKS.section_class(data).path_keys & data.keys():
         if isinstance(data[key], str) and data[key]:
             data[key] = os.path.abspath(draft.folder(("data", key)) / os.path.expanduser(data[key]))
+
+
+def resolve_experiment(
+    experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    check_files: bool = False,
+) -> Experiment:
+    """The experiment that an argument of the Python API describes.
+
+    Args:
+        experiment: Name of a recipe, path of a YAML file, a dictionary of settings (nested, or with keys such as
+            `training.seed`; it may extend a recipe or file), or an `Experiment`.
+        overrides: Settings that replace those of the experiment, as a dictionary of the same form.
+        check_files: Whether the files that the settings name must exist, as they must before a training.
+
+    Raises:
+        UserError: If an argument has another type, a file cannot be read or a setting is invalid.
+    """
+    changes = _dict_layer({} if overrides is None else overrides, "overrides")
+    if isinstance(experiment, str | os.PathLike):
+        return load_experiment(os.fspath(experiment), changes, check_files=check_files)
+    if isinstance(experiment, Experiment):
+        where = "the experiment"
+        leaves = parse_settings(dump_experiment(experiment), where)
+        layers = [[Override(leaf.path, leaf.value, where) for leaf in leaves]]
+    elif isinstance(experiment, Mapping):
+        where = "the dictionary"
+        layers = _dict_layers(experiment, where)
+    else:
+        raise UserError(
+            f"{short_repr(experiment)} is not an experiment; give the name of a recipe, the path of a YAML file, a "
+            "dictionary of settings or an Experiment"
+        )
+    draft = ExperimentDraft(where)
+    for layer in (*layers, changes):
+        draft.add_layer(layer)
+    resolved = _validate(draft)
+    if check_files:
+        _check_files(draft, resolved, resolved.data.path_keys)
+    return resolved
+
+
+def _dict_layers(settings: Mapping[str, Any], origin: str) -> list[list[Override]]:
+    """The settings of a dictionary, after those of what it extends."""
+    layers, own = [], []
+    for override in _dict_layer(settings, origin):
+        if override.path != ("extends",):
+            own.append(override)
+        elif isinstance(override.value, str):
+            layers += _read_layers(override.value, Path(), f"{origin}: extends", ())
+        else:
+            problem = f"{short_repr(override.value)} should be a recipe's name or a file's path"
+            raise UserError(f"{origin}: extends: {problem}")
+    return [*layers, own]
+
+
+def _dict_layer(settings: object, origin: str) -> list[Override]:
+    """The settings of a dictionary, nested or with keys that are joined by dots."""
+    layer: dict[KeyPath, Override] = {}
+    for path, value in _dict_leaves(settings, origin, ()):
+        if path in layer:
+            raise UserError(f"{origin}: {'.'.join(path)}: this key appears twice")
+        plain = os.fspath(value) if isinstance(value, os.PathLike) else plugins.replace_objects(value)
+        layer[path] = Override(path, plain, origin)
+    return list(layer.values())
+
+
+def _dict_leaves(settings: object, origin: str, prefix: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
+    if not isinstance(settings, Mapping):
+        raise UserError(f"{origin}: {short_repr(settings)} should be a dictionary, such as {{'training.seed': 2}}")
+    for key, value in settings.items():
+        if not isinstance(key, str):
+            raise UserError(f"{origin}: the key {short_repr(key)} should be a string, such as 'training.seed'")
+        path = (*prefix, *key_path(key))
+        if isinstance(value, Mapping) and value:
+            yield from _dict_leaves(value, origin, path)
+        else:
+            yield path, value

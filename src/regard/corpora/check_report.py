@@ -1,8 +1,12 @@
-"""The result of checking a corpus, as plain values: `dataclasses.asdict` converts it to JSON."""
+"""The result of checking a corpus, as plain values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from regard.corpora.check_text import format_report
+from regard.corpora.parallel_text import TSV_SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -143,3 +147,16 @@ class CorpusReport:
     same_pairs: LineSummary
     same_sources: LineSummary
     test: Overlap | None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The checked files: two, or one with two columns."""
+        one = self.source.file.endswith(TSV_SUFFIXES)
+        return (self.source.file,) if one else (self.source.file, self.target.file)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All findings as values that JSON has."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return format_report(self)

@@ -1,9 +1,21 @@
-"""From pairs of texts to batches of token ids."""
+"""From pairs of texts to batches of token ids; `load` and `check` for the data of users.
+
+`load` and `check` are imported when they are first used: search needs this package, but neither tasks nor corpora.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from regard.data.batches import Batch, Batches, collate, pad
 from regard.data.codec import Codec
 from regard.data.examples import EncodedSource, Example, digest_examples
 from regard.data.on_disk import OnDiskExamples, example_lengths
+
+if TYPE_CHECKING:
+    from regard.data.checking import check_files as check
+    from regard.data.splits import load_splits as load
 
 __all__ = [
     "Batch",
@@ -12,8 +24,22 @@ __all__ = [
     "EncodedSource",
     "Example",
     "OnDiskExamples",
+    "check",
     "collate",
     "digest_examples",
     "example_lengths",
+    "load",
     "pad",
 ]
+LAZY = {"check": ("regard.data.checking", "check_files"), "load": ("regard.data.splits", "load_splits")}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in LAZY:
+        raise AttributeError(f"module 'regard.data' has no attribute '{name}'")
+    module, function = LAZY[name]
+    return getattr(import_module(module), function)
+
+
+def __dir__() -> list[str]:
+    return __all__

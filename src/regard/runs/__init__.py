@@ -10,6 +10,7 @@ from regard.runs.directory import (
     read_metadata,
     remove_temporary_files,
 )
+from regard.runs.progress import TrainingProgress
 from regard.runs.weights import expected_shapes, named_weights
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "SCORES",
     "STATE",
     "Run",
+    "TrainingProgress",
     "expected_shapes",
     "named_weights",
     "read_metadata",

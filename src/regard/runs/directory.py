@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from markupsafe import Markup
 from torch import Tensor
 
 from regard import __version__, files
@@ -33,6 +34,7 @@ from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.data import Codec
 from regard.errors import UserError
+from regard.runs.progress import TrainingProgress, parse_progress
 from regard.runs.weights import TensorFile, write_tensors
 from regard.tasks import Split
 from regard.text import Vocabulary
@@ -102,7 +104,9 @@ class Run:
                 files.rename_folder(draft, path)
         except OSError as error:
             if path.is_dir() and any(path.iterdir()):
-                raise UserError(f"{path}: another process has just started a run here; choose another --out") from None
+                raise UserError(
+                    f"{path}: another process has just started a run here; choose another run directory (--out)"
+                ) from None
             raise UserError(f"{path}: cannot be created: {error.strerror}") from None
         return cls(path)
 
@@ -136,6 +140,26 @@ class Run:
         for name, known in self.code.items():
             if isinstance(known.get("relative_path"), str):
                 plugins.find_moved_file(name, known["relative_path"], self.path)
+
+    @property
+    def progress(self) -> TrainingProgress:
+        """How far training has come by the last checkpoint; step 0 if there is none."""
+        if not self.has_file(STATE):
+            return TrainingProgress()
+        with self.open_tensors(STATE) as state:
+            return parse_progress(state)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: a table with the progress of the training."""
+        progress = self.progress
+        rows = {"run": self.path, "steps": f"{progress.step:,}", "training": progress.finished or "not finished"}
+        if progress.validation_losses:
+            rows["best validation loss"] = f"{progress.best_loss:.4f}, after step {progress.best_step:,}"
+        cells = (Markup("<tr><th>{}</th><td>{}</td></tr>").format(*row) for row in rows.items())
+        return Markup("<table>{}</table>").format(Markup().join(cells))
 
     @cached_property
     def codec(self) -> Codec:

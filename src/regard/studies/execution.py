@@ -162,7 +162,7 @@ def run_study(
         if not alone:
             raise UserError(f"{out}: another process is running this study; {wording.report} shows finished runs")
         write_definition(study, out, experiment)
-        interrupts = interrupts or InterruptHandler(ends_process=False)
+        interrupts = interrupts or InterruptHandler(owns_process=False, quiet=not progress)
         with interrupts, study_observer(study, at_once, interrupts, shown=progress) as observer:
             run_jobs(jobs, at_once, observer)
         if interrupts.signal:

@@ -27,10 +27,12 @@ from regard.config import loading
 from regard.config.schema import Experiment
 from regard.errors import UserError, failure_message
 from regard.studies.evaluations import EvaluationSpec
+from regard.training.callbacks import Callback, TrainingStopped
 
 if TYPE_CHECKING:
     from regard.inference.translator import Translator
     from regard.runs import Run
+    from regard.training.trainer import Trainer
 
 REPORT_INTERVAL = 0.5  # seconds
 STOP = "stop"
@@ -79,8 +81,8 @@ class WorkerRequest:
         return [evaluation for evaluation in self.evaluations if evaluation.find(self.path) is None]
 
 
-class Reporter:
-    """A training observer that reports progress, and stops when requested or when nobody reads its reports.
+class Reporter(Callback):
+    """A callback that reports progress, and stops when requested or when nobody reads its reports.
 
     Args:
         channel: Where to write progress.
@@ -90,7 +92,6 @@ class Reporter:
         self.channel = channel
         self.stopping = False
         self.reported_at = 0.0
-        self.steps = 0
 
     def stop(self, *_: object) -> None:
         self.stopping = True
@@ -109,16 +110,17 @@ class Reporter:
 
     def on_examples_read(self, split: str, pairs: int) -> None:
         self.send("reading", pairs, None)
+        if self.stopping:
+            raise TrainingStopped
 
-    def on_train_begin(self, progress: Any, steps: int, parameters: int) -> None:
-        self.steps = steps
-        self.send("training", progress.step, steps, urgent=True)
+    def on_train_begin(self, trainer: Trainer) -> None:
+        self.send("training", trainer.progress.step, trainer.steps, urgent=True)
 
-    def on_step_end(self, progress: Any, loss: float) -> None:
-        self.send("training", progress.step, self.steps)
+    def on_step_end(self, trainer: Trainer, loss: float) -> None:
+        self.send("training", trainer.progress.step, trainer.steps)
 
-    def on_validation_end(self, row: dict[str, Any], best: bool) -> None:
-        self.send("training", row["step"], self.steps)
+    def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
+        self.send("training", trainer.progress.step, trainer.steps)
 
     def should_stop(self) -> bool:
         return self.stopping
@@ -134,12 +136,11 @@ def run_request(request: WorkerRequest, reporter: Reporter) -> None:
     Raises:
         TrainingStopped: If the reporter wanted to stop before the end.
     """
-    from regard.training import TrainingStopped
     from regard.training.trainer import train_run
 
     with exclusive_access(request.path, reporter):
-        run, progress = train_run(request.experiment, request.path, reporter)
-        if not progress.finished:
+        run = train_run(request.experiment, request.path, reporter)
+        if not run.progress.finished:
             raise TrainingStopped
         run_evaluations(run, request.pending(), reporter)
 
@@ -152,8 +153,6 @@ def exclusive_access(path: Path, reporter: Reporter) -> Iterator[None]:
         path: The run directory.
         reporter: Receives the progress; its `should_stop` ends the wait.
     """
-    from regard.training import TrainingStopped
-
     while not reporter.should_stop():
         with files.lock_file(path.with_name(f".{path.name}.lock")) as alone:
             if alone:
@@ -200,7 +199,6 @@ def run_evaluation(
         after: How many are still to be done.
     """
     from regard.evaluation.evaluator import Evaluator
-    from regard.training import TrainingStopped
 
     run, options = translator.runs[0], evaluation.options
     evaluator = Evaluator(translator, options.split, evaluation.data)
@@ -246,8 +244,6 @@ def worker_main() -> None:
     lines = os.fdopen(os.dup(0), "rb", buffering=0)  # unbuffered: has no lock that a thread may hold at the end
     request = WorkerRequest.parse(lines.readline().decode())
     Thread(target=_stop_on_request, args=(lines, reporter), daemon=True).start()
-    from regard.training import TrainingStopped
-
     try:
         run_request(request, reporter)
     except TrainingStopped:

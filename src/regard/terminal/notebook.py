@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from base64 import b64encode
 from importlib import import_module
 from typing import Any
 
@@ -10,7 +11,7 @@ from typing import Any
 def in_notebook() -> bool:
     """True in the kernel of a notebook; False in IPython on a terminal."""
     get_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
-    return hasattr(get_shell(), "kernel")
+    return getattr(get_shell(), "kernel", None) is not None
 
 
 class NotebookOutput:
@@ -31,3 +32,15 @@ class NotebookOutput:
             self._handle = import_module("IPython.display").display(bundle, raw=True, display_id=True)
         else:
             self._handle.update(bundle, raw=True)
+
+
+def show_picture(png: bytes, text: str, width: int) -> None:
+    """Show a picture below the current cell.
+
+    Args:
+        png: The picture.
+        text: For notebooks without pictures.
+        width: Its width in CSS pixels.
+    """
+    bundle = {"image/png": b64encode(png).decode(), "text/plain": text}
+    import_module("IPython.display").display(bundle, raw=True, metadata={"image/png": {"width": width}})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 from contextlib import suppress
+from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING, Self
 
@@ -25,26 +25,28 @@ STOPPING = b"\nregard: stopping after the current step; a second signal stops im
 class InterruptHandler:
     """Records the first SIGINT or SIGTERM, so that the current step can finish. A second one ends the process.
 
-    Only the main thread may handle signals; in another one, no signal is recorded.
+    Only the main thread can handle signals; in another thread, nothing is recorded.
 
     Args:
-        ends_process: False within a program that continues afterwards, such as a notebook: SIGTERM is left alone, and
-            a second SIGINT has its usual effect, which is to raise `KeyboardInterrupt`.
+        owns_process: False in a program or notebook of the user: SIGTERM keeps its meaning, and a second SIGINT raises
+            `KeyboardInterrupt` instead of ending the process.
+        quiet: True to print nothing when a signal arrives.
 
     Attributes:
         signal: The number of the signal; 0: none so far.
         waits_for_step: False while there is no step to finish: the first signal raises `KeyboardInterrupt` at once.
     """
 
-    def __init__(self, *, ends_process: bool = True) -> None:
-        self.ends_process = ends_process
+    def __init__(self, *, owns_process: bool = True, quiet: bool = False) -> None:
+        self.signals = SIGNALS if owns_process else [signal.SIGINT]
+        self.second = signal.SIG_DFL if owns_process else signal.default_int_handler
+        self.quiet = quiet
         self.signal = 0
         self.waits_for_step = True
 
     def __enter__(self) -> Self:
-        signals = SIGNALS if self.ends_process else [signal.SIGINT]
-        is_main = threading.current_thread() is threading.main_thread()
-        self._previous = {number: signal.signal(number, self._record) for number in signals if is_main}
+        signals = self.signals if current_thread() is main_thread() else []
+        self._previous = {number: signal.signal(number, self._record) for number in signals}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -57,8 +59,9 @@ class InterruptHandler:
             raise KeyboardInterrupt
         # Not `print`: the signal may have arrived in the middle of one.
         with suppress(OSError):  # the reader of our output may have ended already
-            os.write(sys.stderr.fileno(), STOPPING)
-        signal.signal(number, signal.SIG_DFL if self.ends_process else self._previous[number])
+            if not self.quiet:
+                os.write(sys.stderr.fileno(), STOPPING)
+        signal.signal(number, self.second)
 
     @property
     def exit_code(self) -> int:

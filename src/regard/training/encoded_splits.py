@@ -6,49 +6,35 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from regard.config.schema import Experiment
 from regard.data import Codec, Example, OnDiskExamples
 from regard.errors import UserError
 from regard.tasks import Pair, Split
+from regard.training.callbacks import Callback
 
 REPORT_EVERY = 1_000  # pairs
 
 
-class ReadObserver(Protocol):
-    """Is informed while the data is read, and can stop it."""
-
-    def on_examples_read(self, split: Split, pairs: int) -> None: ...
-
-    def should_stop(self) -> bool: ...
-
-
-class TrainingStopped(Exception):  # noqa: N818 (nothing went wrong)
-    """The observer stopped the training before its first step."""
-
-
 class ProgressIterator:
-    """Iterates over pairs and reports progress to an observer, each time anew.
+    """Iterates over pairs and reports progress to a callback, each time anew.
 
     Args:
         pairs: The pairs of one split.
         split: Its name.
-        observer: Is informed every `REPORT_EVERY` pairs and at the end.
+        callback: Its `on_examples_read` is called every `REPORT_EVERY` pairs and at the end.
     """
 
-    def __init__(self, pairs: Iterable[Pair], split: Split, observer: ReadObserver) -> None:
-        self.pairs, self.split, self.observer = pairs, split, observer
+    def __init__(self, pairs: Iterable[Pair], split: Split, callback: Callback) -> None:
+        self.pairs, self.split, self.callback = pairs, split, callback
 
     def __iter__(self) -> Iterator[Pair]:
         count = 0
         for count, pair in enumerate(self.pairs, start=1):
             if count % REPORT_EVERY == 0:
-                self.observer.on_examples_read(self.split, count)
-                if self.observer.should_stop():
-                    raise TrainingStopped
+                self.callback.on_examples_read(self.split, count)
             yield pair
-        self.observer.on_examples_read(self.split, count)
+        self.callback.on_examples_read(self.split, count)
 
 
 @dataclass(frozen=True)

@@ -1,31 +1,27 @@
-"""Progress of a training: a bar on a terminal, lines of text elsewhere."""
+"""Progress of a training: a bar on a terminal, an updated display in a notebook, lines of text elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.errors import escape_controls
-from regard.tasks import Split
+from regard.runs import Run
+from regard.terminal.notebook import in_notebook
 from regard.terminal.output import print_message
-from regard.terminal.progress import LOG_INTERVAL, InterruptHandler, new_bar, time_left
-from regard.training.checkpoints import TrainingProgress
-from regard.training.trainer import TrainingObserver
+from regard.terminal.progress import LOG_INTERVAL, new_bar, time_left
+from regard.training.callbacks import Callback
+
+if TYPE_CHECKING:
+    from regard.tasks import Split
+    from regard.training.trainer import Trainer
 
 
-class LineObserver:
-    """A `TrainingObserver` that prints a line for each validation, and one every `LOG_INTERVAL` seconds in between.
+class LineProgress(Callback):
+    """Prints a line for each validation, and one every `LOG_INTERVAL` seconds in between."""
 
-    Args:
-        interrupts: Whether a signal wants training to stop.
-    """
-
-    def __init__(self, interrupts: InterruptHandler) -> None:
-        self.interrupts = interrupts
-        self.steps = 0
+    def __init__(self) -> None:
         self.first_step = 0
         self.started_at = 0.0
         self.printed_at = time.monotonic()
@@ -37,26 +33,35 @@ class LineObserver:
     def on_tokenizer_training(self) -> None:
         self.print_line("training the tokenizer on the training split")
 
-    def on_train_begin(self, progress: TrainingProgress, steps: int, parameters: int) -> None:
-        self.interrupts.waits_for_step = True
-        self.steps, self.first_step = steps, progress.step
+    def on_train_begin(self, trainer: Trainer) -> None:
+        self.first_step = trainer.progress.step
         self.started_at = self.printed_at = time.monotonic()
-        continuing = f", continuing after step {progress.step:,}" if progress.step else ""
-        self.print_line(f"{parameters:,} parameters, {steps:,} steps{continuing}")
+        parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+        continuing = f", continuing after step {self.first_step:,}" if self.first_step else ""
+        self.print_line(f"{parameters:,} parameters, {trainer.steps:,} steps{continuing}")
 
-    def on_step_end(self, progress: TrainingProgress, loss: float) -> None:
+    def on_step_end(self, trainer: Trainer, loss: float) -> None:
         if time.monotonic() - self.printed_at >= LOG_INTERVAL:
-            self.print_line(f"{self.format_step(progress.step)}  loss {loss:.4f}")
+            self.print_line(self.format_step(trainer, loss))
 
-    def on_validation_end(self, row: dict[str, Any], best: bool) -> None:
-        self.print_line(f"{self.format_step(row['step'])}  {format_validation(row)}{'  best' if best else ''}")
+    def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
+        self.print_line(f"{self.format_step(trainer)}  {format_validation(metrics)}{'  best' if best else ''}")
 
-    def should_stop(self) -> bool:
-        return bool(self.interrupts.signal)
+    def show_result(self, run: Run) -> None:
+        """Show the learning curve, where pictures can be shown.
 
-    def format_step(self, step: int) -> str:
-        rate = (step - self.first_step) / (time.monotonic() - self.started_at)
-        return f"step {step:,}/{self.steps:,}  {rate:.1f} steps/s{time_left(self.steps - step, rate)}"
+        Args:
+            run: The run directory, when training has ended.
+        """
+
+    def rate(self, trainer: Trainer) -> float:
+        """Steps per second since training began or continued."""
+        return (trainer.progress.step - self.first_step) / (time.monotonic() - self.started_at)
+
+    def format_step(self, trainer: Trainer, loss: float | None = None) -> str:
+        step, rate = trainer.progress.step, self.rate(trainer)
+        left = time_left(trainer.steps - step, rate)
+        return f"step {step:,}/{trainer.steps:,}  {rate:.1f} steps/s{left}" + (f"  loss {loss:.4f}" if loss else "")
 
     def print_line(self, line: str) -> None:
         self.printed_at = time.monotonic()
@@ -75,47 +80,39 @@ def format_validation(row: dict[str, Any]) -> str:
     )
 
 
-class BarObserver(LineObserver):
-    """The same lines for validations, above a bar with the steps, their rate and the time left.
+class BarProgress(LineProgress):
+    """The same lines for validations, above a bar with the steps, their rate and the time left."""
 
-    Args:
-        interrupts: Whether a signal wants training to stop.
-    """
-
-    def __init__(self, interrupts: InterruptHandler) -> None:
-        super().__init__(interrupts)
+    def __init__(self) -> None:
+        super().__init__()
         self.bar = new_bar("training")
         self.task = self.bar.add_task("", total=None, rate="")
 
-    def on_train_begin(self, progress: TrainingProgress, steps: int, parameters: int) -> None:
-        super().on_train_begin(progress, steps, parameters)
+    def on_train_begin(self, trainer: Trainer) -> None:
+        super().on_train_begin(trainer)
         self.bar.start()
-        self.bar.update(self.task, total=steps, completed=progress.step)
+        self.bar.update(self.task, total=trainer.steps, completed=trainer.progress.step)
 
-    def on_step_end(self, progress: TrainingProgress, loss: float) -> None:
-        rate = (progress.step - self.first_step) / (time.monotonic() - self.started_at)
-        self.bar.update(self.task, completed=progress.step, rate=f"{rate:.1f} steps/s  loss {loss:.4f}")
+    def on_step_end(self, trainer: Trainer, loss: float) -> None:
+        rate = f"{self.rate(trainer):.1f} steps/s  loss {loss:.4f}"
+        self.bar.update(self.task, completed=trainer.progress.step, rate=rate)
 
-    def on_validation_end(self, row: dict[str, Any], best: bool) -> None:
-        self.print_line(f"step {row['step']:,}/{self.steps:,}  {format_validation(row)}{'  best' if best else ''}")
+    def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
+        step = f"step {trainer.progress.step:,}/{trainer.steps:,}"
+        self.print_line(f"{step}  {format_validation(metrics)}{'  best' if best else ''}")
+
+    def on_train_end(self, trainer: Trainer) -> None:
+        self.bar.stop()
 
     def print_line(self, line: str) -> None:
         self.printed_at = time.monotonic()
         self.bar.console.print(escape_controls(line), highlight=False, markup=False)
 
 
-@contextmanager
-def training_observer(interrupts: InterruptHandler) -> Iterator[TrainingObserver]:
-    """The observer for the terminal or file that standard error is.
+def progress_display() -> LineProgress:
+    """The display for the notebook, terminal or file in which this process prints."""
+    if in_notebook():
+        from regard.training.notebook_display import NotebookProgress
 
-    Args:
-        interrupts: Whether a signal wants training to stop.
-    """
-    if not sys.stderr.isatty():
-        yield LineObserver(interrupts)
-        return
-    observer = BarObserver(interrupts)
-    try:
-        yield observer
-    finally:
-        observer.bar.stop()
+        return NotebookProgress()
+    return BarProgress() if sys.stderr.isatty() else LineProgress()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,74 +26,39 @@ from regard.files import lock_folder, remove_abandoned
 from regard.nn.build import initial_model
 from regard.runs import MODEL, Run, named_weights
 from regard.seeding import seed_for
-from regard.tasks import Split
-from regard.training.checkpoints import TrainingProgress, load_state, read_progress, save_state
+from regard.training.callbacks import Callback
+from regard.training.checkpoints import load_state, save_state
 from regard.training.encoded_splits import EncodedSplits, ProgressIterator, check_sequence_lengths, encode_splits
 from regard.training.learning_rates import build_learning_rate
 from regard.training.optimizer import build_optimizer
 from regard.training.teacher_forcing import build_teacher_forcing
 
 
-class TrainingObserver(Protocol):
-    """Is informed about the progress of a training, and can stop it."""
-
-    def on_tokenizer_training(self) -> None:
-        """Before a tokenizer is trained on the training split."""
-
-    def on_examples_read(self, split: Split, pairs: int) -> None:
-        """Every 1,000 pairs while a split is read, and at its end."""
-
-    def on_train_begin(self, progress: TrainingProgress, steps: int, parameters: int) -> None:
-        """Before the first step, with the number of steps in all and the number of parameters of the model."""
-
-    def on_step_end(self, progress: TrainingProgress, loss: float) -> None:
-        """After each step, with the loss of its batch."""
-
-    def on_validation_end(self, row: dict[str, Any], best: bool) -> None:
-        """After each validation, with its line of `metrics.jsonl`; `best`: its loss is the lowest so far."""
-
-    def should_stop(self) -> bool:
-        """True to stop after the current step."""
-
-
-def train(experiment: Experiment, path: Path, observer: TrainingObserver) -> TrainingProgress:
-    """Train, or continue a training, in a run directory, to the end or until the observer stops it.
+def train_run(experiment: Experiment, path: Path, callback: Callback) -> Run:
+    """Train, or continue a training, in a run directory, to the end or until the callback stops it.
 
     Args:
         experiment: The settings; to continue a run, those that it was started with.
         path: The run directory. A new one is created after the data has been read and checked.
-        observer: Is informed about the progress.
+        callback: Is called during the training.
 
     Returns:
-        How far training has come. `finished` is empty if it was stopped.
+        The open run directory. Its `progress.finished` is empty if training was stopped.
 
     Raises:
         UserError: The settings, the data or the run directory are not valid, or another process is training there.
-        TrainingStopped: The observer stopped the training while the data was read.
-    """
-    return train_run(experiment, path, observer)[1]
-
-
-def train_run(experiment: Experiment, path: Path, observer: TrainingObserver) -> tuple[Run, TrainingProgress]:
-    """The same as `train`; returns the open run directory as well.
-
-    Args:
-        experiment: The settings; to continue a run, those that it was started with.
-        path: The run directory.
-        observer: Is informed about the progress.
     """
     for leftovers in (path, path / "*"):  # next to the run directory and in it
         remove_abandoned(leftovers)
     run = None if _is_absent_or_empty(path) else Run(path)
     if run is not None:
         _check_same_experiment(run, experiment)
-        progress = read_progress(run)
-        if progress.finished:
-            return run, progress
+        if run.progress.finished:
+            return run
     splits = experiment.task.dataset.splits()
     if run is None and experiment.task.learns_tokenization:
-        observer.on_tokenizer_training()
-    pairs = {split: ProgressIterator(those, split, observer) for split, those in splits.items()}
+        callback.on_tokenizer_training()
+    pairs = {split: ProgressIterator(those, split, callback) for split, those in splits.items()}
     if run is None:
         codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
     else:
@@ -106,7 +71,8 @@ def train_run(experiment: Experiment, path: Path, observer: TrainingObserver) ->
         with lock_folder(path) as acquired:
             if not acquired:
                 raise UserError(f"{path}: another process is training here")
-            return run, Trainer(run, encoded, observer).run()
+            Trainer(run, encoded, callback).run()
+            return run
 
 
 def _is_absent_or_empty(path: Path) -> bool:
@@ -123,7 +89,7 @@ def _check_same_experiment(run: Run, experiment: Experiment) -> None:
         more = f", and {len(changed) - 1} more settings differ" if len(changed) > 1 else ""
         raise UserError(
             f"{run.path}: this run was started with {key} = {old.get(key)!r}, not {new.get(key)!r}{more}; "
-            "choose another --out, or the settings that it was started with"
+            "choose another run directory (--out), or the settings that it was started with"
         )
 
 
@@ -133,11 +99,12 @@ def _check_same_data(run: Run, encoded: EncodedSplits) -> None:
     if not started_with:
         raise UserError(
             f"{run.path}: this run was started by an older version of Regard, which did not record its data; "
-            "start again with another --out"
+            "start again with another run directory (--out)"
         )
     if any(started_with.get(split) != encoded.digests[split] for split in ("train", "validation")):
         raise UserError(
-            f"{run.path}: the training data has changed since this run was started; restore it, or choose another --out"
+            f"{run.path}: the training data has changed since this run was started; restore it, or choose another run "
+            "directory (--out)"
         )
 
 
@@ -154,13 +121,21 @@ class Trainer:
     Args:
         run: The run directory. If it holds a checkpoint, training continues from that.
         encoded: The data.
-        observer: Is informed about the progress.
+        callback: Is called during the training.
+
+    Attributes:
+        model: The model.
+        optimizer: Its optimizer.
+        progress: How far training has come.
+        steps: The number of steps in all, including those of earlier sessions.
+        settings: The section `training` of the experiment.
+        run_directory: The run directory.
     """
 
-    def __init__(self, run: Run, encoded: EncodedSplits, observer: TrainingObserver) -> None:
+    def __init__(self, run: Run, encoded: EncodedSplits, callback: Callback) -> None:
         self.device = torch.device("cpu")  # of the model and of every batch
         self.run_directory = run
-        self.observer = observer
+        self.callback = callback
         self.settings = settings = run.experiment.training
         self.codec = codec = encoded.codec
         torch.set_num_threads(settings.threads)
@@ -178,26 +153,31 @@ class Trainer:
         self.validate_every = settings.validate_every or self.batches.per_epoch
         self.progress = load_state(run, self.model, self.optimizer)
 
-    def run(self) -> TrainingProgress:
-        """Train to the end or until the observer stops the training, and save a checkpoint in both cases."""
-        progress = self.progress
-        if progress.finished:
-            return progress
+    def run(self) -> None:
+        """Train to the end or until the callback stops the training, and save a checkpoint in both cases."""
+        if self.progress.finished:
+            return
         self.run_directory.remove_temporary_files()
-        self.run_directory.truncate_metrics(progress.step)
-        self.observer.on_train_begin(progress, self.steps, sum(p.numel() for p in self.model.parameters()))
-        saved_at = time.monotonic()
+        self.run_directory.truncate_metrics(self.progress.step)
+        try:
+            self.callback.on_train_begin(self)
+            self.run_steps()
+        finally:
+            self.callback.on_train_end(self)
+
+    def run_steps(self) -> None:
+        """The loop: steps, validations and checkpoints."""
+        progress, saved_at = self.progress, time.monotonic()
         stop = False
         while not (progress.finished or stop):
             self.step()
-            stop = self.observer.should_stop()
+            stop = self.callback.should_stop()
             if progress.step % self.validate_every == 0 or progress.step == self.steps:
                 self.validate()
             elif not stop and time.monotonic() - saved_at < self.settings.save_every:
                 continue
             self.save()
             saved_at = time.monotonic()
-        return progress
 
     def step(self) -> None:
         """One batch: forward, backward, update."""
@@ -222,7 +202,7 @@ class Trainer:
         progress.loss_sum += loss.item() * len(references)
         progress.tokens += len(references)
         progress.seconds += time.monotonic() - started_at
-        self.observer.on_step_end(progress, loss.item())
+        self.callback.on_step_end(self, loss.item())
 
     def resample_tokens(self, examples: list[Example]) -> list[Example]:
         """The same texts with newly sampled subwords, if subword regularization is on."""
@@ -258,7 +238,7 @@ class Trainer:
                 f"{self.run_directory.path}: training diverged after step {self.progress.step}: the {name} is "
                 f"{value}. The last checkpoint is intact. Try a lower training.rate.peak (now "
                 f"{self.settings.rate.peak:g}), a lower training.clip or a longer training.rate.warmup, with another "
-                "--out"
+                "run directory (--out)"
             )
 
     def save(self) -> None:
@@ -266,6 +246,7 @@ class Trainer:
         total = sum(weight.detach().sum().item() for weight in self.model.parameters())
         self.check_finite(total, "sum of the parameters")  # which is not finite if one of them is not
         save_state(self.run_directory, self.model, self.optimizer, self.progress)
+        self.callback.on_checkpoint(self)
 
     def validate(self) -> None:
         """Compute the validation metrics, save the weights if they are the best so far, decide whether to stop.
@@ -296,7 +277,7 @@ class Trainer:
             self.run_directory.write_tensors(MODEL, named_weights(self.model), {"step": progress.step})
         self.run_directory.append_metrics(row)
         progress.finished = self.stop_reason()
-        self.observer.on_validation_end(row, best)
+        self.callback.on_validation_end(self, row, best)
 
     def validation_batches(self) -> Iterator[Batch]:
         """The batches of the validation split."""

@@ -1,0 +1,32 @@
+"""The pairs of any task: `regard.data.load`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from regard.config.loading import resolve_experiment
+from regard.tasks import Pair, Split, Task
+
+
+def load_splits(task: str | type[Task[Any]], **settings: Any) -> Mapping[Split, Iterable[Pair]]:
+    """The pairs of a task, in splits.
+
+        pairs = regard.data.load("multi30k")
+        len(list(pairs["train"]))                                  # 29,000
+        regard.data.load("copy", alphabet="abc", train=100)        # a generated task with other settings
+        regard.data.load("files", source="de", target="en", train="corpus/train", validation="corpus/dev")
+
+    Args:
+        task: The name of a task, its import path, or its class.
+        settings: The settings of the task, as in the section `data` of an experiment.
+
+    Returns:
+        For each split its pairs, which can be iterated over any number of times. Those of files are read anew each
+        time, because they may be larger than memory.
+
+    Raises:
+        UserError: There is no such task, a setting is invalid, or a file is missing.
+    """
+    experiment = resolve_experiment({"data": {"task": task, **settings}}, check_files=True)
+    return experiment.task.dataset.splits()

@@ -1,0 +1,41 @@
+"""The text files of a run's splits: whether they are still there, and unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from regard.config.schema import Experiment
+from regard.errors import UserError
+from regard.runs import Run
+from regard.tasks import Split
+from regard.terminal.output import note
+
+
+def check_data_files(command: str, run: Path, experiment: Experiment, splits: Sequence[Split]) -> None:
+    """Raise a `UserError` if the files of splits are missing. The message has the command with their new place.
+
+    Args:
+        command: The name of the command.
+        run: A run directory.
+        experiment: The settings of the run.
+        splits: The splits that are read.
+    """
+    missing = experiment.task.missing_files(splits)
+    if not missing:
+        return
+    paths = [f"data.{key}=NEW/PLACE/{Path(getattr(experiment.data, key)).name}" for key in missing]
+    parts = [str(run), *(part for path in paths for part in ("--set", path))]
+    line = " ".join(["regard", command, *(f'"{part}"' if " " in part else part for part in parts)])  # for any shell
+    problems = "\n".join(f"{run}: {text}" for text in missing.values())
+    raise UserError(f"{problems}\nif the files have moved, give their new place: {line}")
+
+
+def warn_changed_split(run: Run, split: Split) -> None:
+    """Print a warning that the texts of a split are not those of the training.
+
+    Args:
+        run: An open run directory.
+        split: The split.
+    """
+    note(f"{run.path}: the {split} split has changed since training; it may contain training sentences now")

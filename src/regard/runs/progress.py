@@ -1,0 +1,67 @@
+"""How far training has come, as the header of `state.safetensors` records it."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from regard.errors import UserError
+from regard.runs.weights import TensorFile
+
+MAX_COUNT = 2**53  # beyond which a float does not have every number
+
+
+class TrainingProgress(BaseModel):
+    """How far training has come. It is stored in the header of `state.safetensors`.
+
+    Args:
+        step: Steps taken.
+        seconds: Time spent on them, validation included.
+        loss_sum: Sum of the training loss over the target tokens since the last validation.
+        tokens: The number of these tokens.
+        validation_losses: The loss of each validation so far.
+        best_step: The step with the lowest validation loss.
+        finished: The reason why training is over; empty if it is not.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    step: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    seconds: float = 0.0
+    loss_sum: float = 0.0
+    tokens: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    validation_losses: list[float] = []
+    best_step: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    finished: str = ""
+
+    @property
+    def best_loss(self) -> float:
+        """The lowest validation loss so far."""
+        return min(self.validation_losses, default=math.inf)
+
+    @property
+    def validations_since_best(self) -> int:
+        """The number of validations after the best one."""
+        losses = self.validation_losses
+        return len(losses) - 1 - losses.index(min(losses)) if losses else 0
+
+
+def parse_progress(state: TensorFile) -> TrainingProgress:
+    """The progress in the header of a checkpoint.
+
+    Args:
+        state: The open `state.safetensors`.
+
+    Raises:
+        UserError: The header is damaged.
+    """
+    try:
+        progress = TrainingProgress.model_validate(state.metadata)
+    except ValidationError as error:
+        raise UserError(f"{state.path}: this file is damaged: {error.errors()[0]['msg']}") from None
+    missing = TrainingProgress.model_fields.keys() - progress.model_fields_set
+    if missing:
+        raise UserError(f"{state.path}: this file is damaged: its header lacks {', '.join(sorted(missing))}")
+    return progress

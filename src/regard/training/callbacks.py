@@ -1,0 +1,140 @@
+"""Callbacks: methods that are called while a model is trained, and that can stop the training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from reprlib import repr as short_repr
+from typing import TYPE_CHECKING, Any
+
+from regard.errors import UserError
+
+if TYPE_CHECKING:  # importing torch takes a second
+    from regard.tasks import Split
+    from regard.training.trainer import Trainer
+
+
+class TrainingStopped(Exception):  # noqa: N818 (nothing went wrong)
+    """Raised by a callback in `on_examples_read` or `on_tokenizer_training` to stop before the first step."""
+
+
+class Callback:
+    """Base class of callbacks. All methods do nothing; a subclass defines those that it needs.
+
+    A `trainer` has, among others, `progress` (step, losses, best step, reason of the end), `steps` (the number of steps
+    in all), `model`, `optimizer`, `settings` and `run_directory`. An exception in a callback ends the training; it
+    continues later from the last checkpoint.
+    """
+
+    def on_tokenizer_training(self) -> None:
+        """Before a tokenizer is trained on the training split."""
+
+    def on_examples_read(self, split: Split, pairs: int) -> None:
+        """Every 1,000 pairs while a split is read, and at its end.
+
+        Args:
+            split: The name of the split.
+            pairs: How many of its pairs have been read.
+        """
+
+    def on_train_begin(self, trainer: Trainer) -> None:
+        """Before the first step, of a new training or of one that continues.
+
+        Args:
+            trainer: The trainer; `trainer.progress.step` steps were taken before.
+        """
+
+    def on_step_end(self, trainer: Trainer, loss: float) -> None:
+        """After each step.
+
+        Args:
+            trainer: The trainer; the number of the step is `trainer.progress.step`.
+            loss: The training loss of the batch, per target token.
+        """
+
+    def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
+        """After each validation.
+
+        Args:
+            trainer: The trainer.
+            metrics: The line that was added to `metrics.jsonl`.
+            best: Whether this is the lowest validation loss so far. If so, the weights have been saved.
+        """
+
+    def on_checkpoint(self, trainer: Trainer) -> None:
+        """After a checkpoint has been written.
+
+        Args:
+            trainer: The trainer.
+        """
+
+    def on_train_end(self, trainer: Trainer) -> None:
+        """After the last step, whether training is finished, was stopped or failed with an exception.
+
+        Args:
+            trainer: The trainer; `trainer.progress.finished` is empty if training is not finished.
+        """
+
+    def should_stop(self) -> bool:
+        """Return True to stop after the current step. A checkpoint is written, from which training can continue."""
+        return False
+
+
+class CallbackList(Callback):
+    """Several callbacks as one, called in their order.
+
+    Args:
+        callbacks: The callbacks.
+
+    Raises:
+        UserError: One of them is not an instance of `Callback`.
+    """
+
+    def __init__(self, callbacks: object) -> None:
+        if not isinstance(callbacks, Iterable):
+            given = f"a single {type(callbacks).__name__}" if isinstance(callbacks, Callback) else short_repr(callbacks)
+            raise UserError(f"callbacks: give a list of callbacks, not {given}")
+        self.callbacks = list(callbacks)
+        for callback in self.callbacks:
+            _check_callback(callback)
+
+    def on_tokenizer_training(self) -> None:
+        for callback in self.callbacks:
+            callback.on_tokenizer_training()
+
+    def on_examples_read(self, split: Split, pairs: int) -> None:
+        for callback in self.callbacks:
+            callback.on_examples_read(split, pairs)
+
+    def on_train_begin(self, trainer: Trainer) -> None:
+        for callback in self.callbacks:
+            callback.on_train_begin(trainer)
+
+    def on_step_end(self, trainer: Trainer, loss: float) -> None:
+        for callback in self.callbacks:
+            callback.on_step_end(trainer, loss)
+
+    def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
+        for callback in self.callbacks:
+            callback.on_validation_end(trainer, metrics, best)
+
+    def on_checkpoint(self, trainer: Trainer) -> None:
+        for callback in self.callbacks:
+            callback.on_checkpoint(trainer)
+
+    def on_train_end(self, trainer: Trainer) -> None:
+        for callback in self.callbacks:
+            callback.on_train_end(trainer)
+
+    def should_stop(self) -> bool:
+        return any(callback.should_stop() for callback in self.callbacks)
+
+
+def _check_callback(callback: object) -> None:
+    if isinstance(callback, type) and issubclass(callback, Callback):
+        name = callback.__name__
+        raise UserError(f"callbacks: {name} is a class; give an instance of it: {name}()")
+    if not isinstance(callback, Callback):
+        raise UserError(
+            f"callbacks: {short_repr(callback)} is not a callback; a callback is an instance of a subclass of "
+            "regard.Callback"
+        )
