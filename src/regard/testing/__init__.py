@@ -9,5 +9,14 @@ the likely mistake. The functions for single properties are in `regard.testing.m
 
 from regard.testing.checks import check_attention, check_decoder, check_encoder
 from regard.testing.failures import PropertyError
+from regard.testing.tasks import check_task
+from regard.testing.tokenizers import check_tokenizer
 
-__all__ = ["PropertyError", "check_attention", "check_decoder", "check_encoder"]
+__all__ = [
+    "PropertyError",
+    "check_attention",
+    "check_decoder",
+    "check_encoder",
+    "check_task",
+    "check_tokenizer",
+]

@@ -1,20 +1,15 @@
-"""Small models around a class that is checked. No name has to be registered: classes are built from their Sections."""
+"""Small models around a class that is checked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from inspect import Parameter, signature
 from itertools import product
 from typing import Any
 
-import torch
-from pydantic import BaseModel, ValidationError
-from torch import nn
-
 from regard.config.kinds import AttentionSection, DecoderSection, EncoderSection
-from regard.errors import UserError, suggest
+from regard.errors import UserError
 from regard.nn import (
     Attention,
     Decoder,
@@ -27,84 +22,13 @@ from regard.nn import (
     Seq2Seq,
     TransformerDecoder,
 )
-from regard.testing.failures import PropertyError, describe_error
+from regard.testing.failures import PropertyError
 from regard.testing.samples import SOURCE_TOKENS, TARGET_TOKENS
+from regard.testing.sections import coder_section, construction_failure, make_section, seeded
 
 # Sizes of query and memory, from the most telling to the most accommodating: different primes, a query that heads can
 # share, equal sizes.
 ATTENTION_SIZES = ((13, 11), (12, 11), (60, 11), (60, 24), (11, 11), (12, 12), (60, 60), (64, 64))
-STATE_SIZES = (11, 12, 60, 64)
-POSITIONS_SECTION = {"kind": "learned", "longest": 13}
-
-
-def make_section(kind: type[Any], options: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The settings of a class, and those options that are parameters of its constructor only.
-
-    Args:
-        kind: The class, with its attribute `Section`.
-        options: Settings, or keyword arguments of the constructor.
-
-    Raises:
-        UserError: If an option is unknown, or invalid.
-    """
-    fields = kind.Section.model_fields
-    values = {name: value for name, value in options.items() if name in fields}
-    rest = {name: value for name, value in options.items() if name not in fields}
-    keywords = constructor_keywords(kind)
-    for name in rest:
-        if keywords is not None and name not in keywords:
-            known = sorted({*fields, *keywords} - {"kind"})
-            raise UserError(f"{kind.__name__} has no option {name}; {suggest(name, known)}")
-    if "kind" in fields and fields["kind"].is_required():
-        values["kind"] = kind.__name__
-    return validated(kind.Section, values, kind.__name__), rest
-
-
-def constructor_keywords(kind: type) -> set[str] | None:
-    """The keyword-only parameters of a class; None if it takes any.
-
-    Args:
-        kind: The class.
-    """
-    parameters = signature(kind).parameters.values()
-    if any(each.kind == Parameter.VAR_KEYWORD for each in parameters):
-        return None
-    return {each.name for each in parameters if each.kind == Parameter.KEYWORD_ONLY or each.default is not each.empty}
-
-
-def validated(section: type[BaseModel], values: Mapping[str, Any], name: str) -> Any:
-    """A section with these settings.
-
-    Args:
-        section: The class of the section.
-        values: The settings.
-        name: The class that has these settings, for the message.
-
-    Raises:
-        UserError: If a setting is invalid.
-    """
-    try:
-        return section(**values)
-    except ValidationError as error:
-        problems = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise UserError(f"{name} with {dict(values)}: {'; '.join(problems)}") from None
-
-
-def seeded(build: Callable[[], nn.Module], seed: int) -> Any:
-    """A module with weights drawn from a seed, in evaluation mode.
-
-    Noise is added to all weights, as training would: weights that start as zeros would hide mistakes.
-
-    Args:
-        build: Returns the module.
-        seed: The seed.
-    """
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(seed)
-        module = build()
-        for weight in module.parameters():
-            weight.add_(torch.randn_like(weight), alpha=0.1)
-    return module.eval()
 
 
 @dataclass(frozen=True)
@@ -163,22 +87,8 @@ def attention_recipe(
     tried = ", ".join(f"{query} and {memory}" for query, memory in sizes)
     raise PropertyError(
         kind.__name__,
-        f"it refuses all sizes of query and memory that were tried, {tried} ({refusal}): pass options that allow one of "
-        "them, for example a number of heads that divides the size",
-    )
-
-
-def construction_failure(kind: type, error: Exception) -> PropertyError:
-    """The failure of a class that cannot be constructed.
-
-    Args:
-        kind: The class.
-        error: What its constructor raised.
-    """
-    return PropertyError(
-        kind.__name__,
-        f"it cannot be constructed from its settings ({describe_error(error)}): every setting of its Section but `kind` "
-        "is passed to the constructor as a keyword argument; add the missing ones to either, or override `from_section`",
+        f"it refuses all sizes of query and memory that were tried, {tried} ({refusal}): pass options that allow one "
+        "of them, for example a number of heads that divides the size",
     )
 
 
@@ -196,7 +106,7 @@ class ModelRecipe:
 
     encoder: type[Encoder]
     encoder_section: EncoderSection
-    decoder: type[Decoder[Any]]
+    decoder: type[Any]
     decoder_section: DecoderSection
     attention: AttentionRecipe
 
@@ -241,33 +151,6 @@ class ModelRecipe:
         return f"{self.encoder.__name__}, {self.decoder.__name__} and {self.attention.kind.__name__}"
 
 
-def coder_section(kind: type[Any], options: Mapping[str, Any], size: int | None = None) -> Any:
-    """The settings of an encoder or a decoder, with the first size that it does not refuse.
-
-    Args:
-        kind: The class.
-        options: Its settings.
-        size: The size of its state; None for any.
-
-    Raises:
-        UserError: If no size is accepted, or an option is invalid.
-    """
-    refusal = UserError(f"{kind.__name__} has no settings")
-    sizes = STATE_SIZES if size is None else (size,)
-    # Two layers show more than one, but not every class has them.
-    for layers, each in product((2, 1), sizes):
-        values = {"embedding": 5, "size": each, "layers": layers, "positions": POSITIONS_SECTION, **options}
-        try:
-            section, rest = make_section(kind, values)
-        except UserError as error:
-            refusal = error
-            continue
-        if rest:
-            raise UserError(f"{kind.__name__}: {', '.join(rest)} is not in its Section, which `from_section` reads")
-        return section
-    raise refusal
-
-
 def models_around_attention(recipe: AttentionRecipe) -> Iterator[ModelRecipe]:
     """Recurrent models that attend before and after the step, and a Transformer.
 
@@ -296,10 +179,11 @@ def models_around_encoder(encoder: type[Encoder], options: Mapping[str, Any]) ->
         options: Its settings.
     """
     section = coder_section(encoder, options)
-    for size, decoder, own, mechanism, heads in (
+    choices: tuple[tuple[int, type[Any], dict[str, Any], type[Attention], dict[str, Any]], ...] = (
         (13, RecurrentDecoder, {"wiring": "after"}, ScaledDotAttention, {}),
         (12, TransformerDecoder, {"heads": 2, "inner_size": 23}, MultiHeadAttention, {"heads": 3}),
-    ):
+    )
+    for size, decoder, own, mechanism, heads in choices:
         attention = attention_recipe(mechanism, heads, ((size, section.state_size),))
         yield ModelRecipe(encoder, section, decoder, coder_section(decoder, own, size), attention)
 

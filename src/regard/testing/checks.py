@@ -16,10 +16,10 @@ from regard.testing.building import (
     models_around_attention,
     models_around_decoder,
     models_around_encoder,
-    seeded,
 )
 from regard.testing.failures import reported_for
 from regard.testing.samples import AttentionInputs, sample_batch
+from regard.testing.sections import seeded
 
 SEEDS = (1, 2, 3)
 ModelCheck = Callable[[Seq2Seq, Batch], None]

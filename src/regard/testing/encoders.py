@@ -6,6 +6,8 @@ lengths, as `sample_batch` returns.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from regard.config.kinds import EncoderDecoderSection, EncoderSection
@@ -66,8 +68,8 @@ def check_encoder_padding(encoder: Encoder, batch: Batch) -> None:
         batch: Sources of different lengths.
     """
     advice = (
-        "padding is at the end of a row and may have any token ids; mask it with `valid` in attention and in means, take "
-        "the last state at `valid.sum(1) - 1`, and count positions from the beginning of a row"
+        "padding is at the end of a row and may have any token ids; mask it with `valid` in attention and in means, "
+        "take the last state at `valid.sum(1) - 1`, and count positions from the beginning of a row"
     )
     encoding = encoder(batch.source, batch.source_valid)
     padded = encoder(*more_padding(batch))
@@ -103,7 +105,7 @@ def check_encoder_order(encoder: Encoder, batch: Batch) -> None:
 
 
 @checks_that("`max_length` is that of the settings")
-def check_length_limit(module: Encoder | Decoder, section: EncoderDecoderSection) -> None:
+def check_length_limit(module: Encoder | Decoder[Any], section: EncoderDecoderSection) -> None:
     """`max_length` is the number of positions in the settings; training refuses longer sequences.
 
     Args:

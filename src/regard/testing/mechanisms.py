@@ -60,13 +60,13 @@ def check_shapes(attention: Attention, inputs: AttentionInputs) -> None:
     expect(
         list(context.shape) == [batch, steps, attention.context_size],
         f"the context has the shape {list(context.shape)} instead of {[batch, steps, attention.context_size]}",
-        "it is [batch, steps, context_size]; set `self.context_size` in the constructor if it is not the size of a state",
+        "it is [batch, steps, context_size]; set `self.context_size` in the constructor if a context is no state",
     )
     axes = attention.weight_axes
     expect(
         weights.dim() == 3 + len(axes) and weights.shape[0] == batch and weights.shape[-2:] == (steps, positions),
-        f"the weights have the shape {list(weights.shape)}, but `weight_axes` is {axes}, for {batch} rows, {steps} steps "
-        f"and {positions} positions",
+        f"the weights have the shape {list(weights.shape)}, but `weight_axes` is {axes}, for {batch} rows, {steps} "
+        f"steps and {positions} positions",
         "they are [batch, one axis for each name in `weight_axes`, steps, positions]",
     )
 
@@ -165,8 +165,8 @@ def check_shared_memory(attention: Attention, inputs: AttentionInputs) -> None:
         inputs: Its inputs.
     """
     advice = (
-        "in beam search, `query` has several consecutive rows for each row of the memory; override `attend_rows` rather "
-        "than `forward`, or repeat the memory with `repeat_interleave(share, 0)`, not `repeat`"
+        "in beam search, `query` has several consecutive rows for each row of the memory; override `attend_rows` "
+        "rather than `forward`, or repeat the memory with `repeat_interleave(share, 0)`, not `repeat`"
     )
     noise = torch.arange(SHARE, device="cpu").view(1, SHARE, 1, 1) - SHARE // 2
     several = (inputs.query.unsqueeze(1) + noise).flatten(0, 1)  # [batch · SHARE, steps, query_size]
@@ -232,8 +232,8 @@ def check_finite(attention: Attention, inputs: AttentionInputs) -> None:
         context, weights = attend_to(attention, AttentionInputs(query, states, inputs.valid))
         size = f"if queries and states are multiplied by {scale:g}" if scale != 1.0 else "for ordinary inputs"
         advice = (
-            "compute the softmax with `attend` or `torch.softmax`, not from exponentials, and add a small number to norms "
-            "and roots before dividing by them or differentiating them"
+            "compute the softmax with `attend` or `torch.softmax`, not from exponentials, and add a small number to "
+            "norms and roots before dividing by them or differentiating them"
         )
         expect(
             context.isfinite().all() and weights.isfinite().all(),

@@ -153,7 +153,10 @@ def check_steps(model: Seq2Seq, batch: Batch) -> None:
     step_logits, step_weights = run_steps(model, batch.inputs, state)
     expect_close(step_logits, logits, "the logits of single steps differ from those of all steps at once", ONE_BY_ONE)
     expect_close(
-        step_weights, weights, "the attention weights of single steps differ from those of all steps at once", ONE_BY_ONE
+        step_weights,
+        weights,
+        "the attention weights of single steps differ from those of all steps at once",
+        ONE_BY_ONE,
     )
 
 

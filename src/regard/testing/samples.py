@@ -18,8 +18,8 @@ TARGET_LENGTHS, STEPS = (3, 5, 1), 5
 def sample_batch(seed: int = 7) -> Batch:
     """Three sources and targets of different lengths, with token ids below `SOURCE_TOKENS` and `TARGET_TOKENS`.
 
-    Padding has random ids, because nothing may depend on it. No token occurs twice in a source: without positions, equal
-    scores would leave the largest to rounding.
+    Padding has random ids, because nothing may depend on it. No token occurs twice in a source: without positions,
+    equal scores would leave the largest to rounding.
 
     Args:
         seed: Seed of the token ids.
