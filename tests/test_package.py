@@ -49,6 +49,7 @@ ROWS: list[set[str]] = [
     {"laboratory"},
     {"studies"},
     {"serving"},
+    {"testing"},
     {"cli"},
 ]
 ONLY = {
@@ -259,7 +260,7 @@ DOCUMENTED = (
         modules_in(f"regard.{package}")
         for package in (
             *("config", "text", "corpora", "tasks", "data", "nn", "runs", "search", "plotting", "reports", "inference"),
-            *("evaluation", "training", "laboratory", "studies"),
+            *("evaluation", "training", "laboratory", "studies", "testing"),
         )
     ),
 )

@@ -4,7 +4,8 @@
     translation, = regard.load("runs/case").translate(["<U> I am a student"])
     translation.text, translation.attention.shape
 
-`regard.nn` has every mechanism, cell, encoder and decoder as an ordinary `torch.nn.Module`.
+`regard.nn` has every mechanism, cell, encoder and decoder as an ordinary `torch.nn.Module`. `regard.testing` checks
+classes that extend them.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard import nn
+    from regard import nn, testing
     from regard.inference.translation import Score, Translation
     from regard.inference.translator import Translator, load
     from regard.search.options import SearchOptions as Search
 
 __version__ = "0.5.0"
-__all__ = ["Score", "Search", "Translation", "Translator", "__version__", "load", "nn"]
+__all__ = ["Score", "Search", "Translation", "Translator", "__version__", "load", "nn", "testing"]
 MODULE_OF = {
     "Score": "regard.inference.translation",
     "Search": "regard.search",
@@ -31,8 +32,8 @@ MODULE_OF = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, because importing torch takes a second."""
-    if name == "nn":
-        return import_module("regard.nn")
+    if name in ("nn", "testing"):
+        return import_module(f"regard.{name}")
     if name in MODULE_OF:
         return getattr(import_module(MODULE_OF[name]), name)
     raise AttributeError(f"module 'regard' has no attribute '{name}'")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -110,15 +109,20 @@ class ModelRecipe:
     decoder_section: DecoderSection
     attention: AttentionRecipe
 
-    def build_parts(self) -> tuple[Encoder, Decoder[Any]]:
-        """A new encoder and a new decoder."""
-        encoder = self.built(self.encoder, partial(self.encoder.from_section, self.encoder_section, SOURCE_TOKENS, 0.0))
-        make = partial(self.decoder.from_section, self.decoder_section, TARGET_TOKENS, 0.0, self.attention.build)
-        return encoder, self.built(self.decoder, make)
+    def build_encoder(self) -> Encoder:
+        """A new encoder."""
+        return self.encoder.from_section(self.encoder_section, SOURCE_TOKENS, 0.0)
+
+    def build_decoder(self) -> Decoder[Any]:
+        """A new decoder with its attention."""
+        decoder: Decoder[Any] = self.decoder.from_section(
+            self.decoder_section, TARGET_TOKENS, 0.0, self.attention.build
+        )
+        return decoder
 
     def build(self) -> Seq2Seq:
         """A new model, with weights drawn from PyTorch's random state."""
-        return Seq2Seq(*self.build_parts())
+        return Seq2Seq(self.build_encoder(), self.build_decoder())
 
     def build_with_seed(self, seed: int) -> Seq2Seq:
         """A new model with weights drawn from a seed, in evaluation mode.
@@ -129,21 +133,16 @@ class ModelRecipe:
         model: Seq2Seq = seeded(self.build, seed)
         return model
 
-    def built(self, kind: type[Any], make: Callable[[], Any]) -> Any:
-        """What `make` returns, if it is an instance of a class.
-
-        Args:
-            kind: The class.
-            make: Calls its `from_section`.
-        """
-        try:
-            made = make()
-        except Exception as error:
-            raise construction_failure(kind, error) from error
-        if not isinstance(made, kind):
-            problem = f"`from_section` returns a {type(made).__name__}: it should return an instance of its own class"
-            raise PropertyError(kind.__name__, problem)
-        return made
+    def check_construction(self) -> None:
+        """Raise `PropertyError` unless both classes build instances of themselves from their settings."""
+        for kind, make in ((self.encoder, self.build_encoder), (self.decoder, self.build_decoder)):
+            try:
+                built: object = make()
+            except Exception as error:
+                raise construction_failure(kind, error) from error
+            if not isinstance(built, kind):
+                problem = f"`from_section` returns a {type(built).__name__}: it returns an instance of its own class"
+                raise PropertyError(kind.__name__, problem)
 
     @property
     def parts(self) -> str:

@@ -26,33 +26,33 @@ ModelCheck = Callable[[Seq2Seq, Batch], None]
 # From the most specific message to the most general.
 MODEL_PROPERTIES: tuple[ModelCheck, ...] = (
     modules.check_stateless,
+    modules.check_determinism,
     models.check_padding,
+    models.check_latest_weights,
+    beams.check_state_unchanged,
+    models.check_causality,
     models.check_steps,
     models.check_chunks,
-    models.check_latest_weights,
-    models.check_causality,
     models.check_valid_steps,
     models.check_full_mask,
     models.check_own_predictions,
-    beams.check_state_unchanged,
     partial(beams.check_selection, before=0),
     beams.check_selection,
     partial(beams.check_beams, before=0),
     beams.check_beams,
     beams.check_repeated_selections,
     modules.check_source_attentions,
-    modules.check_determinism,
     modules.check_padding_gradients,
 )
 AttentionCheck = Callable[[Attention, AttentionInputs], None]
 ATTENTION_PROPERTIES: tuple[AttentionCheck, ...] = (
     mechanisms.check_no_stored_memory,
+    mechanisms.check_pure,
+    mechanisms.check_finite,
     mechanisms.check_padded_states,
     mechanisms.check_rows,
     mechanisms.check_single_steps,
     mechanisms.check_shared_memory,
-    mechanisms.check_pure,
-    mechanisms.check_finite,
 )
 
 
@@ -100,6 +100,7 @@ def check_encoder(encoder: type[Encoder], **options: Any) -> None:
         PropertyError: A property does not hold; the message names it and the likely mistake.
     """
     for number, recipe in enumerate(models_around_encoder(encoder, options)):
+        recipe.check_construction()
         for seed in SEEDS:
             own, batch = recipe.build_with_seed(seed).encoder, sample_batch(seed)
             encoders.check_encoding(own, recipe.encoder_section, batch)
@@ -120,6 +121,7 @@ def check_decoder(decoder: type[Decoder[Any]], **options: Any) -> None:
         PropertyError: A property does not hold; the message names it and the likely mistake.
     """
     for number, recipe in enumerate(models_around_decoder(decoder, options)):
+        recipe.check_construction()
         encoders.check_length_limit(recipe.build_with_seed(1).decoder, recipe.decoder_section)
         check_model(recipe, decoder, seed=SEEDS[number])
 

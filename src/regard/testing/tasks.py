@@ -17,7 +17,7 @@ from regard.testing.failures import checks_that, expect
 from regard.testing.sections import make_section
 from regard.testing.tokenizations import TaskSample
 
-MOST = 2_000  # pairs of a split that are checked
+MOST = 5_000  # pairs of a split that are checked
 # Numbers of pairs of a generated task; the smaller ones are for tasks that have few pairs.
 GENERATED_SIZES = ((2_000, 50, 50), (100, 10, 10), (10, 2, 2))
 

@@ -5,6 +5,7 @@ Each function checks one property, and raises `PropertyError` if it does not hol
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from reprlib import Repr
 
@@ -113,6 +114,9 @@ def check_round_trip(tokenizer: Tokenizer, text: str) -> None:
     if any(token in text for token in SPECIAL):
         advice = "a user may type a special token; split and keep it like any other text"
     if any(mark in text for mark in MARKS):
+        words, kept = re.findall(r"\w+", text), re.findall(r"\w+", restored)
+        problem = f"{text!r} with the signs {' and '.join(MARKS)} becomes {restored!r}"
+        expect(words == kept, problem, "replace signs that have a meaning for the tokenizer before you split a text")
         text = restored
         restored = tokenizer.detokenize(tokenizer.tokenize(text))
         tokens = tokenizer.tokenize(restored)
