@@ -13,10 +13,11 @@ from regard.errors import UserError
 from regard.tasks import SPLITS, Pair, Split, Task
 from regard.tasks.generated import GeneratedSection
 from regard.testing import tokenizations
-from regard.testing.failures import checks_that, expect
+from regard.testing.failures import PropertyError, checks_that, describe_error, expect
 from regard.testing.sections import make_section
 from regard.testing.tokenizations import TaskSample
 
+Splits = Mapping[Split, Iterable[Pair]]
 MOST = 5_000  # pairs of a split that are checked
 # Numbers of pairs of a generated task; the smaller ones are for tasks that have few pairs.
 GENERATED_SIZES = ((2_000, 50, 50), (100, 10, 10), (10, 2, 2))
@@ -35,38 +36,34 @@ def check_task(task: type[Task[Any]], **options: Any) -> None:
         PropertyError: A property does not hold; the message names it and the likely mistake.
         UserError: If an option is invalid, or a file is missing.
     """
-    built = build_task(task, options)
+    built, splits = build_task(task, options)
     check_settings(built)
-    check_splits(built)
-    check_repeated_splits(built)
+    check_repeated_splits(built, splits)
+    check_splits(built, splits)
     check_seed(built)
-    splits = built.dataset.splits()
     first = {split: first_pairs(pairs) for split, pairs in splits.items()}
     sample = TaskSample(built, splits["train"], first, built.learn_tokenization(splits["train"]))
     for check in TASK_PROPERTIES:
         check(sample)
 
 
-def build_task(task: type[Task[Any]], options: Mapping[str, Any]) -> Task[Any]:
-    """The task with these settings; a generated one with the first numbers of pairs that it can generate.
+def build_task(task: type[Task[Any]], options: Mapping[str, Any]) -> tuple[Task[Any], Splits]:
+    """The task with these settings, and its splits; a generated one with as many pairs as it can generate.
 
     Args:
         task: The class.
         options: Settings of its Section.
     """
-    if not issubclass(task.Section, GeneratedSection):
-        return task(task_section(task, options))
     exhausted: UserError | None = None
-    for sizes in GENERATED_SIZES:
-        built = task(task_section(task, {**dict(zip(SPLITS, sizes, strict=True)), **options}))
+    for sizes in GENERATED_SIZES if issubclass(task.Section, GeneratedSection) else ((),):
+        built = task(task_section(task, {**dict(zip(SPLITS, sizes, strict=False)), **options}))
         try:
-            built.dataset.splits()
+            return built, built.dataset.splits()
         except UserError as error:
             exhausted = error
-        except Exception:
-            return built  # which `check_splits` reports
-        else:
-            return built
+        except Exception as error:
+            problem = f"its splits cannot be read or generated: {describe_error(error)}"
+            raise PropertyError(task.__name__, problem) from error
     assert exhausted is not None
     raise exhausted
 
@@ -115,13 +112,13 @@ def check_settings(task: Task[Any]) -> None:
 
 
 @checks_that("it has splits of pairs")
-def check_splits(task: Task[Any]) -> None:
+def check_splits(task: Task[Any], splits: Splits) -> None:
     """There are training and validation pairs, and `pairs` returns the same as `splits`.
 
     Args:
         task: The task.
+        splits: Its splits.
     """
-    splits = task.dataset.splits()
     unknown = splits.keys() - set(SPLITS)
     expect(not unknown, f"it has the splits {sorted(unknown)}", f"splits are {', '.join(SPLITS)}")
     required = {"train", "validation", *(["test"] if task.has_real_test else [])}
@@ -141,13 +138,13 @@ def check_splits(task: Task[Any]) -> None:
 
 
 @checks_that("its splits are the same each time")
-def check_repeated_splits(task: Task[Any]) -> None:
+def check_repeated_splits(task: Task[Any], splits: Splits) -> None:
     """A split can be iterated any number of times, and equal settings give equal pairs.
 
     Args:
         task: The task.
+        splits: Its splits.
     """
-    splits = task.dataset.splits()
     for split, pairs in splits.items():
         first, second = first_pairs(pairs), first_pairs(pairs)
         expect(
