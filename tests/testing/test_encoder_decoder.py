@@ -142,6 +142,10 @@ class KeepsStates(nn.RecurrentEncoder):
         return self.encoding
 
 
+class NoSection(nn.Encoder):
+    pass
+
+
 class BuildsItsBase(nn.RecurrentEncoder):
     @classmethod
     def from_section(cls, section: Any, tokens: int, dropout: float) -> nn.RecurrentEncoder:
@@ -171,6 +175,7 @@ class NeedsMore(nn.RecurrentEncoder):
         (NoLimit, r"^: `max_length` is None, but its positions allow 13: .*`Embedding.from_section"),
         (UnnamedEmbedding, r"^: it has no attribute `embedding`: .*shared embeddings need it"),
         (KeepsStates, r"^ in a model .*: a call stores `encoder.encoding` on the module: .*the `Encoding`"),
+        (NoSection, r"^: it has no `Section`: name its settings class"),
         (BuildsItsBase, r"^: `from_section` returns a RecurrentEncoder: it returns an instance of its own class"),
         (NeedsMore, r"^: it cannot be constructed from its settings \(TypeError: .*'width'"),
     ],

@@ -376,9 +376,14 @@ class RoundedTask(CopyOf):
     Section = RoundedSection
 
 
+class NoSettings(Task[Any]):
+    pass
+
+
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
+        (NoSettings, r"^: it has no `Section`"),
         (
             UnseededTask,
             r"^: two tasks with the same settings have other pairs in their test splits: .*module `random`",

@@ -28,7 +28,8 @@ def make_section(kind: type[Any], options: Mapping[str, Any]) -> tuple[Any, dict
     Raises:
         UserError: If an option is unknown, or invalid.
     """
-    fields = kind.Section.model_fields
+    section = section_of(kind)
+    fields = section.model_fields
     values = {name: value for name, value in options.items() if name in fields}
     rest = {name: value for name, value in options.items() if name not in fields}
     keywords = constructor_keywords(kind)
@@ -38,7 +39,20 @@ def make_section(kind: type[Any], options: Mapping[str, Any]) -> tuple[Any, dict
             raise UserError(f"{kind.__name__} has no option {name}; {suggest(name, known)}")
     if "kind" in fields and fields["kind"].is_required():
         values["kind"] = kind.__name__
-    return validated(kind.Section, values, kind.__name__), rest
+    return validated(section, values, kind.__name__), rest
+
+
+def section_of(kind: type[Any]) -> type[BaseModel]:
+    """The settings class of a class.
+
+    Args:
+        kind: The class, which defines or inherits `Section`.
+    """
+    section: type[BaseModel] | None = getattr(kind, "Section", None)
+    if section is None:
+        problem = "it has no `Section`: name its settings class, a subclass of the one that its family has"
+        raise PropertyError(kind.__name__, problem)
+    return section
 
 
 def constructor_keywords(kind: type) -> set[str] | None:

@@ -14,7 +14,7 @@ from regard.tasks import SPLITS, Pair, Split, Task
 from regard.tasks.generated import GeneratedSection
 from regard.testing import tokenizations
 from regard.testing.failures import PropertyError, checks_that, describe_error, expect
-from regard.testing.sections import make_section
+from regard.testing.sections import make_section, section_of
 from regard.testing.tokenizations import TaskSample
 
 Splits = Mapping[Split, Iterable[Pair]]
@@ -55,7 +55,7 @@ def build_task(task: type[Task[Any]], options: Mapping[str, Any]) -> tuple[Task[
         options: Settings of its Section.
     """
     exhausted: UserError | None = None
-    for sizes in GENERATED_SIZES if issubclass(task.Section, GeneratedSection) else ((),):
+    for sizes in GENERATED_SIZES if issubclass(section_of(task), GeneratedSection) else ((),):
         built = task(task_section(task, {**dict(zip(SPLITS, sizes, strict=False)), **options}))
         try:
             return built, built.dataset.splits()
