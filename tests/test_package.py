@@ -51,6 +51,7 @@ ROWS: list[set[str]] = [
     {"laboratory"},
     {"studies"},
     {"serving"},
+    {"testing"},
     {"cli"},
 ]
 ONLY = {
@@ -265,7 +266,7 @@ DOCUMENTED = (
         modules_in(f"regard.{package}")
         for package in (
             *("config", "text", "corpora", "tasks", "data", "nn", "runs", "search", "plotting", "reports", "inference"),
-            *("evaluation", "training", "laboratory", "studies"),
+            *("evaluation", "training", "laboratory", "studies", "testing"),
         )
     ),
 )

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regard import data, nn
+    from regard import data, nn, testing
     from regard.config.schema import Experiment
     from regard.errors import UserError
     from regard.evaluation.evaluator import EvaluationResult, evaluate
@@ -46,9 +46,10 @@ __all__ = [
     "evaluate",
     "load",
     "nn",
+    "testing",
     "train",
 ]
-PACKAGES = ("data", "nn")
+PACKAGES = ("data", "nn", "testing")
 MODULE_OF = {
     "Callback": "regard.training.callbacks",
     "EvaluationResult": "regard.evaluation.evaluator",

@@ -152,7 +152,7 @@ def test_a_text_without_its_translation_is_refused(in_folder: Path):
     path = write(in_folder / "s", ["a"])
     with pytest.raises(UserError, match=r"give its translations as target \(--target\), or a \.tsv file"):
         print_check(path, None, None, as_json=False)
-    with pytest.raises(UserError, match=r"give its translations with --test-target, or a \.tsv file"):
+    with pytest.raises(UserError, match=r"give its translations as test_target \(--test-target\), or a \.tsv file"):
         print_check(path, path, (path, None), as_json=False)
 
 

@@ -14,17 +14,14 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from torch import Tensor
 
 from pairwise import FULL, pairwise_sample
 from regard import nn
 from regard.config import kinds
 from regard.config.schema import ModelSection
+from regard.data import Batch
 from regard.nn.build import build_model
-
-SOURCE_TOKENS, TARGET_TOKENS = 17, 19
-BATCH, POSITIONS, STEPS = 3, 7, 5
-LENGTHS = (7, 1, 4)  # of the sources
+from regard.testing.samples import SOURCE_TOKENS, TARGET_TOKENS, sample_batch
 
 Choice = dict[str, Any]
 
@@ -166,35 +163,6 @@ def all_sections() -> list[ModelSection]:
     return list(SECTIONS.values())
 
 
-@dataclass(frozen=True)
-class Data:
-    source: Tensor  # [batch, positions]; padding is random too: nothing may depend on it
-    valid: Tensor  # [batch, positions]
-    inputs: Tensor  # [batch, steps]
-    steps_valid: Tensor  # [batch, steps]
-    outputs: Tensor  # [batch, steps]
-
-    def row(self, row: int) -> tuple[Tensor, Tensor]:
-        """One source alone, without padding."""
-        source = self.source[row, self.valid[row]].unsqueeze(0)
-        return source, torch.ones_like(source, dtype=torch.bool)
-
-    def padded(self, more: int) -> tuple[Tensor, Tensor]:
-        """The sources with more padding, and with other tokens in it."""
-        other = (self.source + 1) % SOURCE_TOKENS
-        source = torch.where(self.valid, self.source, other)
-        filler = torch.arange(more).expand(len(source), -1)
-        return torch.cat([source, filler], 1), torch.cat([self.valid, filler < 0], 1)
-
-
 @pytest.fixture(scope="session")
-def data() -> Data:
-    generator = torch.Generator().manual_seed(7)
-    return Data(
-        # No token occurs twice in a source: without positions, equal scores would leave the maximum to rounding.
-        source=torch.stack([torch.randperm(SOURCE_TOKENS, generator=generator)[:POSITIONS] for _ in range(BATCH)]),
-        valid=torch.arange(POSITIONS) < torch.tensor(LENGTHS).unsqueeze(1),
-        inputs=torch.randint(TARGET_TOKENS, (BATCH, STEPS), generator=generator),
-        steps_valid=torch.arange(STEPS) < torch.tensor([3, 5, 1]).unsqueeze(1),
-        outputs=torch.randint(TARGET_TOKENS, (BATCH, STEPS), generator=generator),
-    )
+def batch() -> Batch:
+    return sample_batch()

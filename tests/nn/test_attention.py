@@ -16,6 +16,8 @@ from torch import Tensor
 from regard import nn
 from regard.config import kinds
 from regard.errors import UserError
+from regard.testing.mechanisms import check_padded_states, check_shared_memory
+from regard.testing.samples import AttentionInputs
 
 BATCH, STEPS, POSITIONS, QUERY, MEMORY, KEY = 2, 3, 5, 7, 11, 13
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -307,8 +309,6 @@ def test_each_head_is_scaled_dot_with_its_own_slice_of_the_projections(
 
 # Several queries for one memory
 
-SHARE = 3
-
 
 @pytest.mark.parametrize("steps", [1, STEPS])
 @pytest.mark.parametrize(
@@ -325,18 +325,8 @@ def test_queries_that_share_a_memory_get_the_same_as_with_memories_of_their_own(
 ) -> None:
     several = kind == "multi-head"
     mechanism = multi_head(QUERY, MEMORY, heads=2, key_size=10, **options) if several else build(kind, **options)
-    generator = torch.Generator().manual_seed(6)
-    query = torch.randn(BATCH * SHARE, steps, mechanism.query_size, generator=generator) * 2
-    context, weights = mechanism(query, mechanism.prepare(states, valid))
-    assert context.shape == (BATCH * SHARE, steps, mechanism.context_size)
-    assert weights.shape == (BATCH * SHARE, *([2] if several else []), steps, POSITIONS)
-    for row in range(BATCH * SHARE):
-        queries_of_source, source = slice(row, row + 1), slice(row // SHARE, row // SHARE + 1)
-        alone_context, alone_weights = mechanism(
-            query[queries_of_source], mechanism.prepare(states[source], valid[source])
-        )
-        torch.testing.assert_close(context[queries_of_source], alone_context, **CLOSE)
-        torch.testing.assert_close(weights[queries_of_source], alone_weights, **CLOSE)
+    query = torch.randn(BATCH, steps, mechanism.query_size, generator=torch.Generator().manual_seed(6)) * 2
+    check_shared_memory(mechanism, AttentionInputs(query, states, valid))
 
 
 # Masks
@@ -371,12 +361,7 @@ def test_every_mechanism_returns_zeros_for_a_memory_without_valid_positions(kind
 @pytest.mark.parametrize("kind", kinds.MECHANISMS)
 def test_values_at_padding_do_not_change_the_result(kind: str, states: Tensor, valid: Tensor) -> None:
     mechanism = build(kind, heads=1) if kind == "multi-head" else build(kind)
-    query = queries(mechanism)
-    context, weights = mechanism(query, mechanism.prepare(states, valid))
-    changed_states = torch.where(valid.unsqueeze(-1), states, torch.full_like(states, 1e6))
-    changed_context, changed_weights = mechanism(query, mechanism.prepare(changed_states, valid))
-    torch.testing.assert_close(changed_context, context, **CLOSE)
-    torch.testing.assert_close(changed_weights, weights, **CLOSE)
+    check_padded_states(mechanism, AttentionInputs(queries(mechanism), states, valid))
 
 
 # Scores of a range in which softmax does not round to zero

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from inspect import isabstract
 from typing import Annotated, Any
 
 import torch
@@ -162,7 +163,8 @@ class RecurrentDecoder(Decoder[RecurrentState]):
     def from_section(
         cls, section: RecurrentDecoderSection, tokens: int, dropout: float, make_attention: Callable[[], Attention]
     ) -> Decoder[Any]:
-        decoder: Decoder[Any] = WIRINGS[section.wiring](
+        wiring = WIRINGS[section.wiring] if isabstract(cls) else cls  # a wiring builds itself
+        decoder: Decoder[Any] = wiring(
             Embedding.from_section(section, tokens, dropout),
             make_attention(),
             cell=CELLS[section.cell],
