@@ -15,6 +15,7 @@ import yaml
 
 from regard.cli.app import RegardCommands
 from regard.config import kinds, loading, recipes
+from regard.runs import Run
 from regard.search import SearchBatch
 from regard.studies import built_in, parsing
 
@@ -171,6 +172,20 @@ def test_the_modules_in_the_readme_work_on_their_own() -> None:
     exec(block, names)
     assert names["context"].shape == (3, 7, 512)
     assert names["weights"].shape == (3, 7, 5)
+
+
+@pytest.mark.slow
+def test_the_code_on_the_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks, one after the other, as in a notebook."""
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.S)
+    names: dict[str, Any] = {"__name__": "docs"}
+    for block in blocks:
+        exec(block, names)
+    assert {"copy", "abc", "good"} <= set(os.listdir("runs"))
+    progress = Run(Path("runs/good")).progress
+    assert not progress.finished
+    assert progress.step < 990, "the callback stopped it"
 
 
 def test_every_recipe_is_on_the_commands_page() -> None:

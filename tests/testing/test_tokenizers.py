@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from random import randrange
 from typing import Any
 
 import pytest
 
 from regard.errors import UserError
-from regard.testing import check_tokenizer
+from regard.testing import PropertyError, check_tokenizer
 from regard.text import CharacterTokenizer, Tokenizer, WhitespaceTokenizer, WordTokenizer
 from regard.text.subwords import SubwordTokenizer
 
@@ -30,9 +31,71 @@ def test_learned_subwords_pass(algorithm: Any) -> None:
     check_tokenizer(SubwordTokenizer.learn(TEXTS, 26, algorithm=algorithm, coverage=1.0), texts=TEXTS)
 
 
-def test_a_class_that_needs_arguments_is_refused() -> None:
-    with pytest.raises(UserError, match=r"SubwordTokenizer needs arguments \(.*'model'\); construct or learn a tok"):
-        check_tokenizer(SubwordTokenizer)
+def test_a_class_learns_from_the_texts_with_its_settings() -> None:
+    check_tokenizer(SubwordTokenizer, texts=TEXTS, size=26, algorithm="bpe", coverage=1.0)
+    with pytest.raises(UserError, match="SubwordTokenizer has no option sise; did you mean 'size'"):
+        check_tokenizer(SubwordTokenizer, texts=TEXTS, sise=26)
+
+
+class Forgets(CharacterTokenizer):
+    """Learns how long a token is, and forgets it."""
+
+    has_model = True
+
+    def __init__(self, length: int = 1) -> None:
+        self.length = length
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str], settings: Any) -> Forgets:
+        return cls(min(3, max(len(text) for text in texts)))
+
+    @property
+    def model(self) -> bytes:
+        return str(self.length).encode()
+
+    def tokenize(self, text: str) -> list[str]:
+        return [text[start : start + self.length] for start in range(0, len(text), self.length)]
+
+
+class Remembers(Forgets):
+    @classmethod
+    def from_model(cls, model: bytes, settings: Any) -> Remembers:
+        return cls(int(model))
+
+
+class KeepsNothing(Remembers):
+    has_model = False
+
+
+class LearnsAtRandom(Remembers):
+    @property
+    def model(self) -> bytes:
+        return str(randrange(10**9)).encode()
+
+
+class OtherPieces(Remembers):
+    @property
+    def pieces(self) -> list[str]:
+        return [str(id(self))]
+
+
+def test_a_learned_tokenizer_passes_if_it_is_restored() -> None:
+    check_tokenizer(Remembers)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (Forgets, "Forgets: 'Ein Mann schläft.' has other tokens after `from_model`: put everything that was learned"),
+        (KeepsNothing, "KeepsNothing: `has_model` is False, and `model` has 1 bytes: a run directory keeps"),
+        (LearnsAtRandom, "LearnsAtRandom: the same texts give another `model`: learn without random numbers"),
+        (OtherPieces, "OtherPieces: `pieces` differ after `from_model`: put everything"),
+    ],
+)
+def test_a_tokenizer_that_is_not_restored_is_reported(broken: type[Tokenizer], message: str) -> None:
+    with pytest.raises(PropertyError) as error:
+        check_tokenizer(broken)
+    assert str(error.value).startswith(message)
 
 
 class DropsMarks(CharacterTokenizer):

@@ -62,9 +62,9 @@ def test_methods_are_called_in_order(brief: Make, tmp_path: Path):
         ("read", "train", 120),  # to build the vocabulary
         *[("read", "test", 50), ("read", "validation", 20), ("read", "train", 120)],
         ("begin", 0),
-        *[("step", 1), ("stop?",), ("step", 2), ("stop?",), ("step", 3), ("stop?",)],
-        *[("validation", 3, True), ("checkpoint", 3)],
-        *[("step", 4), ("stop?",), ("validation", 4, calls[-3][-1]), ("checkpoint", 4)],
+        *[("step", 1), ("stop?",), ("step", 2), ("stop?",)],
+        *[("step", 3), ("validation", 3, True), ("stop?",), ("checkpoint", 3)],
+        *[("step", 4), ("validation", 4, calls[-4][-1]), ("stop?",), ("checkpoint", 4)],
         ("end", "all epochs done"),
     ]
 

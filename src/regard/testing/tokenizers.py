@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from reprlib import Repr
+from typing import Any
 
-from regard.errors import UserError
 from regard.testing.failures import checks_that, expect
+from regard.testing.sections import make_section
 from regard.text import JOINER, SPACE, SPECIAL, Tokenizer
 
 DEFAULT_TEXTS = (
@@ -38,23 +39,24 @@ SHORT = Repr()
 SHORT.maxstring = 60
 
 
-def check_tokenizer(tokenizer: type[Tokenizer] | Tokenizer, texts: Sequence[str] = DEFAULT_TEXTS) -> None:
+def check_tokenizer(
+    tokenizer: type[Tokenizer] | Tokenizer, texts: Sequence[str] = DEFAULT_TEXTS, **options: Any
+) -> None:
     """Check a tokenizer on texts, and on unusual ones: combining marks, emoji, scripts, very long words.
 
     Args:
-        tokenizer: The tokenizer, or its class if it can be constructed without arguments.
+        tokenizer: The tokenizer, or its class. A class learns from `texts`, and is restored from what it has learned.
         texts: Texts of the kind that it is made for.
+        options: Settings of the class, as in the section `data.text`.
 
     Raises:
         PropertyError: A property does not hold; the message names it and the likely mistake.
-        UserError: If the class needs arguments.
+        UserError: An option is unknown or invalid.
     """
     if isinstance(tokenizer, type):
-        name = tokenizer.__name__
-        try:
-            tokenizer = tokenizer()
-        except TypeError as error:
-            raise UserError(f"{name} needs arguments ({error}); construct or learn a tokenizer and pass it") from None
+        settings, _ = make_section(tokenizer, options)
+        check_restored(tokenizer, settings, texts)
+        tokenizer = tokenizer.from_texts(texts, settings)
     check_empty_text(tokenizer)
     for text in (*texts, *UNUSUAL_TEXTS):
         check_tokens(tokenizer, text)
@@ -62,6 +64,36 @@ def check_tokenizer(tokenizer: type[Tokenizer] | Tokenizer, texts: Sequence[str]
         check_starts(tokenizer, text)
     check_repeated_texts(tokenizer, [*texts, *UNUSUAL_TEXTS])
     check_any_output(tokenizer, [*texts, *UNUSUAL_TEXTS])
+
+
+@checks_that("a tokenizer is restored from what it has learned")
+def check_restored(tokenizer: type[Tokenizer], settings: Any, texts: Sequence[str]) -> None:
+    """`from_model` restores what `from_texts` has learned, and learning again gives the same.
+
+    Args:
+        tokenizer: The class.
+        settings: Its settings.
+        texts: The texts to learn from.
+    """
+    learned, again = tokenizer.from_texts(texts, settings), tokenizer.from_texts(iter(texts), settings)
+    expect(
+        bool(learned.model) == tokenizer.has_model,
+        f"`has_model` is {tokenizer.has_model}, and `model` has {len(learned.model)} bytes",
+        "a run directory keeps `model` if and only if `has_model` is True",
+    )
+    expect(learned.model == again.model, "the same texts give another `model`", "learn without random numbers")
+    restored = tokenizer.from_model(learned.model, settings)
+    expect(
+        restored.pieces == learned.pieces,
+        "`pieces` differ after `from_model`",
+        "put everything that was learned into `model`, and give tokens a fixed order",
+    )
+    for text in (*texts, *UNUSUAL_TEXTS):
+        expect(
+            restored.tokenize(text) == learned.tokenize(text),
+            f"{SHORT.repr(text)} has other tokens after `from_model`",
+            "put everything that was learned into `model`",
+        )
 
 
 @checks_that("an empty text has no tokens")

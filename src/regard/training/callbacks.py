@@ -75,7 +75,7 @@ class Callback:
         """
 
     def should_stop(self) -> bool:
-        """Return True to stop after the current step. A checkpoint is written, from which training can continue."""
+        """Return True to stop after the current step and its validation, with a checkpoint to continue from."""
         return False
 
 
@@ -89,13 +89,8 @@ class CallbackList(Callback):
         UserError: One of them is not an instance of `Callback`.
     """
 
-    def __init__(self, callbacks: object) -> None:
-        if not isinstance(callbacks, Iterable):
-            given = f"a single {type(callbacks).__name__}" if isinstance(callbacks, Callback) else short_repr(callbacks)
-            raise UserError(f"callbacks: give a list of callbacks, not {given}")
-        self.callbacks = list(callbacks)
-        for callback in self.callbacks:
-            _check_callback(callback)
+    def __init__(self, callbacks: Iterable[Callback]) -> None:
+        self.callbacks = [_check_callback(callback) for callback in _check_iterable(callbacks)]
 
     def on_tokenizer_training(self) -> None:
         for callback in self.callbacks:
@@ -129,12 +124,20 @@ class CallbackList(Callback):
         return any(callback.should_stop() for callback in self.callbacks)
 
 
-def _check_callback(callback: object) -> None:
+def _check_iterable(callbacks: object) -> Iterable[object]:
+    if isinstance(callbacks, Iterable):
+        return callbacks
+    given = f"a single {type(callbacks).__name__}" if isinstance(callbacks, Callback) else short_repr(callbacks)
+    raise UserError(f"callbacks: give a list of callbacks, not {given}")
+
+
+def _check_callback(callback: object) -> Callback:
+    if isinstance(callback, Callback):
+        return callback
     if isinstance(callback, type) and issubclass(callback, Callback):
         name = callback.__name__
         raise UserError(f"callbacks: {name} is a class; give an instance of it: {name}()")
-    if not isinstance(callback, Callback):
-        raise UserError(
-            f"callbacks: {short_repr(callback)} is not a callback; a callback is an instance of a subclass of "
-            "regard.Callback"
-        )
+    raise UserError(
+        f"callbacks: {short_repr(callback)} is not a callback; a callback is an instance of a subclass of "
+        "regard.Callback"
+    )

@@ -171,13 +171,13 @@ class Trainer:
         stop = False
         while not (progress.finished or stop):
             self.step()
-            stop = self.callback.should_stop()
-            if progress.step % self.validate_every == 0 or progress.step == self.steps:
+            validated = progress.step % self.validate_every == 0 or progress.step == self.steps
+            if validated:
                 self.validate()
-            elif not stop and time.monotonic() - saved_at < self.settings.save_every:
-                continue
-            self.save()
-            saved_at = time.monotonic()
+            stop = self.callback.should_stop()
+            if validated or stop or time.monotonic() - saved_at >= self.settings.save_every:
+                self.save()
+                saved_at = time.monotonic()
 
     def step(self) -> None:
         """One batch: forward, backward, update."""
