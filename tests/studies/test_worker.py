@@ -187,6 +187,23 @@ def test_a_worker_with_a_closed_channel_saves_and_stops(
     assert progress.step == 1
 
 
+def test_a_worker_stops_while_the_data_is_read(
+    request_of: Callable[..., WorkerRequest], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+):
+    request = request_of()
+    phases = []
+
+    def send(phase: str, *_: object, **__: object) -> None:
+        phases.append(phase)
+        reporter.stop()
+
+    monkeypatch.setattr(reporter, "send", send)
+    with pytest.raises(TrainingStopped):
+        run_request(request, reporter)
+    assert phases == ["reading"]
+    assert not request.path.exists()
+
+
 def test_two_studies_with_the_same_run_wait_for_each_other(
     request_of: Callable[..., WorkerRequest], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ):

@@ -61,7 +61,9 @@ class LineProgress(Callback):
     def format_step(self, trainer: Trainer, loss: float | None = None) -> str:
         step, rate = trainer.progress.step, self.rate(trainer)
         left = time_left(trainer.steps - step, rate)
-        return f"step {step:,}/{trainer.steps:,}  {rate:.1f} steps/s{left}" + (f"  loss {loss:.4f}" if loss else "")
+        return f"step {step:,}/{trainer.steps:,}  {rate:.1f} steps/s{left}" + (
+            "" if loss is None else f"  loss {loss:.4f}"
+        )
 
     def print_line(self, line: str) -> None:
         self.printed_at = time.monotonic()
