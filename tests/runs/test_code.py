@@ -108,7 +108,7 @@ def test_changed_code_is_reported_and_does_not_continue(project: Path, new_callb
         file.write("\n# another version\n")
     with pytest.warns(CodeChangedWarning, match=r"the code of .*halved\.py:Halved has changed since this run"):
         translator = regard.load(path, trust_code=True)
-    with pytest.raises(UserError, match="has changed since this run was started; restore it, or choose another --out"):
+    with pytest.raises(UserError, match=r"since this run was started; restore it, or choose another run dir"):
         train_run(translator.experiment, path, new_callback())
 
 

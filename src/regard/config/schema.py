@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, SerializeAsAny, model_validator
+from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
-from regard.config.base import Count, Section, invalid_combination, prefix_errors
+from regard import files
+from regard.config.base import Count, KeyPath, Section, invalid_combination, prefix_errors
+from regard.config.explanations import explain_validation_error
 from regard.config.families import NameOf, SectionOf
 from regard.config.kinds import (
     DECODERS,
@@ -23,6 +28,7 @@ from regard.config.kinds import (
     LearningRateSection,
     TeacherForcingSection,
 )
+from regard.errors import UserError
 from regard.tasks import Task, task_for
 
 
@@ -160,6 +166,64 @@ class Experiment(Section):
     training: TrainingSection = Field(default_factory=TrainingSection)
     decoding: DecodingSection = Field(default_factory=DecodingSection)
 
+    def __init__(self, **values: Any) -> None:
+        """Validate the settings; a mistake is a `UserError` that names all of them."""
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise UserError(explain_validation_error(error, type(self), (), _no_origin, values)) from None
+
+    # As in pydantic's own subclasses: `model_validate` need not call this method.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def load(
+        cls,
+        experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> Experiment:
+        """The experiment of a recipe, a YAML file or a dictionary.
+
+            regard.Experiment.load("multi30k", {"training.epochs": 2, "model.attention.kind": "additive"})
+
+        Args:
+            experiment: The name of a recipe, the path of a YAML file, a dictionary of settings (nested, or with keys
+                such as `training.seed`; it may extend a recipe or file), or an experiment.
+            overrides: Settings that replace those of the experiment, as a dictionary of the same form.
+
+        Raises:
+            UserError: A file cannot be read, or a setting is invalid.
+        """
+        from regard.config.loading import resolve_experiment
+
+        return resolve_experiment(experiment, overrides)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all settings to a YAML file, from which `load` makes an equal experiment.
+
+        Args:
+            path: The file.
+        """
+        files.write_output(Path(path), str(self).encode(), "the experiment")
+
+    def diff(self, other: Experiment) -> dict[str, tuple[Any, Any]]:
+        """The settings that differ: for each key the value here and the value there; None where there is no such key.
+
+            regard.Experiment.load("case").diff(regard.Experiment.load("bottleneck"))
+
+        Args:
+            other: Another experiment.
+        """
+        own, others = flatten_settings(self.model_dump()), flatten_settings(other.model_dump())
+        keys = dict.fromkeys([*own, *others])
+        return {key: (own.get(key), others.get(key)) for key in keys if own.get(key) != others.get(key)}
+
+    def __str__(self) -> str:
+        """All settings as YAML."""
+        from regard.config.loading import dump_experiment
+
+        return dump_experiment(self)
+
     @property
     def task(self) -> Task[Any]:
         """The task that `data` describes: its data set and tokenization."""
@@ -180,3 +244,20 @@ class Experiment(Section):
             kind = self.model.attention.kind
             raise invalid_combination("decoding.copy_unknown", f"'{kind}' attention does not select a word to copy")
         return self
+
+
+def flatten_settings(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one dictionary with dotted keys.
+
+    Args:
+        tree: The settings.
+        prefix: What each key begins with.
+    """
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= flatten_settings(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _no_origin(path: KeyPath) -> str:
+    return "Experiment"

@@ -55,8 +55,9 @@ def check_tokenizer(
     """
     if isinstance(tokenizer, type):
         settings, _ = make_section(tokenizer, options)
+        check_tokenizer(tokenizer.from_texts(texts, settings), texts)
         check_restored(tokenizer, settings, texts)
-        tokenizer = tokenizer.from_texts(texts, settings)
+        return
     check_empty_text(tokenizer)
     for text in (*texts, *UNUSUAL_TEXTS):
         check_tokens(tokenizer, text)

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -81,14 +80,14 @@ def _is_absent_or_empty(path: Path) -> bool:
 
 def _check_same_experiment(run: Run, experiment: Experiment) -> None:
     if changes := run.code_changes():
-        raise UserError("\n".join(f"{each}; restore it, or choose another --out" for each in changes))
-    old, new = _flatten_settings(run.experiment.model_dump()), _flatten_settings(experiment.model_dump())
-    changed = [key for key in {**old, **new} if key != "description" and old.get(key) != new.get(key)]
+        remedy = "restore it, or choose another run directory (--out)"
+        raise UserError("\n".join(f"{each}; {remedy}" for each in changes))
+    changed = {key: values for key, values in run.experiment.diff(experiment).items() if key != "description"}
     if changed:
-        key = changed[0]
+        key, (old, new) = next(iter(changed.items()))
         more = f", and {len(changed) - 1} more settings differ" if len(changed) > 1 else ""
         raise UserError(
-            f"{run.path}: this run was started with {key} = {old.get(key)!r}, not {new.get(key)!r}{more}; "
+            f"{run.path}: this run was started with {key} = {old!r}, not {new!r}{more}; "
             "choose another run directory (--out), or the settings that it was started with"
         )
 
@@ -106,13 +105,6 @@ def _check_same_data(run: Run, encoded: EncodedSplits) -> None:
             f"{run.path}: the training data has changed since this run was started; restore it, or choose another run "
             "directory (--out)"
         )
-
-
-def _flatten_settings(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        flat |= _flatten_settings(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
 
 
 class Trainer:
