@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from regard import nn
+    from regard.evaluation.evaluator import evaluate
     from regard.inference.translation import Score, Translation
     from regard.inference.translator import Translator, load
     from regard.search.options import SearchOptions as Search
 
 __version__ = "0.5.0"
-__all__ = ["Score", "Search", "Translation", "Translator", "__version__", "load", "nn"]
+__all__ = ["Score", "Search", "Translation", "Translator", "__version__", "evaluate", "load", "nn"]
 MODULE_OF = {
     "Score": "regard.inference.translation",
     "Search": "regard.search",
     "Translation": "regard.inference.translation",
     "Translator": "regard.inference.translator",
+    "evaluate": "regard.evaluation.evaluator",
     "load": "regard.inference.translator",
 }
 

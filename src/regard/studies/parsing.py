@@ -40,7 +40,7 @@ from regard.errors import UserError, suggest
 from regard.studies.axes import Axis, Option, option_label
 from regard.studies.definition import Condition, Plan, Study
 from regard.studies.evaluations import DecodeOptions, EvaluationSpec
-from regard.studies.study_checks import Origin, check_axes, check_conditions, check_metrics, check_plan
+from regard.studies.study_checks import Origin, check_axes, check_conditions, check_plan
 from regard.tasks import TASKS
 
 KEYS = ("set", "vary", "test", *Plan.model_fields)
@@ -159,7 +159,6 @@ def build_study(name: str, leaves: Iterable[YamlLeaf], folder: Path = Path(), *,
     )
     conditions = list(_build_conditions(load, common, vary, tests))
     check_conditions(name, conditions)
-    check_metrics(plan, conditions, draft.origin)
     return Study(name, plan, axes, tuple(conditions), tuple(_with_absolute_paths(kept)))
 
 

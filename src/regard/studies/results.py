@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from regard.errors import UserError
-from regard.evaluation.metrics import METRICS
+from regard.evaluation.metrics import Metric
 from regard.runs import Run
 from regard.studies.comparison import Comparison, compare_conditions
 from regard.studies.definition import Condition, Expectation, Study
@@ -60,8 +60,8 @@ class StudyResults:
     runs: Mapping[Path, Run] = field(default_factory=dict)
 
     @property
-    def main_metric(self) -> str:
-        """The name of the metric that is compared."""
+    def main_metric(self) -> Metric:
+        """The metric that is compared."""
         return self.study.metrics[0]
 
     @cached_property
@@ -79,7 +79,7 @@ class StudyResults:
         pairs = [(self.cell(better), self.cell(worse)) for _, worse, better in expected]
         known = [index for index, pair in enumerate(pairs) if all(cell.values(self.main_metric) for cell in pair)]
         compared = compare_conditions([pairs[index] for index in known], self.main_metric, self.study.plan.method)
-        sign = 1 if METRICS[self.main_metric].higher_is_better else -1
+        sign = 1 if self.main_metric.higher_is_better else -1
         return [
             ExpectationOutcome(expected[index][0], comparison, sign * comparison.over_seeds.mean > 0)
             for index, comparison in zip(known, compared, strict=True)
@@ -109,7 +109,7 @@ def collect_results(study: Study, jobs: Sequence[TrainingJob]) -> StudyResults:
             if stored:
                 runs[job.path] = job.run or Run(job.path)
             for spec, path in stored.items():
-                results[job.path, spec] = Result.load(runs[job.path], job.seed, path)
+                results[job.path, spec] = Result.load(runs[job.path], job.seed, path).with_metrics(study.metrics)
         except UserError as error:
             job.state, job.error = "failed", str(error)
     cells = []

@@ -3,7 +3,7 @@
 from typing import Any
 
 from regard.tasks.addition import AdditionTask
-from regard.tasks.base import SPLITS, DataSection, Dataset, ScoredBy, Split, Task
+from regard.tasks.base import SPLITS, DataSection, Dataset, Split, Task
 from regard.tasks.case import CaseTask
 from regard.tasks.clauses import ClausesTask
 from regard.tasks.copy import CopyTask
@@ -19,7 +19,6 @@ __all__ = [
     "DataSection",
     "Dataset",
     "Pair",
-    "ScoredBy",
     "Split",
     "Task",
     "Tokenization",
