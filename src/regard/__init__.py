@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regard import data, nn, testing
     from regard.config.schema import Experiment
     from regard.errors import UserError
-    from regard.evaluation.evaluator import EvaluationResult, evaluate
+    from regard.evaluation import EvaluationResult, evaluate
     from regard.inference.translation import Score, Translation
     from regard.inference.translator import Translator, load
     from regard.runs.directory import Run
@@ -52,7 +52,7 @@ __all__ = [
 PACKAGES = ("data", "nn", "testing")
 MODULE_OF = {
     "Callback": "regard.training.callbacks",
-    "EvaluationResult": "regard.evaluation.evaluator",
+    "EvaluationResult": "regard.evaluation",
     "Experiment": "regard.config.schema",
     "Run": "regard.runs",
     "Score": "regard.inference.translation",
@@ -62,7 +62,7 @@ MODULE_OF = {
     "Translator": "regard.inference.translator",
     "UserError": "regard.errors",
     "compare": "regard.studies.execution",
-    "evaluate": "regard.evaluation.evaluator",
+    "evaluate": "regard.evaluation",
     "load": "regard.inference.translator",
     "train": "regard.training.api",
 }

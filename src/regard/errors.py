@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 OUT_OF_MEMORY = ("can't allocate memory", "cannot allocate memory", "not enough memory", "failed to map segment")
@@ -16,6 +17,19 @@ class UserError(ValueError):
     The message states what was wrong, where, and what would be valid. The command line prints it without a traceback
     and exits with code 2.
     """
+
+
+@contextmanager
+def error_location(origin: str) -> Iterator[None]:
+    """Put `origin` in front of the message of a `UserError` raised within.
+
+    Args:
+        origin: Where the error is, for example a file and a line.
+    """
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{origin}: {error}") from None
 
 
 def is_out_of_memory(error: Exception) -> bool:

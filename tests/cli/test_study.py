@@ -157,7 +157,7 @@ def test_an_interrupted_study_resumes_and_a_killed_one_saves_its_runs(
             "this should be KEY=VALUE, as in --vary model.attention.kind=none,dot",
         ),
         (("copy", "--measure", "blue"), "'blue' is not a metric; did you mean 'bleu'?"),
-        (("copy", "--metric", "bleu"), "metrics: this task has no bleu; choices: exact_match"),
+        (("copy", "--metric", "loss", "--metric", "loss"), "'loss' is listed twice"),
         (("copy", "--vary", "training.clip=1,1.0"), "copy: 1 and 1.0 have the same settings; only their names differ"),
         (
             ("copy", "--vary", "training.clip=1,2", "--set", "training.clip=3"),

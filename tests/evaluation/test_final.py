@@ -13,7 +13,7 @@ import pytest
 
 from regard.config import loading
 from regard.errors import UserError
-from regard.evaluation.evaluator import EvaluationResult
+from regard.evaluation.evaluation_result import EvaluationResult
 from regard.evaluation.final import needs_final_evaluation, score_test_set, write_test_examples
 from regard.reports import examples
 from regard.runs import EXAMPLES, SCORES, Run

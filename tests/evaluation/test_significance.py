@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import product
+from collections.abc import Callable, Sequence
+from itertools import product, zip_longest
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from sacrebleu.significance import PairedTest as SacrebleuPairedTest
 
 from regard.evaluation import significance
-from regard.evaluation.bleu import bleu, bleu_metric, chrf, chrf_metric
+from regard.evaluation.bleu import bleu_metric, chrf_metric
 from regard.evaluation.error_rates import phoneme_error
 from regard.evaluation.metrics import METRICS, sentence_statistics
 from regard.evaluation.sentence_statistics import SentenceStatistics
@@ -73,17 +74,36 @@ def matches(*hits: Sequence[int]) -> list[SentenceStatistics]:
 @given(corpus=corpora)
 def test_totals_are_the_corpus_scores(corpus: list[tuple[str, list[str]]]):
     outputs, references = [output for output, _ in corpus], [known for _, known in corpus]
-    first = [known[0] for known in references]
+    columns = list(zip_longest(*references))  # None: a sentence has fewer references
     exact = sum(output in known for output, known in corpus) / len(corpus)
     totals = {name: sentence_statistics(name, outputs, references).total for name in TEXT_METRICS}
     assert totals == {
-        "bleu": bleu(outputs, first).score,
-        "bleu_lc": bleu(outputs, first, lowercase=True).score,
-        "chrf": chrf(outputs, first).score,
+        "bleu": bleu_metric().corpus_score(outputs, columns).score,
+        "bleu_lc": bleu_metric(lowercase=True).corpus_score(outputs, columns).score,
+        "chrf": chrf_metric().corpus_score(outputs, columns).score,
         "exact_match": exact,
         "word_error": 1 - exact,
         "phoneme_error": phoneme_error(outputs, references),
     }
+
+
+@pytest.mark.parametrize(("counts", "label"), [((1,), "1"), ((3,), "3"), ((2, 1, 3), "var")])
+@pytest.mark.parametrize(("name", "metric"), [("bleu", bleu_metric), ("chrf", chrf_metric)])
+def test_several_references_are_those_of_sacrebleu(
+    name: str, metric: Callable[[], Any], counts: tuple[int, ...], label: str
+):
+    """A share of the outputs is nearest to the second reference, so that the first alone has another score."""
+    several = [new_references(13, seed) for seed in range(3)]
+    known = [tuple(each[index] for each in several)[: counts[index % len(counts)]] for index in range(13)]
+    outputs = [worsened([own[index % len(own)]], 0.2, index)[0] for index, own in enumerate(known)]
+    expected = metric()
+    score = expected.corpus_score(outputs, list(zip_longest(*known))).score
+    found = sentence_statistics(name, outputs, known)
+    assert found.total == score
+    assert found.signature == str(expected.get_signature())
+    assert f"nrefs:{label}|" in found.signature
+    if label != "1":
+        assert found.total > sentence_statistics(name, outputs, [own[:1] for own in known]).total + 5
 
 
 @pytest.mark.parametrize("name", TEXT_METRICS)

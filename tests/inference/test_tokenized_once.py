@@ -74,6 +74,10 @@ def test_the_commands_tokenize_each_text_once(regard: Regard, trained: Path, cal
         (tmp_path / name).write_text("".join(f"{text}\n" for text in TEXTS))
     assert regard("score", trained, "--source", tmp_path / "in", "--target", tmp_path / "out").code == 0
     assert calls == ONCE
+    calls.clear()
+    texts = ("--source", tmp_path / "in", "--reference", tmp_path / "out")
+    assert regard("evaluate", trained, *texts, "--beam", "1,2").code == 0
+    assert calls == ONCE
 
 
 @pytest.mark.parametrize("command", ["explain", "trace", "faithful"])

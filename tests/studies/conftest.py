@@ -65,7 +65,8 @@ def new_results(new_study: Callable[..., Study]) -> Callable[..., StudyResults]:
         cells = []
         for condition in study.conditions:
             own = shares.get(study.label(condition), [])
-            results = [_fake_result(seed, share, sentences) for seed, share in enumerate(own, start=1)]
+            fake = [_fake_result(seed, share, sentences) for seed, share in enumerate(own, start=1)]
+            results = [result.with_metrics(study.metrics) for result in fake]  # as `collect_results` does
             cells.append(ConditionResults(condition, study.label(condition), tuple(results)))
         done = sum(len(cell.results) for cell in cells)
         return StudyResults(study, tuple(cells), len(study.conditions) * study.plan.seeds, done, ())

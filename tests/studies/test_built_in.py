@@ -29,8 +29,6 @@ NAMES = [
     "prompt-placement",
     "teacher-forcing",
 ]
-# Metrics that apply only to some kinds of text.
-OWN = {"bleu": {"bleu", "bleu_lc", "chrf"}, "phonemes": {"phoneme_error", "word_error"}, "exact match": set[str]()}
 
 
 @cache
@@ -39,11 +37,11 @@ def build(name: str) -> Study:
 
 
 def metrics_of(data: DataSection) -> set[str]:
-    others = set().union(*OWN.values())
     task = task_for(data)
+    others = {name for name, metric in METRICS.items() if metric.by_sentence}
     has_alignment = isinstance(task, GeneratedTask) and task.dataset.generate(Random(1)).alignment
     aligned = {"alignment_accuracy"} if has_alignment else set()
-    return (METRICS.keys() - others - {"alignment_accuracy"}) | OWN[task.scored_by] | aligned
+    return (METRICS.keys() - others - {"alignment_accuracy"}) | set(task.metrics) | aligned
 
 
 def test_the_names_of_the_built_in_studies():

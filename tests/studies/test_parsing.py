@@ -87,7 +87,7 @@ method: bootstrap
 def test_the_key_of_0_5_for_metrics_is_accepted():
     old, new = (build(COPY + f"{key}: [token_accuracy, exact_match]\n") for key in ("measures", "metrics"))
     assert content_of(old) == content_of(new)
-    assert old.metrics == ["token_accuracy", "exact_match"]
+    assert [metric.name for metric in old.metrics] == ["token_accuracy", "exact_match"]
 
 
 def test_options_missing_on_the_command_line_come_from_the_file():
@@ -215,7 +215,7 @@ def test_the_command_line_overrides_the_file():
     assert study.plan.seeds == 5
     assert epochs(study) == [4]
     assert labels(study) == [("2.0",)]
-    assert study.metrics == ["loss", "perplexity"]
+    assert [metric.name for metric in study.metrics] == ["loss", "perplexity"]
 
 
 @pytest.mark.parametrize(

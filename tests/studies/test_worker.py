@@ -12,6 +12,7 @@ import pytest
 
 from regard import files
 from regard.errors import UserError
+from regard.evaluation.evaluation_data import EvaluationData
 from regard.evaluation.evaluator import Evaluator
 from regard.inference.translator import Translator
 from regard.runs import MODEL, STATE, Run
@@ -74,7 +75,7 @@ def test_a_run_is_trained_and_evaluated(request_of: Callable[..., WorkerRequest]
     assert request.pending() == []
     run = Run(request.path)
     assert run.experiment == request.experiment
-    evaluation_row = Evaluator(Translator(run), "test")
+    evaluation_row = Evaluator(Translator(run), EvaluationData.of_split(run.experiment.data, "test"))
     for number, beam in enumerate((1, 3)):
         evaluation, translations = evaluation_row.translate(SearchOptions(beam=beam))
         found = result_of(request, number)

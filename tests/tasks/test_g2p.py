@@ -157,7 +157,7 @@ def test_phonemes_are_tokens_and_are_joined_to_a_text(dictionary: Path):
 
 def test_every_dictionary_has_a_test_set(dictionary: Path):
     assert task_of(dictionary).has_real_test
-    assert G2PTask.scored_by == "phonemes"
+    assert G2PTask.metrics == ("word_error", "phoneme_error", "exact_match")
 
 
 def test_a_missing_file_is_reported(tmp_path: Path):

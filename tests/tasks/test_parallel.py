@@ -21,7 +21,6 @@ from regard.tasks.parallel import (
     Multi30kDataset,
     Multi30kSection,
     Multi30kTask,
-    ParallelTask,
 )
 
 TEXTS = [("Ein Hund.", "A dog."), ("Zwei Katzen.", "Two cats.")]
@@ -247,7 +246,7 @@ def test_other_languages_of_multi30k_are_refused():
 
 
 def test_texts_are_scored_by_bleu():
-    assert ParallelTask.scored_by == FilesTask.scored_by == Multi30kTask.scored_by == "bleu"
+    assert FilesTask.metrics == Multi30kTask.metrics == ("bleu_lc", "bleu", "chrf", "exact_match")
 
 
 @pytest.mark.parametrize("recipe", [["multi30k", "data.source=en"], ["multi30k", "data.target=de"]])

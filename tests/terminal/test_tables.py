@@ -3,7 +3,6 @@ import io
 import pytest
 from rich.cells import cell_len
 
-from regard.cli.evaluate import print_beams, print_runs
 from regard.terminal.tables import format_table, print_table
 
 
@@ -57,26 +56,3 @@ def test_on_a_terminal_cells_fold_and_nothing_is_lost(monkeypatch):
 def test_a_row_of_another_length_is_an_error():
     with pytest.raises(ValueError, match="1 cells, the table 2 columns"):
         format_table(["a", "b"], [["x"]])
-
-
-RESULTS = [
-    {"run": "one", "beam": 1, "sentences": 1000, "exact_match": 0.5, "loss": 1.25},
-    {"run": "two", "beam": 5, "sentences": 1000, "exact_match": 0.75},
-]
-
-
-def test_runs_are_columns(capsys):
-    print_runs(RESULTS)
-    head, sentences, *_, loss = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert head == ["one", "two"]
-    assert sentences == ["sentences", "1,000", "1,000"]
-    assert loss == ["loss", "1.2500", "–"]
-
-
-def test_beam_widths_are_rows_named_by_run_if_there_are_several(capsys):
-    print_beams(RESULTS)
-    head, *rows = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert head[:2] == ["run", "beam"]
-    assert rows == [["one", "1", "50.0%"], ["two", "5", "75.0%"]]
-    print_beams(RESULTS[:1])
-    assert capsys.readouterr().out.split()[0] == "beam"

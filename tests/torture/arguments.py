@@ -32,6 +32,7 @@ COMMANDS = (
     f"translate {RUN} {RUN} --json abc cba",
     f"score {RUN} --source ../input/source.txt --target ../input/target.txt --json",
     f"evaluate {RUN} {RUN} --split validation --beam 1,2 --length-penalty 0.5 --json",
+    f"evaluate {RUN} --source ../input/source.txt --reference ../input/target.txt --metric chrf --beam 1,2",
     f"show {RUN} abc --beam 3 --rank 2 --prefix a --length-penalty 0.5 --json",
     f"explain {RUN} abc --beam 2 --length-penalty 0.1 --json",
     f"explain {RUN} abc --layer 1 --head 1",

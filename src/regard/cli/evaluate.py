@@ -7,15 +7,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from regard.cli.loading import load_with_data, set_num_threads
+from regard.cli.loading import load_translator, load_with_data, set_num_threads
 from regard.errors import UserError
-from regard.evaluation.data_files import warn_changed_split
-from regard.evaluation.evaluator import Evaluator
-from regard.evaluation.tables import print_beams, print_runs
+from regard.evaluation.evaluation_data import EvaluationData
+from regard.evaluation.evaluation_result import beam_table, evaluation_table
+from regard.evaluation.evaluator import Evaluator, changed_split_message
 from regard.search import SearchOptions
 from regard.tasks import Split
-from regard.terminal.output import print_result
+from regard.terminal.output import note, print_result
 from regard.terminal.progress import ProgressMeter
+from regard.terminal.tables import print_table
 
 
 def parse_beam_widths(text: str) -> list[int]:
@@ -26,28 +27,41 @@ def parse_beam_widths(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def print_evaluations(
-    runs: Sequence[Path],
-    split: Split,
-    searches: Sequence[SearchOptions],
-    json_lines: bool,
-    paths: Sequence[str] | None = None,
-) -> None:
+def print_evaluations(evaluators: Sequence[Evaluator], searches: Sequence[SearchOptions], json_lines: bool) -> None:
     """Evaluate every run with every search and print the results: JSON lines, or a table."""
-    evaluators = []
-    for translator in [load_with_data("evaluate", run, [split], paths) for run in runs]:
-        set_num_threads(translator.runs[0])
-        evaluators.append(Evaluator(translator, split))
-        if evaluators[-1].changed:
-            warn_changed_split(translator.runs[0], split)
     results = []
     sentences = sum(len(evaluator.pairs) for evaluator in evaluators)
     with ProgressMeter(sentences * len(searches), shown=not (json_lines and sys.stdout.isatty())) as meter:
         for evaluator in evaluators:
             set_num_threads(evaluator.translator.runs[0])
             for search in searches:
-                results.append(evaluator.evaluate(search, meter.advance).to_dict())
+                results.append(evaluator.evaluate(search, meter.advance))
                 if json_lines:
-                    print_result(json.dumps(results[-1]), flush=True)
+                    print_result(json.dumps(results[-1].to_dict()), flush=True)
     if not json_lines:
-        (print_beams if len(searches) > 1 else print_runs)(results)
+        print_table(*(beam_table if len(searches) > 1 else evaluation_table)(results))
+
+
+def split_evaluators(
+    runs: Sequence[Path], split: Split, paths: Sequence[str] | None, metrics: Sequence[str]
+) -> list[Evaluator]:
+    """An evaluator of each run on a split of its own data; all runs are loaded before anything is computed."""
+    evaluators = []
+    for translator in [load_with_data("evaluate", run, [split], paths) for run in runs]:
+        set_num_threads(translator.runs[0])
+        evaluators.append(Evaluator(translator, EvaluationData.of_split(translator.experiment.data, split), metrics))
+        if evaluators[-1].changed:
+            note(changed_split_message(translator.runs[0], split))
+    return evaluators
+
+
+def text_evaluators(
+    runs: Sequence[Path], source: Path, references: Sequence[Path], metrics: Sequence[str]
+) -> list[Evaluator]:
+    """An evaluator of each run on the texts of files, which are read once."""
+    data = EvaluationData.of_texts(source, references)
+    evaluators = []
+    for translator in [load_translator(run) for run in runs]:
+        set_num_threads(translator.runs[0])
+        evaluators.append(Evaluator(translator, data, metrics))
+    return evaluators

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.corpora import parallel_text
-from regard.corpora.parallel_text import parse_lines, read_lines
-from regard.errors import UserError
+from regard.corpora.parallel_text import parse_lines, read_texts, valid_text
+from regard.errors import error_location
 from regard.terminal.output import note
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ def read_chunks(texts: Sequence[str] | None) -> Iterator[list[InputLine]]:
     size = 1 if sys.stdin.isatty() else CHUNK_LINES
     chunk: list[InputLine] = []
     for line in parse_lines(sys.stdin.buffer, STANDARD_INPUT):
-        chunk.append(_valid_line(line, STANDARD_INPUT))
+        chunk.append(InputLine(valid_text(line), f"{STANDARD_INPUT}, line {line.number}"))
         if len(chunk) == size:
             yield chunk
             chunk = []
@@ -48,7 +46,7 @@ def read_chunks(texts: Sequence[str] | None) -> Iterator[list[InputLine]]:
 
 def read_input(path: Path) -> list[InputLine]:
     """All lines of a file."""
-    return [_valid_line(line, path) for line in read_lines(path)]
+    return [InputLine(text, f"{path}, line {number}") for number, text in enumerate(read_texts(path), start=1)]
 
 
 def encode_input(lines: Sequence[InputLine], translator: Translator) -> list[EncodedSource]:
@@ -69,19 +67,3 @@ def encode_input(lines: Sequence[InputLine], translator: Translator) -> list[Enc
         if length > longest:
             note(f"{line.origin}: {length} tokens, but the longest in training had {longest}; expect mistakes")
     return sources
-
-
-@contextmanager
-def error_location(origin: str) -> Iterator[None]:
-    """Put `origin` in front of the message of a `UserError` raised within."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"{origin}: {error}") from None
-
-
-def _valid_line(line: parallel_text.TextLine, path: Path) -> InputLine:
-    """A line that training would accept, too; it may be empty."""
-    for problem in line.problems:
-        raise UserError(str(problem))
-    return InputLine(line.text, f"{path}, line {line.number}")

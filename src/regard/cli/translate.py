@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from regard.cli.input_lines import CHUNK_LINES, encode_input, error_location, read_chunks, read_input
+from regard.cli.input_lines import CHUNK_LINES, encode_input, read_chunks, read_input
 from regard.cli.loading import load_translator
-from regard.errors import UserError
+from regard.errors import UserError, error_location
 from regard.inference.translation import Translation, rounded
 from regard.search import SearchOptions
 from regard.terminal.output import note, print_result

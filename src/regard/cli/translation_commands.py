@@ -79,15 +79,34 @@ def score_command(
 
 def evaluate_command(
     runs: options.SeveralRuns,
-    split: options.Split = options.SplitName.test,
+    source: Annotated[
+        Path | None, typer.Option(help="Texts to translate, one per line, in place of a split; needs --reference.")
+    ] = None,
+    reference: Annotated[
+        list[Path] | None, typer.Option(help="Their references, one per line; can be repeated.")
+    ] = None,
+    split: Annotated[
+        options.SplitName | None, typer.Option(help="The split whose sentences are used (default: test).")
+    ] = None,
     beam: options.Beams = str(GREEDY.beam),
     length_penalty: options.LengthPenalty = GREEDY.length_penalty,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="A metric of output texts besides those of the task; can be repeated.")
+    ] = None,
     paths: options.DataPaths = None,
     as_json: options.Json = False,
     trust_code: options.TrustCode = False,
 ) -> None:
     """`regard evaluate`."""
-    from regard.cli.evaluate import parse_beam_widths, print_evaluations
+    from regard.cli.evaluate import parse_beam_widths, print_evaluations, split_evaluators, text_evaluators
 
     searches = [SearchOptions(beam=width, length_penalty=length_penalty) for width in parse_beam_widths(beam)]
-    print_evaluations(runs, split.value, searches, as_json, paths)
+    if (source is None) != (not reference):
+        raise UserError("--source and --reference belong together: give both, or neither to use a split")
+    if source is None or not reference:
+        evaluators = split_evaluators(runs, split.value if split else "test", paths, metric or [])
+    elif split or paths:
+        raise UserError(f"{'--split' if split else '--set'}: give either a split or --source and --reference")
+    else:
+        evaluators = text_evaluators(runs, source, reference, metric or [])
+    print_evaluations(evaluators, searches, as_json)

@@ -194,6 +194,32 @@ def _empty(texts: tuple[str, str], number: int, paths: tuple[Path, Path]) -> tup
     return (Problem(ProblemKind.EMPTY, path, number, f"the {name} text is empty"),)
 
 
+def read_texts(path: Path) -> list[str]:
+    """All lines of a file, each of which is a text; it may be empty.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UserError: At the first line that training would refuse for another reason, or if the file cannot be read.
+    """
+    return [valid_text(line) for line in read_lines(path)]
+
+
+def valid_text(line: TextLine) -> str:
+    """The text of a line.
+
+    Args:
+        line: A line, which may be empty.
+
+    Raises:
+        UserError: If it has a problem.
+    """
+    for problem in line.problems:
+        raise UserError(str(problem))
+    return line.text
+
+
 def read_lines(path: Path, max_lines: int | None = None) -> Generator[TextLine]:
     """Iterate over the lines of a file, plain or, if its name ends in .gz, gzip; one line at a time is in memory.
 

@@ -1,4 +1,4 @@
-"""The text files of a run's splits: whether they are still there, and unchanged."""
+"""The text files of a run's splits: whether they are still there."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import Path
 
 from regard.config.schema import Experiment
 from regard.errors import UserError
-from regard.runs import Run
 from regard.tasks import Split
-from regard.terminal.output import note
 
 
 def check_data_files(command: str, run: Path, experiment: Experiment, splits: Sequence[Split]) -> None:
@@ -29,13 +27,3 @@ def check_data_files(command: str, run: Path, experiment: Experiment, splits: Se
     line = " ".join(["regard", command, *(f'"{part}"' if " " in part else part for part in parts)])  # for any shell
     problems = "\n".join(f"{run}: {text}" for text in missing.values())
     raise UserError(f"{problems}\nif the files have moved, give their new place: {line}")
-
-
-def warn_changed_split(run: Run, split: Split) -> None:
-    """Print a warning that the texts of a split are not those of the training.
-
-    Args:
-        run: An open run directory.
-        split: The split.
-    """
-    note(f"{run.path}: the {split} split has changed since training; it may contain training sentences now")

@@ -1,100 +1,87 @@
-"""Evaluation of a run on one of its splits, with one search or several."""
+"""Evaluation of a model, or an ensemble, on a split or on given texts, with one search or several."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import warnings
+from collections.abc import Iterable
+from dataclasses import fields
 
 from regard import __version__
-from regard.data import Batches, digest_examples
+from regard.data import Batches, EncodedSource, Example, digest_examples
+from regard.errors import UserError, error_location
 from regard.evaluation.alignment import alignment_accuracy
-from regard.evaluation.losses import compute_losses
-from regard.evaluation.metrics import METRICS, sentence_statistics
+from regard.evaluation.evaluation_data import EvaluationData, GivenReferences, Sources
+from regard.evaluation.evaluation_result import EvaluationResult
+from regard.evaluation.losses import LossMetrics, compute_ensemble_losses, compute_losses
+from regard.evaluation.metrics import Metric, sentence_statistics, text_metrics
 from regard.inference.translation import Translation
 from regard.inference.translator import ProgressCallback, Translator, no_progress
+from regard.runs import Run
 from regard.search import GREEDY, SearchOptions
-from regard.tasks import DataSection, Split, task_for
+from regard.tasks import Split
+from regard.terminal.progress import ProgressMeter
 
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluationResult:
-    """All metrics of one run on one split with one search.
-
-    Args:
-        run: The run directory.
-        split: The split.
-        sentences: Number of sentences.
-        beam: Beam width; 1 is greedy search.
-        length_penalty: Length penalty of the search.
-        loss: Teacher-forced cross-entropy, nats per token.
-        perplexity: e to the loss.
-        token_accuracy: Teacher-forced share of correct tokens.
-        log_probability: Mean log-probability of a translation.
-        truncated: Number of translations that reached the maximum length.
-        alignment_accuracy: See `regard.evaluation.alignment`; None if unknown.
-        seconds: Time for translating.
-        sentences_per_second: Speed of translating.
-        seed: Seed of the training.
-        version: Version of Regard.
-        scores: The task's metrics of output texts, by name.
-        signatures: sacreBLEU's signatures, by metric.
-    """
-
-    run: str
-    split: str
-    sentences: int
-    beam: int
-    length_penalty: float
-    loss: float
-    perplexity: float
-    token_accuracy: float
-    log_probability: float
-    truncated: int
-    alignment_accuracy: float | None
-    seconds: float
-    sentences_per_second: float
-    seed: int
-    version: str
-    scores: Mapping[str, float]
-    signatures: Mapping[str, str]
-
-    def to_dict(self) -> dict[str, object]:
-        """All metrics by name, as in JSON; unknown ones are left out."""
-        own = {field.name: getattr(self, field.name) for field in fields(self)}
-        scores, signatures = own.pop("scores"), own.pop("signatures")
-        known = {name: value for name, value in own.items() if value is not None}
-        return known | scores | {f"{name}_signature": signature for name, signature in signatures.items()}
+FIELDS = {field.name for field in fields(EvaluationResult)}
 
 
 class Evaluator:
-    """Evaluates a run on a split. What does not depend on the search is computed once, here.
+    """Evaluates a model on sentences. What does not depend on the search is computed once, here.
 
     Args:
-        translator: Of a single run.
-        split: Which sentences.
-        data: A task whose sentences to use instead of the run's own.
+        translator: The model of a run, or an ensemble.
+        data: Which sentences.
+        metrics: Metrics of output texts besides those of the task.
+
+    Raises:
+        UserError: If the model cannot process a text, or a metric is unknown.
     """
 
-    def __init__(self, translator: Translator, split: Split, data: DataSection | None = None) -> None:
-        if len(translator.runs) > 1:
-            raise ValueError("an evaluation is of one run; an ensemble is no single model to evaluate")
-        self.translator, self.split = translator, split
-        own, training = translator.experiment.data, translator.experiment.training
-        data = data or own
-        self.pairs = list(task_for(data).dataset.pairs(split))
-        self.references = [(pair.target, *pair.other_targets) for pair in self.pairs]
-        examples = translator.codec.examples(self.pairs)
-        known = translator.runs[0].data_digests.get(split) if data == own else None
-        self.changed = known is not None and known != digest_examples(examples)  # since the run was created
-        batches = Batches(examples, batch_tokens=training.batch_tokens, seed=training.seed)
-        self.losses = compute_losses(translator.model, batches.once(), teacher=True)
-        tokenization = translator.codec.tokenization
-        self.alignment_accuracy = alignment_accuracy(translator.model, tokenization, self.pairs, examples)
+    def __init__(self, translator: Translator, data: EvaluationData, metrics: Iterable[str | Metric] = ()) -> None:
+        self.translator, self.data = translator, data
+        self.pairs, self.references = data.pairs, data.references
+        self.metrics = text_metrics(translator.experiment.task, metrics)
+        for metric in self.metrics:
+            if metric.name in FIELDS:
+                raise UserError(f"a metric cannot have the name {metric.name!r}, which results use; change its title")
+        self._sources, examples = self._encode()
+        self.changed = self._has_changed(examples)  # since the run was created
+        self.losses = self._compute_losses(examples)
+        self.alignment_accuracy: float | None = None
+        if len(translator.runs) == 1:
+            tokenization = translator.codec.tokenization
+            self.alignment_accuracy = alignment_accuracy(translator.model, tokenization, self.pairs, examples)
+
+    def _encode(self) -> tuple[list[EncodedSource], list[Example]]:
+        """The sources, and the sources with their first references, as token ids."""
+        sources, examples = [], []
+        for index, pair in enumerate(self.pairs):
+            with error_location(self.data.source_origin(index)):
+                sources.append(self.translator.encode(pair.source))
+            with error_location(self.data.target_origin(index)):
+                examples.append(self.translator.encode_pair(sources[-1], pair.target))
+        return sources, examples
+
+    def _has_changed(self, examples: list[Example]) -> bool:
+        if self.data.split is None or self.data.section != self.translator.experiment.data:
+            return False
+        known = self.translator.runs[0].data_digests.get(self.data.split)
+        return known is not None and known != digest_examples(examples)
+
+    def _compute_losses(self, examples: list[Example]) -> LossMetrics:
+        """The teacher-forced losses. An empty text, whose translation is empty without a model, has none."""
+        training = self.translator.experiment.training
+        encoded = [example for example in examples if example.source]
+        if not encoded:
+            raise UserError(f"{self.data.source or self.data.split}: all texts are empty; at least one is needed")
+        batches = Batches(encoded, batch_tokens=training.batch_tokens, seed=training.seed)
+        if len(self.translator.runs) > 1:
+            return compute_ensemble_losses(self.translator.ensemble, batches.once())
+        return compute_losses(self.translator.model, batches.once(), teacher=True)
 
     def evaluate(self, search: SearchOptions = GREEDY, advance: ProgressCallback = no_progress) -> EvaluationResult:
-        """Translate the split and score the translations.
+        """Translate the sentences and score the translations.
 
         Args:
             search: How to translate.
@@ -113,12 +100,14 @@ class Evaluator:
             advance: Called with the number of sentences that have been translated since the last call.
         """
         began = time.perf_counter()
-        translations = self.translator.translate([pair.source for pair in self.pairs], search, advance)
+        translations = self.translator.translate(self._sources, search, advance)
         seconds = time.perf_counter() - began
-        scores, signatures = self._score_texts([translation.text for translation in translations])
+        outputs, runs = [translation.text for translation in translations], self.translator.runs
+        statistics = {metric.name: sentence_statistics(metric, outputs, self.references) for metric in self.metrics}
         result = EvaluationResult(
-            run=str(self.translator.runs[0].path),
-            split=self.split,
+            run=" + ".join(str(run.path) for run in runs),
+            split=self.data.split,
+            source=self.data.source,
             sentences=len(translations),
             beam=search.beam,
             length_penalty=self.translator.length_penalty(search),
@@ -130,27 +119,74 @@ class Evaluator:
             alignment_accuracy=self.alignment_accuracy,
             seconds=round(seconds, 3),
             sentences_per_second=round(len(translations) / seconds, 1),
-            seed=self.translator.experiment.training.seed,
+            seed=self.translator.experiment.training.seed if len(runs) == 1 else None,
             version=__version__,
-            scores=scores,
-            signatures=signatures,
+            scores={name: each.total for name, each in statistics.items()},
+            signatures={name: each.signature for name, each in statistics.items() if each.signature},
+            metrics=self.metrics,
         )
         return result, translations
 
-    def _score_texts(self, outputs: list[str]) -> tuple[dict[str, float], dict[str, str]]:
-        """The text metrics of this kind of task, and sacreBLEU's signatures."""
-        kinds = (None, self.translator.experiment.task.scored_by)
-        names = [name for name, metric in METRICS.items() if metric.by_sentence and metric.only in kinds]
-        statistics = {name: sentence_statistics(name, outputs, self.references) for name in names}
-        scores = {name: each.total for name, each in statistics.items()}
-        return scores, {name: each.signature for name, each in statistics.items() if each.signature}
 
+def evaluate(
+    translator: Translator,
+    *,
+    source: Sources | None = None,
+    references: GivenReferences | None = None,
+    split: Split | None = None,
+    search: SearchOptions = GREEDY,
+    metrics: Iterable[str | Metric] = (),
+    progress: bool = True,
+) -> EvaluationResult:
+    """Translate a split of the run's data, or given texts, and score the translations.
 
-def evaluate(translator: Translator, split: Split) -> EvaluationResult:
-    """Translate a split greedily and score the translations.
+        print(regard.evaluate(regard.load("runs/case"), source=texts, references=references))
 
     Args:
-        translator: Of a single run.
-        split: Which sentences.
+        translator: The model of a run or an ensemble, as `regard.load` returns it.
+        source: The texts to translate, as a list, or the path of a file with one text per line.
+        references: Their references: a list of texts, a list with a list of references for each text, the path of a
+            file with one reference per line, or a list of `Path` objects. The loss is that of the first reference;
+            all other metrics use all of them.
+        split: `train`, `validation` or `test` (the default), in place of `source` and `references`.
+        search: How to translate; greedy search by default.
+        metrics: Metrics of output texts besides those of the task: names such as `chrf`, or objects of
+            `regard.evaluation.Metric`.
+        progress: Whether to show progress, on standard error.
+
+    Raises:
+        UserError: If an argument is wrong, a file cannot be read, or the model cannot process a text.
     """
-    return Evaluator(translator, split).evaluate()
+    if not isinstance(translator, Translator):
+        raise UserError(f"evaluate takes a translator, as regard.load(RUN) returns it, not {translator!r:.80}")
+    if not isinstance(search, SearchOptions):
+        raise UserError(f"search should be a regard.Search, such as regard.Search(beam=5), not {search!r:.80}")
+    if isinstance(metrics, str) or not isinstance(metrics, Iterable):
+        raise UserError(f"metrics should be a list, such as ['chrf'], not {metrics!r:.80}")
+    evaluator = Evaluator(translator, _choose_data(translator, source, references, split), metrics)
+    if evaluator.changed:
+        warnings.warn(changed_split_message(translator.runs[0], split or "test"), stacklevel=2)
+    with ProgressMeter(len(evaluator.pairs), shown=progress) as meter:
+        return evaluator.evaluate(search, meter.advance)
+
+
+def _choose_data(
+    translator: Translator, source: Sources | None, references: GivenReferences | None, split: Split | None
+) -> EvaluationData:
+    if source is None and references is None:
+        return EvaluationData.of_split(translator.experiment.data, "test" if split is None else split)
+    if source is None or references is None:
+        raise UserError("source and references belong together; give both, or neither for a split of the run's data")
+    if split is not None:
+        raise UserError(f"split={split!r}: give either a split or source and references")
+    return EvaluationData.of_texts(source, references)
+
+
+def changed_split_message(run: Run, split: Split) -> str:
+    """A warning that the texts of a split are not those of the training.
+
+    Args:
+        run: The run directory.
+        split: The split.
+    """
+    return f"{run.path}: the {split} split has changed since training; it may contain training sentences now"

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from regard import files
 from regard.evaluation.bleu import sentence_chrf
-from regard.evaluation.evaluator import EvaluationResult, Evaluator
+from regard.evaluation.evaluation_data import EvaluationData
+from regard.evaluation.evaluation_result import EvaluationResult
+from regard.evaluation.evaluator import Evaluator
+from regard.evaluation.metrics import task_metrics
 from regard.inference.translation import Translation, mean_attention
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.reports.example_selection import ExampleSentence
@@ -49,7 +52,7 @@ def score_test_set(run: Run, advance: ProgressCallback = no_progress) -> FinalEv
         run: A run directory whose training is finished.
         advance: Called with the number of sentences that have been translated since the last call.
     """
-    evaluator = Evaluator(Translator(run), "test")
+    evaluator = Evaluator(Translator(run), EvaluationData.of_split(run.experiment.data, "test"))
     greedy = evaluator.evaluate(GREEDY, advance)
     beam, translations = evaluator.translate(BEAM, advance)
     numbered = enumerate(zip(evaluator.pairs, translations, strict=True), start=1)
@@ -100,6 +103,7 @@ def _page_facts(run: Run, result: EvaluationResult) -> dict[str, str]:
     scores = result.scores
     if "bleu" in scores:
         facts["BLEU"] = f"{scores['bleu']:.2f}, lowercased {scores['bleu_lc']:.2f} ({result.signatures['bleu']})"
-    if "word_error" in scores:
-        facts["word error rate"] = f"{scores['word_error']:.2%}"
+    main = task_metrics(run.experiment.task)[0]
+    if main.name not in ("bleu", "bleu_lc"):
+        facts[main.title] = main.form.format(scores[main.name])
     return facts | {"score of a sentence": "chrF2, 0 to 100"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from regard.data import Batch
 from regard.nn import Seq2Seq
+from regard.search import Ensemble
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,43 @@ def compute_losses(model: Seq2Seq, batches: Iterable[Batch], *, teacher: bool) -
         teacher: The decoder reads reference tokens (teacher forcing) instead of its own output (free-running).
     """
     model.eval()
-    device = next(model.parameters()).device
+
+    def predict(batch: Batch, reference: Tensor) -> tuple[Tensor, Tensor]:
+        teacher_forcing_mask = None if teacher else torch.zeros_like(batch.valid)
+        logits = model(batch.source, batch.source_valid, batch.inputs, batch.valid, teacher_forcing_mask)
+        return cross_entropy(logits, reference, reduction="sum"), logits
+
+    return _average(predict, batches, next(model.parameters()).device)
+
+
+@torch.inference_mode()
+def compute_ensemble_losses(ensemble: Ensemble, batches: Iterable[Batch]) -> LossMetrics:
+    """Average teacher-forced loss, token accuracy and exact match of the mean log-probabilities of several models.
+
+    Args:
+        ensemble: The models.
+        batches: What to average over.
+    """
+
+    def predict(batch: Batch, reference: Tensor) -> tuple[Tensor, Tensor]:
+        log_probs = ensemble.teacher_forced(batch)
+        rows = torch.arange(len(reference), device=reference.device)
+        return -log_probs.of_tokens(reference, rows).double().sum(), log_probs.logits
+
+    return _average(predict, batches, next(ensemble.models[0].parameters()).device)
+
+
+def _average(
+    predict: Callable[[Batch, Tensor], tuple[Tensor, Tensor]], batches: Iterable[Batch], device: torch.device
+) -> LossMetrics:
+    """`predict` returns the summed loss of the reference tokens of a batch, and the logits that it is computed from."""
     loss = 0.0
     tokens = correct = sentences = exact = 0
     for batch in (each.to(device) for each in batches):
-        teacher_forcing_mask = None if teacher else torch.zeros_like(batch.valid)
-        logits = model(batch.source, batch.source_valid, batch.inputs, batch.valid, teacher_forcing_mask)
         reference = batch.outputs[batch.valid]
+        summed, logits = predict(batch, reference)
         hits = logits.argmax(-1) == reference
-        loss += float(cross_entropy(logits, reference, reduction="sum"))
+        loss += float(summed)
         tokens += len(reference)
         correct += int(hits.sum())
         sentences += len(batch.valid)

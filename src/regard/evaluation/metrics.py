@@ -1,18 +1,25 @@
-"""Every metric, in one table; new metrics are added here.
+"""Every metric, in one table; new metrics are added here, or defined in a module of your own.
 
-A metric is one entry of `METRICS`: its name in JSON, CSV and study files, its title in tables, its format, and which
-way is better. A metric that compares output texts with references also has `statistics`, a function of
+A metric has a name in JSON, CSV and study files, a title in tables, a format, and a direction that is better. A metric
+that compares output texts with references also has `statistics`, a function such as those of
 `regard.evaluation.sentence_statistics`: `regard evaluate` computes it, tables show it, and studies test it for
 significance, without a change anywhere else. Metrics of another `source` are read from what a run has recorded.
+
+A task names the text metrics that are computed by default (`Task.metrics`); any other can be requested for any task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal
 
+from regard.config import plugins
+from regard.config.families import Kinds
+from regard.errors import UserError, suggest
 from regard.evaluation.sentence_statistics import (
     References,
     SentenceStatistics,
@@ -22,7 +29,7 @@ from regard.evaluation.sentence_statistics import (
     phoneme_error_statistics,
     word_error_statistics,
 )
-from regard.tasks import ScoredBy
+from regard.tasks import Task
 
 Source = Literal["evaluation", "validation", "training"]
 
@@ -31,23 +38,33 @@ Source = Literal["evaluation", "validation", "training"]
 class Metric:
     """What a metric is called, how it is formatted, which way is better, and where it comes from.
 
+        Metric("length ratio", "{:.3f}", statistics=length_ratio_statistics)
+
     Args:
         title: Its name in tables and figures.
         form: The format of a value, as in `str.format`.
         higher_is_better: False for losses, errors and costs.
         source: An evaluation, the best validation of training, or training as a whole.
-        only: Only tasks that are scored in this way have it; None: all tasks.
-        depends_on_search: The beam width may change it.
+        depends_on_search: The beam width may change it; always True of text metrics.
         statistics: Counts it for each sentence, from outputs and references; None: it is not about output texts.
+        name: Its key in JSON, CSV and study files; by default the title. `find_metric` sets it to the name it was
+            found by.
     """
 
     title: str
     form: str
     higher_is_better: bool = True
     source: Source = "evaluation"
-    only: ScoredBy | None = None
     depends_on_search: bool = False
     statistics: Callable[[Sequence[str], References], SentenceStatistics] | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.title)
+        object.__setattr__(self, "depends_on_search", self.depends_on_search or self.by_sentence)
+
+    def __str__(self) -> str:
+        return self.name
 
     @property
     def percent(self) -> bool:
@@ -59,29 +76,16 @@ class Metric:
         return self.statistics is not None
 
 
-def _text_metric(
-    title: str,
-    form: str,
-    statistics: Callable[[Sequence[str], References], SentenceStatistics],
-    *,
-    higher_is_better: bool = True,
-    only: ScoredBy | None = None,
-) -> Metric:
-    return Metric(title, form, higher_is_better, only=only, depends_on_search=True, statistics=statistics)
-
-
-METRICS = {
+_BUILT_IN = {
     # Outputs compared with references.
-    "exact_match": _text_metric("exact match", "{:.1%}", exact_match_statistics),
-    "word_error": _text_metric(
-        "word error rate", "{:.2%}", word_error_statistics, higher_is_better=False, only="phonemes"
+    "exact_match": Metric("exact match", "{:.1%}", statistics=exact_match_statistics),
+    "word_error": Metric("word error rate", "{:.2%}", higher_is_better=False, statistics=word_error_statistics),
+    "phoneme_error": Metric(
+        "phoneme error rate", "{:.2%}", higher_is_better=False, statistics=phoneme_error_statistics
     ),
-    "phoneme_error": _text_metric(
-        "phoneme error rate", "{:.2%}", phoneme_error_statistics, higher_is_better=False, only="phonemes"
-    ),
-    "bleu": _text_metric("BLEU", "{:.2f}", bleu_statistics, only="bleu"),
-    "bleu_lc": _text_metric("BLEU, lowercased", "{:.2f}", partial(bleu_statistics, lowercase=True), only="bleu"),
-    "chrf": _text_metric("chrF2", "{:.2f}", chrf_statistics, only="bleu"),
+    "bleu": Metric("BLEU", "{:.2f}", statistics=bleu_statistics),
+    "bleu_lc": Metric("BLEU, lowercased", "{:.2f}", statistics=partial(bleu_statistics, lowercase=True)),
+    "chrf": Metric("chrF2", "{:.2f}", statistics=chrf_statistics),
     # Fields of an evaluation (`EvaluationResult`).
     "truncated": Metric("truncated", "{:,g}", higher_is_better=False, depends_on_search=True),
     "log_probability": Metric("log-probability", "{:.3f}", depends_on_search=True),
@@ -95,31 +99,109 @@ METRICS = {
     "free_running_loss": Metric("free-running loss", "{:.3f}", higher_is_better=False, source="validation"),
     "training_seconds": Metric("training seconds", "{:,.0f}", higher_is_better=False, source="training"),
 }
+METRICS: Kinds[Any] = Kinds(
+    "metric", "exact_match", {name: replace(metric, name=name) for name, metric in _BUILT_IN.items()}, base=Metric
+)
 # Names in the files of Regard 0.5 and before.
 OLD_NAMES = {"aligned": "alignment_accuracy", "unfinished": "truncated"}
 
 
-def main_metric(scored_by: ScoredBy) -> str:
-    """The name of the metric that decides where a study does not choose one.
+def find_metric(name: object) -> Metric:
+    """The metric of a name; every lookup goes through this function.
 
     Args:
-        scored_by: The kind of score of the study's task.
+        name: A key of `METRICS`, the import path of a metric such as `my.py:length_ratio`, the name that an installed
+            package registers, or a metric, which is returned as it is.
+
+    Raises:
+        UserError: If there is no such metric.
     """
-    return {"bleu": "bleu_lc", "phonemes": "word_error", "exact match": "exact_match"}[scored_by]
+    if isinstance(name, Metric):
+        return name
+    if not isinstance(name, str):
+        raise UserError(f"a metric is given by its name or as a regard.evaluation.Metric, not as {name!r}")
+    name = str(plugins.absolute_references(name, Path.cwd()))
+    if name not in METRICS and not plugins.is_plugin(name):
+        raise UserError(f"{name!r} is not a metric; {suggest(name, METRICS)}, or an import path such as my.py:NAME")
+    metric: Metric = METRICS[name]
+    return replace(metric, name=name)
 
 
-def sentence_statistics(name: str, outputs: Sequence[str], references: References) -> SentenceStatistics:
+def known_metrics(named: Iterable[Metric] = ()) -> dict[str, Metric]:
+    """All built-in metrics, then others that are named, in the order of tables, CSV and JSON.
+
+    Args:
+        named: Metrics that a study, an evaluation or a task names, built-in or not.
+
+    Raises:
+        UserError: If two different metrics have the same name.
+    """
+    known = {name: METRICS[name] for name in METRICS}
+    for metric in named:
+        if known.setdefault(metric.name, metric) != metric:
+            raise UserError(f"two metrics have the name {metric.name!r}; give one of them another title")
+    return known
+
+
+def task_metrics(task: Task[Any]) -> list[Metric]:
+    """The text metrics that a task declares; the first is the main metric, which a study compares by default.
+
+    Args:
+        task: Any task.
+
+    Raises:
+        UserError: If the task declares none, or something else.
+    """
+    if not task.metrics:
+        raise UserError(f"{type(task).__name__} declares no metrics; its attribute 'metrics' needs at least one")
+    return [_text_metric(name) for name in task.metrics]
+
+
+def text_metrics(task: Task[Any], additional: Iterable[str | Metric] = ()) -> list[Metric]:
+    """The metrics of output texts that an evaluation computes, in the order of `known_metrics`.
+
+    Args:
+        task: Whose metrics are computed.
+        additional: More metrics.
+
+    Raises:
+        UserError: If one of them is unknown or not a metric of output texts.
+    """
+    chosen = [*task_metrics(task), *map(_text_metric, additional)]
+    names = {metric.name for metric in chosen}
+    return [metric for name, metric in known_metrics(chosen).items() if name in names]
+
+
+def _text_metric(name: object) -> Metric:
+    metric = find_metric(name)
+    if not metric.by_sentence:
+        choices = ", ".join(key for key, each in known_metrics().items() if each.by_sentence)
+        raise UserError(f"{metric.name!r} is not a metric of output texts; those are {choices}")
+    return metric
+
+
+def sentence_statistics(name: str | Metric, outputs: Sequence[str], references: References) -> SentenceStatistics:
     """The counts of a text metric in each sentence.
 
     Args:
-        name: A key of `METRICS`.
+        name: A text metric, or its name.
         outputs: One output for each sentence.
         references: One or several references for each sentence.
+
+    Raises:
+        UserError: If it is not a text metric, or if its function returns something else.
     """
-    count = METRICS[name].statistics if name in METRICS else None
-    if count is None:
-        known = ", ".join(key for key, metric in METRICS.items() if metric.by_sentence)
-        raise ValueError(f"{name!r} is not a metric of output texts; those are {known}")
+    metric = _text_metric(name)
+    assert metric.statistics is not None
     if len(outputs) != len(references):
         raise ValueError(f"got {len(outputs)} outputs and the references of {len(references)} sentences")
-    return count(outputs, references)
+    counted = metric.statistics(outputs, references)
+    if not isinstance(counted, SentenceStatistics) or len(counted.rows) != len(outputs):
+        found = f"{len(counted.rows)} rows" if isinstance(counted, SentenceStatistics) else f"{counted!r:.80}"
+        raise UserError(
+            f"{metric.name}: statistics(outputs, references) should return SentenceStatistics with a row for each of "
+            f"the {len(outputs)} sentences, not {found}"
+        )
+    if not isfinite(counted.total):
+        raise UserError(f"{metric.name}: the score of these {len(outputs)} sentences is {counted.total}, not a number")
+    return counted

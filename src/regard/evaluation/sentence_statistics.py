@@ -1,16 +1,19 @@
 """Per-sentence counts of the text metrics: a corpus score is a function of their sums.
 
-Every metric that compares output texts with reference texts is a function here, listed in `regard.evaluation.metrics`.
-The first reference of a sentence is the one that BLEU and chrF use; any of them is an exact match.
+Every built-in metric that compares output texts with reference texts is a function here, listed in
+`regard.evaluation.metrics`. All of them use all references of a sentence: any is an exact match, the nearest one counts
+for an error rate, and BLEU and chrF are those of sacreBLEU with several references.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sacrebleu.metrics.bleu import BLEU
 
 from regard.evaluation.bleu import bleu_metric, chrf_metric
 from regard.evaluation.error_rates import phoneme_edits
@@ -34,8 +37,12 @@ class SentenceStatistics:
     signature: str = ""
 
     def __post_init__(self) -> None:
-        if not len(self.rows):
+        rows = np.asarray(self.rows, dtype=float)
+        if not len(rows):
             raise ValueError("there are no sentences to score")
+        if rows.ndim != 2:
+            raise ValueError(f"rows should be [sentences, counts], not of shape {list(rows.shape)}")
+        object.__setattr__(self, "rows", rows)
 
     @property
     def total(self) -> float:
@@ -49,6 +56,16 @@ class SentenceStatistics:
             sentences: Their indices.
         """
         return SentenceStatistics(self.rows[list(sentences)], self.score).total
+
+
+def mean_statistics(values: ArrayLike) -> SentenceStatistics:
+    """The mean of a value that each sentence has, for a metric such as the length ratio.
+
+    Args:
+        values: The value of each sentence, [sentences].
+    """
+    column = np.asarray(values, dtype=float).reshape(-1, 1)
+    return SentenceStatistics(np.hstack([column, np.ones_like(column)]), _ratio)
 
 
 def exact_match_statistics(outputs: Sequence[str], references: References) -> SentenceStatistics:
@@ -93,7 +110,7 @@ def bleu_statistics(outputs: Sequence[str], references: References, *, lowercase
     metric = bleu_metric(lowercase=lowercase)
     rows = []
     for output, known in zip(outputs, references, strict=True):
-        parts = metric.corpus_score([output], [[known[0]]])
+        parts = metric.corpus_score([output], [[reference] for reference in known])
         rows.append([parts.sys_len, parts.ref_len, *parts.counts, *parts.totals])
     orders = metric.max_ngram_order
 
@@ -113,7 +130,15 @@ def bleu_statistics(outputs: Sequence[str], references: References, *, lowercase
         ]
         return np.array(scores).reshape(sums.shape[:-1])
 
-    return SentenceStatistics(np.array(rows, dtype=float), score, str(metric.get_signature()) if rows else "")
+    return SentenceStatistics(np.array(rows, dtype=float), score, _bleu_signature(metric, references) if rows else "")
+
+
+def _bleu_signature(metric: BLEU, references: References) -> str:
+    """The signature after the sentences have been scored one by one."""
+    signature = metric.get_signature()
+    if len({len(known) for known in references}) > 1:
+        signature.update("nrefs", "var")  # as if they had been scored together
+    return str(signature)
 
 
 def chrf_statistics(outputs: Sequence[str], references: References) -> SentenceStatistics:
@@ -129,7 +154,7 @@ def chrf_statistics(outputs: Sequence[str], references: References) -> SentenceS
     if not outputs:
         return SentenceStatistics(np.empty((0, 0)), _ratio)
     metric = chrf_metric()
-    rows = metric._extract_corpus_statistics(outputs, [[known[0] for known in references]])
+    rows = metric._extract_corpus_statistics(outputs, list(zip_longest(*references)))  # None: has fewer references
 
     def score(sums: Floats) -> Floats:
         scores = [metric._compute_score_from_stats(row).score for row in _integer_rows(sums)]

@@ -71,7 +71,7 @@ class AlignedSentence:
         """
         tokenization = translator.codec.tokenization
         # In tasks on arbitrary characters, a comma is content like any other character.
-        has_punctuation = translator.experiment.task.scored_by == "bleu"
+        has_punctuation = "bleu" in translator.experiment.task.metrics
         sides = []
         for name, text, tokens, starts_of in (
             ("source", pair.source, tokenization.source_tokens(pair.source), tokenization.source_starts),

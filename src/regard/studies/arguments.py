@@ -40,7 +40,7 @@ def from_values(sections: Mapping[str, object], plan: Mapping[str, object]) -> l
         UserError: A value has a type that settings do not have.
     """
     given = ((name, value) for name, value in plan.items() if value is not None)
-    leaves = [YamlLeaf((name,), plain_value(value, name), FUNCTION) for name, value in given]
+    leaves = [YamlLeaf((name,), plain_value(value, name), FUNCTION, Path.cwd()) for name, value in given]
     for name, values in sections.items():
         if values is not None and not isinstance(values, Mapping):
             raise UserError(f"{name}: {short_repr(values)} should be a dict, such as {EXAMPLES[name]}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from regard.evaluation.metrics import METRICS
+from regard.evaluation.metrics import Metric, find_metric
 from regard.evaluation.significance import PairedTestResult, approximate_randomization, paired_bootstrap
 from regard.evaluation.statistics import MeanDifference, holm_correction, paired_t_test, welch_test
 from regard.studies.run_results import ConditionResults, same_sentences
@@ -27,7 +27,7 @@ class Comparison:
     Args:
         cell: The results of a condition.
         other: The results that they are compared with.
-        metric: The name of the metric.
+        metric: The metric.
         over_seeds: The difference, tested over the runs.
         over_sentences: The difference, tested over the sentences; None without per-sentence counts.
         p_seeds: Corrected p-value over the runs.
@@ -36,7 +36,7 @@ class Comparison:
 
     cell: ConditionResults
     other: ConditionResults
-    metric: str
+    metric: Metric
     over_seeds: MeanDifference
     over_sentences: PairedTestResult | None
     p_seeds: float | None
@@ -55,7 +55,7 @@ class Comparison:
         """
         if self.p_seeds is None:
             return None
-        if not METRICS[self.metric].by_sentence:
+        if not self.metric.by_sentence:
             return self.p_seeds < SIGNIFICANCE_LEVEL
         if self.p_sentences is None or self.over_sentences is None:
             return None
@@ -64,15 +64,16 @@ class Comparison:
 
 
 def compare_conditions(
-    pairs: Iterable[tuple[ConditionResults, ConditionResults]], metric: str, method: str
+    pairs: Iterable[tuple[ConditionResults, ConditionResults]], metric: str | Metric, method: str
 ) -> list[Comparison]:
     """Compare cells in pairs, as one family of tests for the correction of p-values.
 
     Args:
         pairs: Each cell with the one to compare it with. Pairs without results are left out.
-        metric: The name of the metric to compare.
+        metric: The metric to compare, or its name.
         method: The test over sentences, a key of `METHODS`.
     """
+    metric = find_metric(metric)
     known = [(cell, other) for cell, other in pairs if cell.values(metric) and other.values(metric)]
     over_seeds = [_compare_seeds(cell, other, metric) for cell, other in known]
     over_sentences = [_compare_sentences(cell, other, metric, method) for cell, other in known]
@@ -85,7 +86,7 @@ def compare_conditions(
     ]
 
 
-def _compare_seeds(cell: ConditionResults, other: ConditionResults, metric: str) -> MeanDifference:
+def _compare_seeds(cell: ConditionResults, other: ConditionResults, metric: Metric) -> MeanDifference:
     """A paired test if the same runs were evaluated in two ways, and Welch's test of different runs."""
     if cell.condition.run_name(1) != other.condition.run_name(1):
         return welch_test(cell.values(metric), other.values(metric))
@@ -98,10 +99,10 @@ def _compare_seeds(cell: ConditionResults, other: ConditionResults, metric: str)
 
 
 def _compare_sentences(
-    cell: ConditionResults, other: ConditionResults, metric: str, method: str
+    cell: ConditionResults, other: ConditionResults, metric: Metric, method: str
 ) -> PairedTestResult | None:
     """A test with the seeds that both have; None without per-sentence counts or with different sentences."""
-    if not METRICS[metric].by_sentence:
+    if not metric.by_sentence:
         return None
     ones, others = ({result.seed: result for result in each.results} for each in (cell, other))
     both = sorted(ones.keys() & others.keys())

@@ -17,8 +17,7 @@ from regard.config.base import Section
 from regard.config.families import plugin_names
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
-from regard.errors import suggest
-from regard.evaluation.metrics import METRICS, OLD_NAMES, main_metric
+from regard.evaluation.metrics import OLD_NAMES, Metric, find_metric, task_metrics
 from regard.studies.axes import Axis, option_label
 from regard.studies.evaluations import EvaluationSpec, fingerprint
 
@@ -73,7 +72,7 @@ class Plan(Section):
         experiment: A recipe or an experiment file.
         seeds: Number of runs of each condition.
         baseline: For some axes, the option that the others are compared with.
-        metrics: The names of the metrics to report; the first one is compared.
+        metrics: The names of the metrics to report, of any task; the first one is compared.
         method: The test over sentences.
         expect: Expected orders.
     """
@@ -96,8 +95,7 @@ class Plan(Section):
     def _check_metrics(cls, names: list[str]) -> list[str]:
         names = [OLD_NAMES.get(name, name) for name in names]
         for name in names:
-            if name not in METRICS:
-                raise ValueError(f"{name!r} is not a metric; {suggest(name, METRICS)}")
+            find_metric(name)
             if names.count(name) > 1:
                 raise ValueError(f"{name!r} is listed twice")
         return names
@@ -171,9 +169,9 @@ class Study:
         return range(1, self.plan.seeds + 1)
 
     @property
-    def metrics(self) -> list[str]:
-        """The names of the metrics to report. The first is the main metric: the one that is compared."""
-        return self.plan.metrics or [main_metric(self.conditions[0].experiment.task.scored_by)]
+    def metrics(self) -> list[Metric]:
+        """The metrics to report. The first is the main metric, which is compared; by default it is that of the task."""
+        return [find_metric(name) for name in self.plan.metrics or task_metrics(self.conditions[0].experiment.task)[:1]]
 
     @property
     def baseline(self) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from io import StringIO
 from typing import Any
 
 from regard import __version__
-from regard.evaluation.metrics import METRICS
+from regard.evaluation.metrics import known_metrics
 from regard.studies.comparison import Comparison
 from regard.studies.results import StudyResults
 from regard.studies.run_results import ConditionResults
@@ -42,12 +42,13 @@ def runs_csv(results: StudyResults) -> str:
     Args:
         results: The results of the study.
     """
+    metrics = known_metrics(results.study.metrics)
     rows = [
-        (*option_labels(results, cell), result.seed, result.run.name, *(result.value(name) for name in METRICS))
+        (*option_labels(results, cell), result.seed, result.run.name, *map(result.value, metrics.values()))
         for cell in results.cells
         for result in cell.results
     ]
-    return to_csv((*_axis_names(results), "seed", "run", *METRICS), rows)
+    return to_csv((*_axis_names(results), "seed", "run", *metrics), rows)
 
 
 def run_records(results: StudyResults) -> tuple[list[str], list[list[object]]]:
@@ -56,9 +57,10 @@ def run_records(results: StudyResults) -> tuple[list[str], list[list[object]]]:
     Args:
         results: The results of the study.
     """
-    measured = [name for name in METRICS if any(cell.values(name) for cell in results.cells)]
+    known = known_metrics(results.study.metrics)
+    measured = {name: each for name, each in known.items() if any(cell.values(each) for cell in results.cells)}
     rows = [
-        [*_option_values(results, cell), result.seed, result.run.name, *(result.value(name) for name in measured)]
+        [*_option_values(results, cell), result.seed, result.run.name, *map(result.value, measured.values())]
         for cell in results.cells
         for result in cell.results
     ]
@@ -83,8 +85,8 @@ def summary_csv(results: StudyResults) -> str:
     rows = [
         (*option_labels(results, cell), name, s.count, s.mean, s.variance, s.deviation, s.low, s.high)
         for cell in results.cells
-        for name in METRICS
-        if (s := cell.summary(name))
+        for name, metric in known_metrics(results.study.metrics).items()
+        if (s := cell.summary(metric))
     ]
     head = (*_axis_names(results), "metric", "runs", "mean", "variance", "deviation", "low", "high")
     return to_csv(head, rows)
@@ -102,7 +104,7 @@ def results_to_dict(results: StudyResults) -> dict[str, Any]:
         "question": study.plan.question,
         "experiment": study.plan.experiment,
         "axes": {axis.name: axis.labels for axis in study.axes},
-        "metrics": study.metrics,
+        "metrics": [metric.name for metric in study.metrics],
         "method": study.plan.method,
         "runs": {"wanted": results.wanted, "finished": results.finished},
         "failures": [
@@ -123,14 +125,15 @@ def results_to_dict(results: StudyResults) -> dict[str, Any]:
 
 
 def _cell_to_dict(results: StudyResults, cell: ConditionResults) -> dict[str, Any]:
+    metrics = known_metrics(results.study.metrics).items()
     return {
         "label": cell.label,
         "options": {axis.name: label for axis, label in zip(results.study.axes, cell.condition.labels, strict=True)},
         "test": cell.condition.evaluation.options.model_dump(),
-        "metrics": {name: asdict(summary) for name in METRICS if (summary := cell.summary(name))},
+        "metrics": {name: asdict(summary) for name, metric in metrics if (summary := cell.summary(metric))},
         "runs": [
             {"seed": result.seed, "run": result.run.name}
-            | {name: value for name in METRICS if (value := result.value(name)) is not None}
+            | {name: value for name, metric in metrics if (value := result.value(metric)) is not None}
             for result in cell.results
         ],
     }

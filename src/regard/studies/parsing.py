@@ -41,7 +41,7 @@ from regard.errors import UserError, suggest
 from regard.studies.axes import Axis, Option, option_label
 from regard.studies.definition import Condition, Plan, Study
 from regard.studies.evaluations import DecodeOptions, EvaluationSpec
-from regard.studies.study_checks import Origin, check_axes, check_conditions, check_metrics, check_plan
+from regard.studies.study_checks import Origin, check_axes, check_conditions, check_plan
 
 KEYS = ("set", "vary", "test", *Plan.model_fields)
 SECTIONS = f"a study has the keys {', '.join(KEYS)}"
@@ -90,7 +90,7 @@ def from_options(**given: Any) -> list[YamlLeaf]:
             for text in value or ():
                 leaves += _parse_option(key, text)
         elif value is not None:
-            leaves.append(YamlLeaf((key,), value, "the command line"))
+            leaves.append(YamlLeaf((key,), value, "the command line", Path.cwd()))
     return leaves
 
 
@@ -169,7 +169,6 @@ def build_study(
     )
     conditions = list(_build_conditions(load, common, vary, tests))
     check_conditions(name, conditions)
-    check_metrics(plan, conditions, draft.origin)
     paths = {("data", key) for condition in conditions for key in type(condition.experiment.data).path_keys}
     return Study(name, plan, axes, tuple(conditions), tuple(_with_absolute_paths(kept, paths)))
 

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from matplotlib.figure import Figure
 
-from regard.evaluation.metrics import METRICS
+from regard.evaluation.metrics import Metric
 from regard.plotting.band_plot import Band, draw_bands
 from regard.plotting.dot_plot import DotRow, draw_dots
 from regard.reports.report_page import Picture
@@ -27,25 +27,24 @@ def score_plots(results: StudyResults) -> Iterator[Picture]:
     Args:
         results: The results of the study.
     """
-    for name in results.study.metrics:
-        if picture := score_plot(results, name):
+    for metric in results.study.metrics:
+        if picture := score_plot(results, metric):
             yield picture
 
 
-def score_plot(results: StudyResults, name: str) -> Picture | None:
+def score_plot(results: StudyResults, metric: Metric) -> Picture | None:
     """A metric: each run as a dot, the mean, and its 95 % interval; None if no run has it.
 
     Args:
         results: The results of the study.
-        name: That of the metric.
+        metric: The metric.
     """
-    metric = METRICS[name]
     dots = []
     for cell in results.cells:
-        if summary := cell.summary(name):
+        if summary := cell.summary(metric):
             interval = None if summary.low is None or summary.high is None else (summary.low, summary.high)
             row, group = _dot_row_and_group(results, cell.condition)
-            dots.append(DotRow(row, tuple(cell.values(name)), interval, group=group))
+            dots.append(DotRow(row, tuple(cell.values(metric)), interval, group=group))
     if not dots:
         return None
     caption = f"{metric.title}: every run, their mean, and the 95 % interval of the mean."
@@ -61,10 +60,9 @@ def trend_plots(results: StudyResults) -> Iterator[Picture]:
     for axis in results.study.axes:
         if len(axis.labels) < 3 or not all(map(is_number, axis.labels)):
             continue
-        for name in results.study.metrics:
-            bands = list(_trend(results, axis, name))
+        for metric in results.study.metrics:
+            bands = list(_trend(results, axis, metric))
             if bands:
-                metric = METRICS[name]
                 log_x = _needs_log_scale(bands[0].x)
                 figure = draw_bands(bands, axis.title, metric.title, metric.percent, log_x=log_x)
                 yield Picture(
@@ -74,22 +72,22 @@ def trend_plots(results: StudyResults) -> Iterator[Picture]:
                 )
 
 
-def _trend(results: StudyResults, axis: Axis, name: str) -> Iterator[Band]:
+def _trend(results: StudyResults, axis: Axis, metric: Metric) -> Iterator[Band]:
     index = results.study.axes.index(axis)
     lines: dict[str, list[ConditionResults]] = {}
     for cell in results.cells:
-        if cell.values(name):
+        if cell.values(metric):
             rest = [each for each in results.study.options(cell.condition) if each[0] is not axis]
             lines.setdefault(" · ".join(label for _, label in rest), []).append(cell)
     for label, along in lines.items():
         along.sort(key=lambda cell: float(cell.condition.labels[index]))
         seeds = sorted({result.seed for cell in along for result in cell.results})
-        runs = tuple(tuple(_of_seed(cell, seed, name) for cell in along) for seed in seeds)
+        runs = tuple(tuple(_of_seed(cell, seed, metric) for cell in along) for seed in seeds)
         yield Band(label, tuple(float(cell.condition.labels[index]) for cell in along), runs)
 
 
-def _of_seed(cell: ConditionResults, seed: int, name: str) -> float | None:
-    return next((result.value(name) for result in cell.results if result.seed == seed), None)
+def _of_seed(cell: ConditionResults, seed: int, metric: Metric) -> float | None:
+    return next((result.value(metric) for result in cell.results if result.seed == seed), None)
 
 
 def learning_curve_plots(results: StudyResults) -> Iterator[Picture]:
@@ -134,12 +132,11 @@ def length_plots(results: StudyResults) -> Iterator[Picture]:
     Args:
         results: The results of the study.
     """
-    name = results.main_metric
-    if not METRICS[name].by_sentence:
+    metric = results.main_metric
+    if not metric.by_sentence:
         return
-    bands = [band for cells in _length_series(results) if len((band := _length_band(results, cells, name)).x) > 1]
+    bands = [band for cells in _length_series(results) if len((band := _length_band(results, cells, metric)).x) > 1]
     if bands:
-        metric = METRICS[name]
         figure: Figure = draw_bands(bands, "source length, in tokens", metric.title, metric.percent)
         yield Picture(
             figure, f"{metric.title} against source length", "Sentences of similar length are scored together."
@@ -165,11 +162,11 @@ def _lengths_are_disjoint(cells: Sequence[ConditionResults]) -> bool:
     return all(before[1] < after[0] for before, after in pairwise(ranges))
 
 
-def _length_band(results: StudyResults, cells: Sequence[ConditionResults], name: str) -> Band:
+def _length_band(results: StudyResults, cells: Sequence[ConditionResults], metric: Metric) -> Band:
     seeds = sorted({result.seed for cell in cells for result in cell.results})
     points: dict[float, tuple[float | None, ...]] = {}
     for cell in cells:
-        known = {result.seed: result.statistics(name) for result in cell.results}
+        known = {result.seed: result.statistics(metric) for result in cell.results}
         lengths = _common_lengths(results, cell)
         for indices in length_bins(lengths):
             mean = fmean(lengths[index] for index in indices)

@@ -94,7 +94,7 @@ def study_facts(results: StudyResults) -> dict[str, str]:
     }
     shown = [cell.results[0] for cell in results.cells if cell.results]
     known["test"] = " or ".join(dict.fromkeys(f"{len(result.outputs):,} sentences" for result in shown))
-    signatures = {str(result.evaluation.get(f"{results.main_metric}_signature", "")) for result in shown}
+    signatures = {str(result.evaluation.get(f"{results.main_metric.name}_signature", "")) for result in shown}
     if any(signatures):
         known["signature"] = "; ".join(sorted(signatures))
     if study.baseline:

@@ -11,7 +11,7 @@ from reprlib import repr as short_repr
 from typing import TYPE_CHECKING, Any
 
 from regard.errors import UserError, suggest
-from regard.evaluation.metrics import METRICS
+from regard.evaluation.metrics import Metric
 from regard.runs import Run
 from regard.studies.comparison import Comparison, compare_conditions
 from regard.studies.definition import Condition, Expectation, Study
@@ -75,8 +75,8 @@ class StudyResults:
         return any(cell.results for cell in self.cells)
 
     @property
-    def main_metric(self) -> str:
-        """The name of the metric that is compared."""
+    def main_metric(self) -> Metric:
+        """The metric that is compared."""
         return self.study.metrics[0]
 
     @cached_property
@@ -94,7 +94,7 @@ class StudyResults:
         pairs = [(self.cell(better), self.cell(worse)) for _, worse, better in expected]
         known = [index for index, pair in enumerate(pairs) if all(cell.values(self.main_metric) for cell in pair)]
         compared = compare_conditions([pairs[index] for index in known], self.main_metric, self.study.plan.method)
-        sign = 1 if METRICS[self.main_metric].higher_is_better else -1
+        sign = 1 if self.main_metric.higher_is_better else -1
         return [
             ExpectationOutcome(expected[index][0], comparison, sign * comparison.over_seeds.mean > 0)
             for index, comparison in zip(known, compared, strict=True)
@@ -193,7 +193,7 @@ def collect_results(study: Study, jobs: Sequence[TrainingJob], folder: Path | No
             if stored:
                 runs[job.path] = job.run or Run(job.path)
             for spec, path in stored.items():
-                results[job.path, spec] = Result.load(runs[job.path], job.seed, path)
+                results[job.path, spec] = Result.load(runs[job.path], job.seed, path).with_metrics(study.metrics)
         except UserError as error:
             job.state, job.error = "failed", str(error)
     cells = []

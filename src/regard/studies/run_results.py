@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from math import inf, isfinite
 from pathlib import Path
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from regard import files
 from regard.errors import UserError
-from regard.evaluation.metrics import METRICS, OLD_NAMES, sentence_statistics
+from regard.evaluation.metrics import OLD_NAMES, Metric, find_metric, known_metrics, sentence_statistics
 from regard.evaluation.sentence_statistics import SentenceStatistics
 from regard.evaluation.statistics import SampleSummary, summarize
 from regard.runs import Run
@@ -52,7 +52,7 @@ class StoredResult(BaseModel):
             self.targets
         ):
             raise ValueError("its columns differ in length")
-        for name in METRICS.keys() & self.evaluation.keys():
+        for name in known_metrics().keys() & self.evaluation.keys():
             if not isinstance(self.evaluation[name], int | float) or not isfinite(self.evaluation[name]):
                 raise ValueError(f"its {name} is not a number")
         return self
@@ -110,24 +110,41 @@ class Result:
             tuple(run.metrics()),
         )
 
-    def value(self, metric: str) -> float | None:
+    def with_metrics(self, metrics: Iterable[Metric]) -> Result:
+        """The result with text metrics that were not computed when it was stored, from its outputs.
+
+        Args:
+            metrics: Those that a study names. Metrics of extensions are always computed, because they may have changed.
+        """
+        evaluation = dict(self.evaluation)
+        result = replace(self, evaluation=evaluation)
+        for metric in metrics:
+            if metric.by_sentence and not (metric.name in evaluation and metric.name in known_metrics()):
+                statistics = result.statistics(metric)
+                evaluation[metric.name] = statistics.total
+                if statistics.signature:
+                    evaluation[f"{metric.name}_signature"] = statistics.signature
+        return result
+
+    def value(self, metric: str | Metric) -> float | None:
         """The value of a metric; None if this run does not have it.
 
         Args:
-            metric: Its name.
+            metric: The metric, or its name.
         """
-        match METRICS[metric].source:
+        metric = find_metric(metric)
+        match metric.source:
             case "evaluation":
-                return self.evaluation.get(metric)
+                return self.evaluation.get(metric.name)
             case "validation":
                 best = min(self.validations, key=lambda row: row.get("validation_loss", inf), default={})
-                return best.get(metric)
+                return best.get(metric.name)
             case "training":
                 return self.validations[-1].get("seconds") if self.validations else None
 
     @cached_property
-    def statistics(self) -> Callable[[str], SentenceStatistics]:
-        """Counts for each sentence, by the name of a text metric."""
+    def statistics(self) -> Callable[[str | Metric], SentenceStatistics]:
+        """Counts for each sentence, by a text metric or its name."""
         return cache(lambda metric: sentence_statistics(metric, self.outputs, self.targets))
 
 
@@ -145,20 +162,20 @@ class ConditionResults:
     label: str
     results: tuple[Result, ...]
 
-    def values(self, metric: str) -> list[float]:
+    def values(self, metric: str | Metric) -> list[float]:
         """The values of a metric, one for each run that has it.
 
         Args:
-            metric: Its name.
+            metric: The metric, or its name.
         """
         values = (result.value(metric) for result in self.results)
         return [value for value in values if value is not None]
 
-    def summary(self, metric: str) -> SampleSummary | None:
+    def summary(self, metric: str | Metric) -> SampleSummary | None:
         """Mean and spread of a metric over seeds; None if no run has it.
 
         Args:
-            metric: Its name.
+            metric: The metric, or its name.
         """
         values = self.values(metric)
         return summarize(values) if values else None

@@ -1,4 +1,4 @@
-"""Checks of a study before anything is trained: its axes, its baseline and expectations, its conditions and metrics."""
+"""Checks of a study before anything is trained: its axes, its baseline and expectations, and its conditions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from math import prod
 from regard.config.base import KeyPath
 from regard.config.draft import Override
 from regard.errors import UserError, suggest
-from regard.evaluation.metrics import METRICS
 from regard.studies.axes import Axis
 from regard.studies.definition import Condition, Plan
 from regard.studies.evaluations import EvaluationSpec
@@ -89,18 +88,3 @@ def check_conditions(name: str, conditions: Sequence[Condition]) -> None:
         if other is not condition:
             labels = [" · ".join(each.labels) for each in (other, condition)]
             raise UserError(f"{name}: {labels[0]} and {labels[1]} have the same settings; only their names differ")
-
-
-def check_metrics(plan: Plan, conditions: Sequence[Condition], origin: Origin) -> None:
-    """Raise `UserError` if the task does not have one of the metrics.
-
-    Args:
-        plan: The keys that are not settings.
-        conditions: All conditions.
-        origin: Returns where a key was set.
-    """
-    kinds = {None, *(condition.experiment.task.scored_by for condition in conditions)}
-    possible = [name for name, metric in METRICS.items() if metric.only in kinds]
-    for name in plan.metrics:
-        if name not in possible:
-            raise UserError(f"{origin(('metrics',))}: metrics: this task has no {name}; {suggest(name, possible)}")

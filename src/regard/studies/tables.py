@@ -6,7 +6,7 @@ from collections.abc import Callable
 from statistics import fmean
 
 from regard.errors import printable
-from regard.evaluation.metrics import METRICS, Metric
+from regard.evaluation.metrics import Metric
 from regard.reports.report_page import Table
 from regard.studies.comparison import Comparison
 from regard.studies.results import StudyResults
@@ -21,7 +21,7 @@ def main_table(results: StudyResults) -> Table:
     Args:
         results: The results of the study.
     """
-    metric = METRICS[results.main_metric]
+    metric = results.main_metric
     compared = {id(comparison.cell): comparison for comparison in results.comparisons}
     unit = " (%)" if metric.percent else ""
     head = ["runs", f"{metric.title}{unit}", "variance", "std. dev.", "95 % interval"]
@@ -30,15 +30,15 @@ def main_table(results: StudyResults) -> Table:
         head += ["difference", "p, sentences", "p, seeds", "significant"]
     rows = []
     for cell, is_baseline in zip(results.cells, baselines, strict=True):
-        row = [*option_labels(results, cell), *_spread_columns(cell, results.main_metric)]
+        row = [*option_labels(results, cell), *_spread_columns(cell, metric)]
         if not all(baselines):
             row += ["baseline", "", "", ""] if is_baseline else _difference_columns(compared.get(id(cell)), metric)
         rows.append(tuple(row))
     return Table((*_axis_titles(results), *head), tuple(rows), caption=f"{metric.title}, over seeds")
 
 
-def _spread_columns(cell: ConditionResults, name: str) -> list[str]:
-    metric, summary = METRICS[name], cell.summary(name)
+def _spread_columns(cell: ConditionResults, metric: Metric) -> list[str]:
+    summary = cell.summary(metric)
     if summary is None:
         return [str(len(cell.results)), *[UNKNOWN] * 4]
     scale = 100 if metric.percent else 1
@@ -47,7 +47,7 @@ def _spread_columns(cell: ConditionResults, name: str) -> list[str]:
         return [*spread, *[UNKNOWN] * 3]
     low, high = summary.low, summary.high
     if metric.percent:  # clip impossible values; error rates may exceed 100 %
-        low, high = max(0.0, low), min(high, max(1.0, *cell.values(name)))
+        low, high = max(0.0, low), min(high, max(1.0, *cell.values(metric)))
     interval = f"{format_metric(low, metric)} to {format_metric(high, metric)}"
     return [
         *spread,
@@ -111,13 +111,13 @@ def other_metrics_table(results: StudyResults) -> Table | None:
     others = results.study.metrics[1:]
     if not others:
         return None
-    head = [part for name in others for part in (METRICS[name].title, "variance")]
+    head = [part for metric in others for part in (metric.title, "variance")]
     rows = []
     for cell in results.cells:
         row = option_labels(results, cell)
-        for name in others:
-            summary, scale = cell.summary(name), 100 if METRICS[name].percent else 1
-            row.append(METRICS[name].form.format(summary.mean) if summary else UNKNOWN)
+        for metric in others:
+            summary, scale = cell.summary(metric), 100 if metric.percent else 1
+            row.append(metric.form.format(summary.mean) if summary else UNKNOWN)
             variance = summary.variance if summary else None
             row.append(UNKNOWN if variance is None else format_three_digits(variance * scale**2))
         rows.append(tuple(row))
@@ -130,11 +130,11 @@ def expectation_table(results: StudyResults) -> Table | None:
     Args:
         results: The results of the study.
     """
-    metric = METRICS[results.main_metric]
+    metric = results.main_metric
     rows = [
         (
             f"{outcome.comparison.other.label} < {outcome.comparison.cell.label}",
-            *(format_metric(fmean(cell.values(results.main_metric)), metric) for cell in outcome.comparison.pair),
+            *(format_metric(fmean(cell.values(metric)), metric) for cell in outcome.comparison.pair),
             *_p_columns(outcome.comparison),
             outcome.description,
         )
@@ -155,13 +155,13 @@ def run_table(results: StudyResults) -> Table:
         (
             *option_labels(results, cell),
             str(result.seed),
-            *(_format_or_unknown(result.value(name), name) for name in metrics),
+            *(_format_or_unknown(result.value(metric), metric) for metric in metrics),
             result.run.name,
         )
         for cell in results.cells
         for result in cell.results
     ]
-    head = (*_axis_titles(results), "seed", *(METRICS[name].title for name in metrics), "run")
+    head = (*_axis_titles(results), "seed", *(metric.title for metric in metrics), "run")
     return Table(head, tuple(rows), caption="every run")
 
 
@@ -175,8 +175,8 @@ def failure_table(results: StudyResults) -> Table | None:
     return Table(("failed", "seed", "error", "run"), rows, caption="failed runs") if rows else None
 
 
-def _format_or_unknown(value: float | None, name: str) -> str:
-    return UNKNOWN if value is None else METRICS[name].form.format(value)
+def _format_or_unknown(value: float | None, metric: Metric) -> str:
+    return UNKNOWN if value is None else metric.form.format(value)
 
 
 def score_tables(results: StudyResults) -> list[Table]:

@@ -198,10 +198,11 @@ def run_evaluation(
         before: How many evaluations have been done.
         after: How many are still to be done.
     """
+    from regard.evaluation.evaluation_data import EvaluationData
     from regard.evaluation.evaluator import Evaluator
 
     run, options = translator.runs[0], evaluation.options
-    evaluator = Evaluator(translator, options.split, evaluation.data)
+    evaluator = Evaluator(translator, EvaluationData.of_split(evaluation.data, options.split))
     if evaluator.changed:
         raise UserError(f"{run.path}: the {options.split} split has changed since training; remove this run")
     sentences = len(evaluator.pairs)

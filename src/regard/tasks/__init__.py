@@ -3,7 +3,7 @@
 from typing import Any
 
 from regard.config.kinds import TASKS, DataSection
-from regard.tasks.base import SPLITS, Dataset, ScoredBy, Split, Task
+from regard.tasks.base import SPLITS, Dataset, Split, Task
 from regard.text import Pair, Tokenization
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "DataSection",
     "Dataset",
     "Pair",
-    "ScoredBy",
     "Split",
     "Task",
     "Tokenization",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from regard.config.kinds import DataSection
 from regard.text import Pair, ReadFile, Tokenization
 
 Split = Literal["train", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
-ScoredBy = Literal["exact match", "bleu", "phonemes"]
 
 
 class Dataset(Protocol):
@@ -39,7 +38,8 @@ class Task(ABC, Generic[SectionType]):
     """
 
     Section: ClassVar[type[DataSection]]
-    scored_by: ClassVar[ScoredBy] = "exact match"
+    # The metrics of output texts: names, or objects of `regard.evaluation.Metric`. The first is the main metric.
+    metrics: ClassVar[tuple[Any, ...]] = ("exact_match",)
     # True if `learn_tokenization` takes noticeable time.
     learns_tokenization: ClassVar[bool] = False
 

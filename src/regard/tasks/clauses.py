@@ -166,7 +166,7 @@ class ClausesTask(GeneratedTask[ClausesSection]):
     """
 
     Section = ClausesSection
-    scored_by = "bleu"
+    metrics = ("bleu_lc", "bleu", "chrf", "exact_match")
 
     @property
     def dataset(self) -> ClausesDataset:

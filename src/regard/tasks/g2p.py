@@ -101,7 +101,7 @@ class G2PTask(Task[G2PSection]):
     """
 
     Section = G2PSection
-    scored_by = "phonemes"
+    metrics = ("word_error", "phoneme_error", "exact_match")
 
     @property
     def dataset(self) -> PronunciationDataset:

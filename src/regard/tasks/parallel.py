@@ -110,7 +110,7 @@ class ParallelTask(Task[ParallelSectionType]):
         section: The settings of the task.
     """
 
-    scored_by = "bleu"
+    metrics = ("bleu_lc", "bleu", "chrf", "exact_match")
     learns_tokenization = True
 
     @property

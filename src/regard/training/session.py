@@ -12,8 +12,9 @@ from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.files import lock_folder
 from regard.runs import EXAMPLES, Run
-from regard.terminal.output import print_message, print_result
+from regard.terminal.output import note, print_message, print_result
 from regard.terminal.progress import InterruptHandler, ProgressMeter
+from regard.terminal.tables import print_table
 from regard.training.callbacks import Callback, CallbackList, TrainingStopped
 from regard.training.progress_display import progress_display
 from regard.training.trainer import Trainer, train_run
@@ -135,9 +136,10 @@ class TrainingSession:
         Args:
             run: The run directory of a finished training.
         """
-        from regard.evaluation.data_files import check_data_files, warn_changed_split
+        from regard.evaluation.data_files import check_data_files
+        from regard.evaluation.evaluation_result import beam_table
+        from regard.evaluation.evaluator import changed_split_message
         from regard.evaluation.final import score_test_set, write_test_examples
-        from regard.evaluation.tables import print_beams
 
         check_data_files("evaluate", self.path, run.experiment, ["test"])
         with lock_folder(self.path) as alone:
@@ -149,9 +151,9 @@ class TrainingSession:
                 with ProgressMeter(None, self.shown) as meter:
                     evaluation = score_test_set(run, meter.advance)
                 if self.shown and evaluation.changed:
-                    warn_changed_split(run, "test")
+                    note(changed_split_message(run, "test"))
                 if self.shown:
-                    print_beams([result.to_dict() for result in evaluation.results])
+                    print_table(*beam_table(evaluation.results))
                 with ProgressMeter(None, self.shown, what="pictures") as meter:
                     write_test_examples(run, evaluation, meter.advance)
             except KeyboardInterrupt:
