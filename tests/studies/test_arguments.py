@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from regard.config.draft import Override
+from regard.config.loading import resolve_experiment
 from regard.config.schema import Experiment
 from regard.errors import UserError
+from regard.nn import DotAttention
 from regard.studies import parsing
-from regard.studies.arguments import build_given_experiment, from_values, load_given_experiment, plain_value
+from regard.studies.arguments import from_values, plain_value
 from regard.studies.definition import Study
 
 SECTIONS = ("vary", "test", "overrides", "baseline")
@@ -108,23 +110,27 @@ def test_invalid_values_are_reported_with_the_name_of_their_argument(arguments: 
 def test_an_experiment_is_built_from_nested_and_dotted_keys(brief: Callable[..., Experiment]):
     settings = brief("training.epochs=7").model_dump()
     del settings["training"]["epochs"]
-    assert build_given_experiment(settings | {"training.epochs": 7}) == brief("training.epochs=7")
-    assert build_given_experiment(brief()) == brief()
+    assert resolve_experiment(settings | {"training.epochs": 7}) == brief("training.epochs=7")
+    assert resolve_experiment(brief()) == brief()
 
 
 def test_overrides_of_a_given_experiment_are_those_of_a_file(brief: Callable[..., Experiment]):
     given = brief("model.attention.kind=multi-head", "model.attention.heads=2")
     override = Override(("model", "attention", "kind"), "dot", "vary")
-    assert load_given_experiment(given, True, [override]).model_dump() == brief().model_dump()
+    assert resolve_experiment(given, [override], check_files=True).model_dump() == brief().model_dump()
     with pytest.raises(UserError, match=r"^vary: training.epochs: 0 is invalid"):
-        load_given_experiment(given, True, [Override(("training", "epochs"), 0, "vary")])
+        resolve_experiment(given, [Override(("training", "epochs"), 0, "vary")], check_files=True)
 
 
 def test_relative_paths_refer_to_the_current_folder(dictionary: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(dictionary.parent)
-    given = build_given_experiment({"data": {"task": "g2p", "file": dictionary.name}})
+    given = resolve_experiment({"data": {"task": "g2p", "file": dictionary.name}})
     assert getattr(given.data, "file") == str(dictionary)  # noqa: B009 (other tasks have no file)
     missing = Override(("data", "file"), "nowhere", "overrides")
     with pytest.raises(UserError, match=r"^overrides: data.file: there is no "):
-        load_given_experiment(given, True, [missing])
-    assert load_given_experiment(given, False, [missing])
+        resolve_experiment(given, [missing], check_files=True)
+    assert resolve_experiment(given, [missing])
+
+
+def test_a_class_is_given_by_its_import_path():
+    assert plain_value({"a": [DotAttention, "dot"]}, "vary") == {"a": ["regard.nn.mechanisms:DotAttention", "dot"]}

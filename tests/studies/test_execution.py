@@ -190,14 +190,14 @@ def test_a_study_can_run_in_another_thread(brief: Brief, worker: Start, tmp_path
         ({"experiment": "copy", "config": "x.yaml"}, "give either an experiment with vary, or config"),
         (
             {"experiment": 3},
-            "experiment: 3 should be a recipe's name, the path of a YAML file, a dict or an Experiment",
+            "3 is not an experiment; give the name of a recipe, the path of a YAML file, a dictionary",
         ),
         ({"experiment": "copi"}, "regard.compare: experiment: 'copi' is neither a recipe nor a file; did you mean 'co"),
         ({"experiment": Path("copy")}, "copy' is neither a recipe nor a file; choices: "),
-        ({"experiment": {}, "out": "x"}, "experiment: data.task: missing; choices: "),
+        ({"experiment": {}, "out": "x"}, "the dictionary: data.task: missing; choices: "),
         (
             {"experiment": {"data": {"task": "copy"}, "modell": 1}, "out": "x"},
-            "experiment: modell: unknown key; did yo",
+            "the dictionary: modell: unknown key; did yo",
         ),
         ({"experiment": {"data": {"task": "g2p", "file": "no"}}, "out": "x"}, "experiment: data.file: there is no "),
         (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
@@ -208,7 +208,7 @@ def _resolve_data_paths(draft: ExperimentDraft, data: dict[str, Any]) -> None:
 
 def resolve_experiment(
     experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | Sequence[Override] | None = None,
     *,
     check_files: bool = False,
 ) -> Experiment:
@@ -217,13 +217,14 @@ def resolve_experiment(
     Args:
         experiment: Name of a recipe, path of a YAML file, a dictionary of settings (nested, or with keys such as
             `training.seed`; it may extend a recipe or file), or an `Experiment`.
-        overrides: Settings that replace those of the experiment, as a dictionary of the same form.
+        overrides: Settings that replace those of the experiment, as a dictionary of the same form, or as a list of
+            `Override`.
         check_files: Whether the files that the settings name must exist, as they must before a training.
 
     Raises:
         UserError: If an argument has another type, a file cannot be read or a setting is invalid.
     """
-    changes = _dict_layer({} if overrides is None else overrides, "overrides")
+    changes = _override_layer(overrides)
     if isinstance(experiment, str | os.PathLike):
         return load_experiment(os.fspath(experiment), changes, check_files=check_files)
     if isinstance(experiment, Experiment):
@@ -245,6 +246,12 @@ def resolve_experiment(
     if check_files:
         _check_files(draft, resolved, resolved.data.path_keys)
     return resolved
+
+
+def _override_layer(overrides: object) -> list[Override]:
+    if isinstance(overrides, list) and all(isinstance(each, Override) for each in overrides):
+        return overrides
+    return _dict_layer({} if overrides is None else overrides, "overrides")
 
 
 def _dict_layers(settings: Mapping[str, Any], origin: str) -> list[list[Override]]:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
 from reprlib import repr as short_repr
 from typing import Any
 
-from regard.config import loading, plugins
-from regard.config.draft import ExperimentDraft, Override, key_path
-from regard.config.schema import Experiment
+from regard.config import plugins
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError
 from regard.studies.axes import option_label
 from regard.studies.parsing import flatten_leaf
 
-FUNCTION, GIVEN = "regard.compare", "experiment"  # origins in messages
+FUNCTION = "regard.compare"  # an origin in messages
 EXAMPLES = {
     "overrides": {"training.epochs": 2},
     "vary": {"model.attention.kind": ["none", "dot"]},
@@ -91,42 +88,3 @@ def parse_path(value: object, name: str) -> Path:
     if not isinstance(value, str | os.PathLike):
         raise UserError(f"{name}: {short_repr(value)} should be a path, as a text or a pathlib.Path")
     return Path(value)
-
-
-def build_given_experiment(given: Mapping[str, Any] | Experiment) -> Experiment:
-    """An experiment that has no file.
-
-    Args:
-        given: The experiment, or its settings as a nested dictionary. Keys may have dots.
-
-    Raises:
-        UserError: A setting is invalid.
-    """
-    if isinstance(given, Experiment):
-        return given
-    values = plain_value(given, GIVEN)
-    leaves = [leaf for key, value in values.items() for leaf in flatten_leaf(YamlLeaf((key,), value, GIVEN))]
-    return loading.build_experiment((replace(leaf, path=key_path(".".join(leaf.path))) for leaf in leaves), GIVEN)
-
-
-def load_given_experiment(given: Experiment, check_files: bool, overrides: Sequence[Override]) -> Experiment:
-    """An experiment that has no file, with overrides, as if it were read from a file.
-
-    Args:
-        given: The experiment.
-        check_files: Whether the files that the settings name must exist.
-        overrides: Settings that replace those of the experiment.
-
-    Raises:
-        UserError: A setting is invalid, or a file is missing.
-    """
-    draft = ExperimentDraft(GIVEN)
-    settings = loading.parse_settings(loading.dump_experiment(given), GIVEN)
-    draft.add_layer([Override(leaf.path, leaf.value, GIVEN) for leaf in settings])
-    draft.add_layer(overrides)
-    leaves = [YamlLeaf(path, value, draft.origin(path)) for path, value in draft.values.items()]
-    experiment = loading.build_experiment(leaves, GIVEN)
-    missing = experiment.task.missing_files() if check_files else {}
-    if missing:
-        raise UserError("\n".join(f"{draft.origin(('data', key))}: {text}" for key, text in missing.items()))
-    return experiment

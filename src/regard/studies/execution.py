@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard import files
 from regard.config import plugins
+from regard.config.loading import resolve_experiment
 from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.studies import arguments, parsing
@@ -97,7 +98,7 @@ def compare(
         parsing.override_leaves(parsing.parse_study_file(file) if file else [], added),
         file.parent if file else Path(),
         check_files=check_files,
-        load=partial(arguments.load_given_experiment, given, check_files) if given else None,
+        load=partial(resolve_experiment, given, check_files=check_files) if given else None,
     )
     results = run_study(
         study, folder, run_folder, jobs or core_count(), experiment=given, report_only=report_only, progress=progress
@@ -108,16 +109,13 @@ def compare(
     return results
 
 
-def _split_experiment(experiment: object) -> tuple[str | None, Experiment | None]:
+def _split_experiment(experiment: Any) -> tuple[str | None, Experiment | None]:
     """The name of a recipe or file, or an experiment that has none."""
     if experiment is None or isinstance(experiment, str):
         return experiment, None
     if isinstance(experiment, os.PathLike):  # never a recipe
         return os.path.abspath(experiment), None
-    if isinstance(experiment, Mapping | Experiment):
-        return None, arguments.build_given_experiment(experiment)
-    right = "a recipe's name, the path of a YAML file, a dict or an Experiment"
-    raise UserError(f"experiment: {short_repr(experiment)} should be {right}")
+    return None, resolve_experiment(experiment)
 
 
 def run_study(
