@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import Popen
+from urllib.request import Request, urlopen
 
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+
+RELOAD = """
+import sys, regard
+(translation,) = regard.load(sys.argv[1], trust_code=True).translate(["cafe"])
+print(translation.text, repr(translation.score))
+"""
 
 
 @pytest.mark.slow
@@ -22,6 +32,38 @@ def test_a_model_from_scratch_learns_and_draws_its_attention(tmp_path: Path):
     assert accuracy, done.stdout
     assert float(accuracy[1]) > 95
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_own_parts_work_in_every_process(tmp_path: Path, start_regard: Callable[..., Popen[bytes]]):
+    """A mechanism, a task and a metric of a script: trained, loaded to the same bits, in a study and on a server."""
+    command = [sys.executable, str(EXAMPLES / "own_parts.py"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *lines = done.stdout.splitlines()
+    trained = re.fullmatch(r"cafe → (\w+), log-probability (-\S+)", first)
+    assert trained, first
+    table = [line.split() for line in lines]
+    assert ["doubled", "letters"] in [row[:2] for row in table], "the metric of the task"
+    assert ["own_parts.py:CosineAttention", "1"] in [row[:2] for row in table], "a run of the study"
+
+    run = tmp_path / "runs" / "doubling"
+    translate = [sys.executable, "-m", "regard", "translate", str(run), "cafe"]
+    refused = subprocess.run(translate, capture_output=True, text=True, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "own_parts.py:DoublingTask' is code outside Regard; loading this run executes it" in refused.stderr
+    answer = subprocess.run([sys.executable, "-c", RELOAD, str(run)], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == list(trained.groups()), "the same bits"
+
+    server = start_regard("serve", run, "--trust-code", "--port", "0", stdout=subprocess.PIPE)
+    assert server.stdout is not None
+    url = server.stdout.readline().decode().split()[-3]
+    body = json.dumps({"run": "doubling", "texts": ["cafe"]}).encode()
+    with urlopen(Request(f"{url}api/translate", body, {"Content-Type": "application/json"}), timeout=60) as response:
+        (served,) = json.load(response)["translations"]
+    assert served["n_best"][0]["text"] == trained[1]
+    with urlopen(f"{url}api/runs", timeout=60) as response:
+        assert json.load(response)["runs"][0]["attention"] == f"{EXAMPLES / 'own_parts.py'}:CosineAttention"
 
 
 def test_every_example_has_a_test():

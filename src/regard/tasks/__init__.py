@@ -4,6 +4,7 @@ from typing import Any
 
 from regard.config.kinds import TASKS, DataSection
 from regard.tasks.base import SPLITS, Dataset, Split, Task
+from regard.tasks.generated import GeneratedDataset, GeneratedSection, GeneratedTask
 from regard.text import Pair, Tokenization
 
 __all__ = [
@@ -11,6 +12,9 @@ __all__ = [
     "TASKS",
     "DataSection",
     "Dataset",
+    "GeneratedDataset",
+    "GeneratedSection",
+    "GeneratedTask",
     "Pair",
     "Split",
     "Task",
