@@ -220,6 +220,12 @@ def windows_paths(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "os", SimpleNamespace(path=ntpath))
 
 
+def resolved_train(draft: ExperimentDraft) -> str:
+    data = draft.nested()["data"]
+    loading._resolve_data_paths(draft, data)
+    return str(data["train"])
+
+
 @pytest.mark.usefixtures("windows_paths")
 @pytest.mark.parametrize(("written", "expected"), WINDOWS_PATHS.items())
 def test_windows_paths_in_yaml_and_options_are_made_absolute(written: str, expected: str):
@@ -229,10 +235,10 @@ def test_windows_paths_in_yaml_and_options_are_made_absolute(written: str, expec
     (leaf,) = loading.yaml_source.parse_leaves(f"data: {{train: {written}}}", "mine.yaml", "")
     assert leaf.value == written, "YAML leaves a plain path as it is"
     draft.set(Override(leaf.path, leaf.value, leaf.origin, folder))
-    assert loading._resolve_data_paths(draft, TASKS["files"].Section)["train"] == expected
+    assert resolved_train(draft) == expected
     option = Override.parse(f"data.train={written}")
     draft.set(Override(option.path, option.value, option.origin, folder))
-    assert loading._resolve_data_paths(draft, TASKS["files"].Section)["train"] == expected
+    assert resolved_train(draft) == expected
     assert parsing._absolute_path(written, folder) == expected
     (axis,) = parsing.from_options(vary=[f"data.train={written},{written}"])
     assert axis.value == [written] * 2

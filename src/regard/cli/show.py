@@ -56,7 +56,7 @@ def draw_text(
     lines = [translation.text]
     if out is not None:
         draw_attention(translator, translation, selection, out)
-        lines.append(f"{out}: attention map, {translator.experiment.model.attention.kind} attention")
+        lines.append(f"{out}: attention map, {translator.experiment.model.attention.label} attention")
     if tree is not None:
         figures.save_figure(beam_tree.draw_beam_tree(nodes, title=text), tree)
         lines.append(f"{tree}: beam search tree, width {search.beam}")

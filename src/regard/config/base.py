@@ -9,6 +9,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from regard.config.plugins import short_reference
+
 KeyPath = tuple[str, ...]
 Size = Annotated[int, Field(ge=1, le=16_384)]
 Count = Annotated[int, Field(ge=1, le=1_024)]
@@ -30,6 +32,11 @@ class KindSection(Section):
     """
 
     kind: str
+
+    @property
+    def label(self) -> str:
+        """The name of the kind for people: a class in a file without the folder of the file."""
+        return short_reference(self.kind)
 
     def options(self) -> dict[str, Any]:
         """All settings but `kind`, as keyword arguments for the class that they configure."""

@@ -80,7 +80,7 @@ def _alignment_facts(translator: Translator, split: Split, found: AttentionAlign
     facts = {
         "run": str(translator.runs[0].path),
         "sentences": f"{len(found.sentences):,} of the {split} split",
-        "attention": f"{model.attention.kind}{wiring}",
+        "attention": f"{model.attention.label}{wiring}",
     }
     if found.gold:
         sure, unsure = (sum(len(getattr(gold, kind)) for gold in found.gold) for kind in ("sure", "unsure"))

@@ -101,7 +101,7 @@ def _describe_attention(translator: Translator, selection: Mapping[str, int]) ->
     axes = [axis for axis in translator.model.decoder.weight_axes if axis not in selection]
     selected = "".join(f", {axis} {number}" for axis, number in selection.items())
     averaged = f", mean over {' and '.join(f'{axis}s' for axis in axes)}" if axes else ""
-    return f"{translator.experiment.model.attention.kind}{selected}{averaged}"
+    return f"{translator.experiment.model.attention.label}{selected}{averaged}"
 
 
 def _encoder_section(explanation: Explanation, model: ModelSection) -> ReportSection:

@@ -99,7 +99,7 @@ def faithfulness_report_on_split(
 
 
 def _run_facts(translator: Translator) -> dict[str, str]:
-    return {"run": str(translator.runs[0].path), "attention": translator.experiment.model.attention.kind}
+    return {"run": str(translator.runs[0].path), "attention": translator.experiment.model.attention.label}
 
 
 def _text_agreement(agreement: RankAgreement) -> ReportSection:

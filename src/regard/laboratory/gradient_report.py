@@ -49,7 +49,7 @@ class RunGradients:
 
     @property
     def attention_kind(self) -> str:
-        return self.translator.experiment.model.attention.kind
+        return self.translator.experiment.model.attention.label
 
 
 def gradient_report(

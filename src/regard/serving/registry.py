@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from regard.config.plugins import short_reference
 from regard.errors import UserError
 from regard.inference.translator import Translator, load
 from regard.runs import named_weights
@@ -39,10 +40,11 @@ class ServedRun:
         return {
             "name": self.name,
             "description": settings.description,
-            "task": settings.data.task,
-            "encoder": settings.model.encoder.kind,
-            "decoder": settings.model.decoder.kind,
-            "attention": settings.model.attention.kind,
+            # Without the folder of a class in a file, which clients need not know.
+            "task": short_reference(settings.data.task),
+            "encoder": settings.model.encoder.label,
+            "decoder": settings.model.decoder.label,
+            "attention": settings.model.attention.label,
             "parameters": sum(weight.numel() for weight in named_weights(model).values()),
             "axes": model.decoder.weight_axes,
             "length_penalty": settings.decoding.length_penalty,
