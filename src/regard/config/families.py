@@ -53,7 +53,7 @@ class Kinds(Mapping[str, Any], Generic[AnySection]):
         if kind not in self._members:
             return self._plugin(kind)
         member = self._members[kind]
-        return _import_object(member) if isinstance(member, str) else member
+        return import_object(member) if isinstance(member, str) else member
 
     def __contains__(self, kind: object) -> bool:
         return kind in self._members
@@ -84,7 +84,7 @@ class Kinds(Mapping[str, Any], Generic[AnySection]):
         if self._base is None or not plugins.is_plugin(name):
             raise KeyError(name)
         found = plugins.load_object(name)
-        base = _import_object(self._base) if isinstance(self._base, str) else self._base
+        base = import_object(self._base) if isinstance(self._base, str) else self._base
         fits = issubclass(found, base) if isinstance(found, type) else isinstance(found, base)
         if not fits:
             relation = "a subclass" if all(isinstance(each, str) for each in self._members.values()) else "an instance"
@@ -152,7 +152,12 @@ class Kinds(Mapping[str, Any], Generic[AnySection]):
         return [kind for kind in self if option in self[kind].Section.model_fields]
 
 
-def _import_object(path: str) -> Any:
+def import_object(path: str) -> Any:
+    """The object at an import path of Regard's own.
+
+    Args:
+        path: "package.module:Name".
+    """
     module, _, name = path.partition(":")
     return getattr(import_module(module), name)
 
