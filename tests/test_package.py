@@ -28,6 +28,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ROWS: list[set[str]] = [
     {"errors"},
     {"terminal"},
+    {"config.references"},
     {"config.plugins"},
     {"config.base"},
     {"config.families"},
@@ -186,7 +187,7 @@ def test_a_package_imports_only_what_it_needs():
     )
     assert "torch" not in top, "the package is lazy"
     assert {"torch", "regard.nn"} <= nn
-    config = ("base", "families", "kinds", "plugins")
+    config = ("base", "families", "kinds", "plugins", "references")
     allowed = {"regard", "regard.errors", "regard.nn", "regard.config", *(f"regard.config.{name}" for name in config)}
     own = {name for name in nn if name.split(".")[0] == "regard"}
     assert not {name for name in own - allowed if not name.startswith("regard.nn.")}, "nn works on its own"

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from regard.config.plugins import short_reference
+from regard.config.references import short_reference
 
 KeyPath = tuple[str, ...]
 Size = Annotated[int, Field(ge=1, le=16_384)]

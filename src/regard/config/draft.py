@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.config import plugins, yaml_source
+from regard.config import yaml_source
 from regard.config.base import KeyPath
 from regard.config.families import kind_sections
 from regard.config.kinds import TASKS
+from regard.config.references import absolute_references
 from regard.config.schema import Experiment
 from regard.errors import UserError
 
@@ -80,7 +81,7 @@ class ExperimentDraft:
             return
         for known in [key for key in self.values if _is_below(key, path) or _is_below(path, key)]:
             del self.values[known], self.folders[known]
-        value = override.value if path == DESCRIPTION else plugins.absolute_references(override.value, override.folder)
+        value = override.value if path == DESCRIPTION else absolute_references(override.value, override.folder)
         self.values[path] = value
         self.origins[path] = override.origin
         self.folders[path] = override.folder

@@ -1,9 +1,7 @@
-"""Code of users and of other packages: objects that an experiment names by import path or by a registered name.
+"""Code of users and of other packages, which an experiment names by a reference or by a registered name.
 
-    my_package.attention:CosineAttention       an importable module and a name in it
-    ./cosine.py:CosineAttention                a file; relative to the experiment file that names it
-    cosine                                     a name that an installed package registers in the entry-point group
-                                               `regard.plugins`
+References are described in `regard.config.references`. A registered name, such as `cosine`, is one that an installed
+package has in the entry-point group `regard.plugins`.
 
 To look up an object is to execute the module that defines it. A run directory is data: `refuse_code` makes a look-up an
 error unless the user has had the same object imported before, in this process.
@@ -27,11 +25,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from regard.config.references import FILE_REFERENCE, REFERENCE
 from regard.errors import UserError, nearest
 
 GROUP = "regard.plugins"
-REFERENCE = re.compile(r"(.+\.py|[^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)", re.DOTALL)
-FILE_REFERENCE = re.compile(r"(.+\.py):([^\W\d]\w*)", re.DOTALL)
 MAIN = "__main__"  # the module of a script or a notebook
 
 _objects: dict[str, Any] = {}  # what has been looked up, or passed as an object, in this process
@@ -91,31 +88,6 @@ def check_not_importing(action: str) -> None:
             f"{_importing[-1]}: {action} while this file is imported for its classes; put the call below "
             'if __name__ == "__main__":'
         )
-
-
-def absolute_references(value: Any, folder: Path) -> Any:
-    """`value` with an absolute path in each reference to a file, at any depth.
-
-    Args:
-        value: The value of a setting.
-        folder: The folder that a relative path refers to.
-    """
-    if isinstance(value, dict):
-        return {key: absolute_references(each, folder) for key, each in value.items()}
-    if isinstance(value, list):
-        return [absolute_references(each, folder) for each in value]
-    match = FILE_REFERENCE.fullmatch(value) if isinstance(value, str) else None
-    return f"{os.path.abspath(folder / os.path.expanduser(match[1]))}:{match[2]}" if match else value
-
-
-def short_reference(value: str) -> str:
-    """A reference to a file without its folder, for labels; any other text is returned as it is.
-
-    Args:
-        value: The name of a kind.
-    """
-    match = FILE_REFERENCE.fullmatch(value)
-    return f"{os.path.basename(match[1])}:{match[2]}" if match else value
 
 
 def reference_to(found: Any) -> str:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from regard.config import plugins
 from regard.config.families import Kinds
+from regard.config.references import absolute_references
 from regard.errors import UserError, suggest
 from regard.evaluation.sentence_statistics import (
     References,
@@ -120,7 +121,7 @@ def find_metric(name: object) -> Metric:
         return name
     if not isinstance(name, str):
         raise UserError(f"a metric is given by its name or as a regard.evaluation.Metric, not as {name!r}")
-    name = str(plugins.absolute_references(name, Path.cwd()))
+    name = str(absolute_references(name, Path.cwd()))
     if name not in METRICS and not plugins.is_plugin(name):
         raise UserError(f"{name!r} is not a metric; {suggest(name, METRICS)}, or an import path such as my.py:NAME")
     metric: Metric = METRICS[name]

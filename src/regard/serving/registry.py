@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.config.plugins import short_reference
+from regard.config.references import short_reference
 from regard.errors import UserError
 from regard.inference.translator import Translator, load
 from regard.runs import named_weights

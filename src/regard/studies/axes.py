@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from regard.config.draft import Override, key_path
-from regard.config.plugins import short_reference
+from regard.config.references import short_reference
 from regard.config.schema import Experiment
 from regard.errors import printable
 

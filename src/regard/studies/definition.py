@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from regard.config import plugins, yaml_source
 from regard.config.base import Section
 from regard.config.families import plugin_names
+from regard.config.references import short_reference
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.evaluation.metrics import OLD_NAMES, Metric, find_metric, task_metrics
@@ -142,7 +143,7 @@ def run_name(experiment: Experiment) -> str:
     settings = experiment.model_dump(exclude={"description": True, "training": {"seed"}})
     # Runs with code that has changed are other runs.
     digests = [plugins.describe_code(name, Path()).get("sha256") for name in plugin_names(experiment)]
-    task = re.sub(r"\W", "-", plugins.short_reference(settings["data"]["task"]))
+    task = re.sub(r"\W", "-", short_reference(settings["data"]["task"]))
     return f"{task}-{fingerprint(settings | ({'code': digests} if digests else {}))}-{experiment.training.seed}"
 
 

@@ -31,10 +31,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from regard.config import loading, plugins, recipes, yaml_source
+from regard.config import loading, recipes, yaml_source
 from regard.config.base import KeyPath
 from regard.config.draft import ExperimentDraft, Override, key_path
 from regard.config.explanations import explain_validation_error
+from regard.config.references import absolute_references
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
@@ -300,7 +301,7 @@ def _with_absolute_paths(leaves: Iterable[YamlLeaf], paths: Set[KeyPath]) -> Ite
         paths: The settings of its experiments that are paths of files.
     """
     for leaf in leaves:
-        leaf = replace(leaf, value=plugins.absolute_references(leaf.value, leaf.folder))
+        leaf = replace(leaf, value=absolute_references(leaf.value, leaf.folder))
         section, *rest = leaf.path
         has_texts = isinstance(leaf.value, list) and any(isinstance(value, str) for value in leaf.value)
         if section == "experiment":

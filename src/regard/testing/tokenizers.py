@@ -167,7 +167,7 @@ def check_round_trip(tokenizer: Tokenizer, text: str) -> None:
     )
 
 
-@checks_that("`starts` tells where words begin")
+@checks_that("`starts` marks where words begin")
 def check_starts(tokenizer: Tokenizer, text: str) -> None:
     """`starts` has one entry for each token, and the first one is True.
 
