@@ -99,9 +99,22 @@ class RecordingCallback(Callback):
 
 
 @pytest.fixture
+def forget_plugins() -> Callable[[], None]:
+    """Forget what was imported from files, as a new process would."""
+
+    def forget() -> None:
+        for file in plugins._sources:
+            sys.modules.pop(plugins._module_name(file), None)
+        plugins._objects.clear()
+        plugins._sources.clear()
+
+    return forget
+
+
+@pytest.fixture
 def fresh_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """No plug-in has been looked up, moved or trusted so far."""
-    for name, empty in (("_objects", {}), ("_moved", {}), ("_trusted_runs", [False])):
+    for name, empty in (("_objects", {}), ("_sources", {}), ("_moved", {}), ("_trusted_runs", [False])):
         monkeypatch.setattr(plugins, name, empty)
     monkeypatch.setattr(sys, "path", list(sys.path))
     plugins.registered_names.cache_clear()

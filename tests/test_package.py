@@ -33,7 +33,7 @@ ROWS: list[set[str]] = [
     {"config.base"},
     {"config.families"},
     {"config.kinds"},
-    {"seeding", "files"},
+    {"seeding", "files", "torch_state"},
     {"config.yaml_source"},
     {"text"},
     {"corpora"},
@@ -339,6 +339,14 @@ def test_methods_of_the_public_api_are_documented(module: str):
     ]
     # A method may inherit its docstring from the method that it overrides.
     assert [name for name, value in methods if not is_documented(value, inspect.getdoc(value))] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_defaults_of_fields_are_keywords(path: Path):
+    """A type checker without pydantic's plug-in, as users have it, takes `Field(1)` for a field without a default."""
+    for node in ast.walk(syntax_tree(path)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "Field":
+            assert not node.args, f"line {node.lineno}"
 
 
 # --- Devices -------------------------------------------------------------------------------------------------

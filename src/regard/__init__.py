@@ -49,7 +49,10 @@ __all__ = [
     "testing",
     "train",
 ]
-PACKAGES = ("data", "nn", "testing")
+PACKAGES = (
+    *("config", "data", "errors", "evaluation", "inference", "nn", "plotting", "reports", "runs", "search", "studies"),
+    *("tasks", "testing", "text", "training"),
+)
 MODULE_OF = {
     "Callback": "regard.training.callbacks",
     "EvaluationResult": "regard.evaluation",

@@ -285,3 +285,19 @@ def lock_file(path: Path) -> Iterator[bool]:
         yield lock.is_locked
     finally:
         lock.release()
+
+
+def parse_path(value: object, name: str) -> Path:
+    """A path that was given as a text or as a `Path`; `~` is the user's home.
+
+    Args:
+        value: The argument.
+        name: Its name, for the message.
+
+    Raises:
+        UserError: It is neither, or cannot be the name of a file.
+    """
+    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str) or not text or "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
+        raise UserError(f"{name}: {value!r:.80} should be a path, as a text or a pathlib.Path")
+    return Path(text).expanduser()

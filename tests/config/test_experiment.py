@@ -76,3 +76,11 @@ def test_mistakes_are_explained_in_sentences():
         Experiment.load("no/such.yaml")
     with pytest.raises(UserError, match="the experiment"):
         Experiment.load("case").save("/dev/null/mine.yaml")
+
+
+def test_a_path_is_a_file_even_if_a_recipe_has_this_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    Path("copy").write_text("extends: reverse\n")
+    assert Experiment.load("copy").data.task == "copy"
+    assert Experiment.load(Path("copy")).data.task == "reverse"
+    assert Experiment.load("copy").diff(Path("copy"))["data.task"] == ("copy", "reverse")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -113,7 +113,7 @@ def test_a_class_may_be_given_itself(folder: Path):
     shout = plugins.load_object(f"{folder}/shout.py:Shout")
     model = ModelSection(attention={"kind": shout, "volume": 5.0}, decoder={"size": 256})
     assert model.attention.kind == f"{folder}/shout.py:Shout"
-    assert plugins.replace_objects({"a": [shout, "b", DotAttention]}) == {
+    assert plugins.plain_settings({"a": [shout, "b", DotAttention]}) == {
         "a": [f"{folder}/shout.py:Shout", "b", "regard.nn.mechanisms:DotAttention"]
     }
 
@@ -180,6 +180,7 @@ def test_two_packages_with_the_same_name_are_refused(installed: Path, folder: Pa
         ("kind: ./shout.py:function", 6, "cannot be used as attention"),
         ("kind: ./silent.py:Shout", 6, "there is no file "),
         ("kind: no_such_package.attention:Shout", 6, "there is no module no_such_package; install its package"),
+        ("kind: regard.nn:Attention", 6, "'regard.nn:Attention' does not define score, which every attention needs"),
         ("kind: os:system", 6, "'os:system' cannot be used as attention"),
         ("kind: shoot", 6, "'shoot' is not a valid choice; choices: none, mean, "),
         ("kind: ':Shout'", 6, "is not a valid choice"),
@@ -220,7 +221,10 @@ def test_optimizers_are_not_extended(folder: Path):
 
 
 def test_a_section_of_the_wrong_class_is_refused(folder: Path):
-    (folder / "odd.py").write_text("from regard.nn import Attention\nclass Odd(Attention):\n    Section = dict\n")
+    code = "from regard.nn import Attention\nclass Odd(Attention):\n    Section = dict\n    def score(self, query, keys): ..."
+    (folder / "odd.py").write_text(code)
+        "from regard.nn import Attention\nclass Odd(Attention):\n    Section = dict\n    def score(self, query, keys): ...\n"
+    )
     message = error_of(experiment_file(folder, "    kind: odd.py:Odd\n"))
     assert "needs a class attribute Section, a subclass of regard.config.kinds.AttentionSection" in message
 
@@ -272,11 +276,13 @@ def test_all_plugins_of_an_experiment_are_found(folder: Path):
     assert list(plugin_names(loading.load_experiment("multi30k"))) == []
 
 
-def test_the_digest_follows_the_source_file(folder: Path):
+def test_the_digest_follows_the_source_file(folder: Path, forget_plugins: Callable[[], None]):
     name = f"{folder}/shout.py:Shout"
     before = plugins.describe_code(name, folder / "runs" / "a")
     assert before["relative_path"] == str(Path("..", "..", "shout.py"))
     (folder / "shout.py").write_text(f"{SHOUT}\n# another version\n")
+    assert plugins.describe_code(name, folder / "runs" / "a") == before, "it is imported once"
+    forget_plugins()
     after = plugins.describe_code(name, folder / "runs" / "a")
     assert before["sha256"] != after["sha256"]
     assert before | {"sha256": ""} == after | {"sha256": ""}
@@ -342,3 +348,9 @@ def test_an_experiment_with_plugins_survives_dumping(folder: Path):
     experiment = loading.load_experiment(experiment_file(folder, "    kind: ./shout.py:Shout\n    volume: 3.5\n"))
     assert loading.parse_experiment(loading.dump_experiment(experiment), "again") == experiment
     assert isinstance(experiment, Experiment)
+
+
+def test_a_built_in_class_is_its_kind(folder: Path):
+    model = ModelSection(attention={"kind": DotAttention}, encoder={"size": 16}, decoder={"size": 32})
+    assert model.attention.kind == "dot"
+    assert list(plugin_names(model)) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import regard
@@ -17,6 +18,12 @@ def test_the_pairs_of_a_task_are_loaded_by_its_name_or_its_class():
     assert all(set(pair.source) <= set("abc") for pair in pairs["train"])
     same = regard.data.load(CopyTask, alphabet="abc", train=30, validation=5, test=7)
     assert {split: list(those) for split, those in same.items()} == {split: list(pairs[split]) for split in pairs}
+
+
+def test_splits_have_a_short_representation_and_numbers_may_be_of_numpy():
+    pairs = regard.data.load("copy", train=np.int64(30), validation=5, test=7)
+    assert repr(pairs) == "SplitPairs(train, validation, test)"
+    assert len(list(pairs["train"])) == 30
 
 
 def test_files_can_be_iterated_again(corpus: Path):
@@ -57,7 +64,7 @@ def test_parallel_text_is_checked_and_printed(corpus: Path, capsys: pytest.Captu
 
 
 def test_wrong_arguments_of_a_check_are_explained(corpus: Path):
-    with pytest.raises(regard.UserError, match="3 should be the path of a text file"):
+    with pytest.raises(regard.UserError, match="source: 3 should be a path, as a text or a pathlib"):
         regard.data.check(3)  # type: ignore[arg-type]
     with pytest.raises(regard.UserError, match=r"give its translations as target \(--target\)"):
         regard.data.check(corpus / "train.de")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,3 +143,23 @@ def test_a_function_that_returns_something_else_is_reported(
     with pytest.raises(UserError, match=message) as caught:
         sentence_statistics(metric, ["a", "b"], [("a",), ("b",)])
     assert str(caught.value).startswith("my.py:mine: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("x", "%.2f"), r"x: '%\.2f' should be the format of a number, such as '\{:\.2f\}'"),
+        (("x", "{:.2q}"), "should be the format of a number"),
+        (("x", 3), "should be the format of a number"),
+        ((3, "{}"), "the title of a metric should be a text, not 3"),
+        (("x", "{}", True, "evaluation", False, 3), "x: statistics should be a function of outputs and references"),
+    ],
+)
+def test_a_wrong_metric_is_refused(arguments: tuple[Any, ...], message: str):
+    with pytest.raises(UserError, match=message):
+        Metric(*arguments)
+
+
+def test_the_class_of_metrics_is_not_a_metric():
+    with pytest.raises(UserError, match="cannot be used as metric: it should be an instance of regard"):
+        find_metric("regard.evaluation.metrics:Metric")

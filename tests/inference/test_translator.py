@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -674,3 +675,29 @@ def test_the_length_penalty_defaults_to_that_of_the_run(trained_brief: Callable[
         assert [one.text for one in with_penalty.translate(texts, search)] == [
             one.text for one in expected_translations
         ]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda it: it.translate("abc"), r"translate takes a list of texts; for one text, write \[text\]"),
+        (lambda it: it.translate(None), "translate takes a list of texts"),
+        (lambda it: it.translate([3]), "3 is not a text"),
+        (lambda it: it.translate([b"a"]), "b'a' is not a text"),
+        (lambda it: it.translate(["a"], {"beam": 5}), r"search should be a regard\.Search, such as"),
+        (lambda it: it.score(["ab"]), "'ab' is not a pair of texts"),
+        (lambda it: it.score([("a",)]), "is not a pair of texts"),
+        (lambda it: it.score(None), "score takes a list of pairs"),
+        (lambda it: type(it)("runs/x"), "'runs/x' is not an open run; regard.load opens"),
+        (lambda it: regard.load(3), "3 is not a run: give the path"),
+    ],
+)
+def test_wrong_arguments_are_explained(trained: Path, call: Callable[[Any], Any], message: str):
+    translator = regard.load(str(trained))
+    with pytest.raises(regard.UserError, match=message):
+        call(translator)
+
+
+def test_texts_may_come_from_a_generator(trained: Path):
+    translator = regard.load(regard.Run(str(trained)))
+    assert [each.text for each in translator.translate(text for text in ("ab", "c"))] == ["ab", "c"]

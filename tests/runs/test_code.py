@@ -35,7 +35,13 @@ def _own_state(fresh_plugins: None) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path, tiny_file: Path, brief_settings: tuple[str, ...], new_callback: Any) -> Path:
+def project(
+    tmp_path: Path,
+    tiny_file: Path,
+    brief_settings: tuple[str, ...],
+    new_callback: Any,
+    forget_plugins: Callable[[], None],
+) -> Path:
     """A folder with a plug-in, halved.py, and a run that was trained with it, runs/halved."""
     folder = tmp_path / "project"
     folder.mkdir()
@@ -43,7 +49,7 @@ def project(tmp_path: Path, tiny_file: Path, brief_settings: tuple[str, ...], ne
     kind = f"model.attention.kind={folder / 'halved.py'}:Halved"
     experiment = loading.load_experiment(str(tiny_file), [*brief_settings, kind])
     train_run(experiment, folder / "runs" / "halved", new_callback())
-    plugins._objects.clear()  # as in a new process
+    forget_plugins()
     return folder
 
 
@@ -112,13 +118,56 @@ def test_changed_code_is_reported_and_does_not_continue(project: Path, new_callb
         train_run(translator.experiment, path, new_callback())
 
 
-def test_a_project_can_be_moved_as_a_whole(project: Path, tmp_path: Path):
+def test_a_project_can_be_moved_as_a_whole(project: Path, tmp_path: Path, forget_plugins: Callable[[], None]):
     before = [each.text for each in regard.load(project / "runs" / "halved", trust_code=True).translate(["abc", "de"])]
-    plugins._objects.clear()
+    forget_plugins()
     moved = shutil.move(project, tmp_path / "moved")
     translator = regard.load(Path(moved) / "runs" / "halved", trust_code=True)
     assert translator.runs[0].code_changes() == []
     assert [each.text for each in translator.translate(["abc", "de"])] == before
+
+
+def test_code_inside_a_run_directory_is_not_used(project: Path):
+    path = project / "runs" / "halved"
+    (project / "halved.py").rename(path / "halved.py")
+    metadata = json.loads((path / "run.json").read_text())
+    (record,) = metadata["code"].values()
+    record["relative_path"] = "halved.py"
+    (path / "run.json").write_text(json.dumps(metadata))
+    with pytest.raises(UserError, match=r"there is no file .*halved\.py"):
+        regard.load(path, trust_code=True)
+
+
+def test_a_refusal_names_the_file_that_would_be_executed(project: Path, tmp_path: Path):
+    moved = shutil.move(project, tmp_path / "moved")
+    with pytest.raises(
+        UserError, match=rf"halved\.py:Halved' \(now {moved}/halved\.py:Halved\) is code outside Regard"
+    ):
+        regard.load(Path(moved) / "runs" / "halved")
+
+
+def test_changed_base_classes_are_reported(
+    project: Path, tiny_file: Path, brief_settings: Any, new_callback: Any, forget_plugins: Any
+):
+    (project / "base_of_own.py").write_text(HALVED)
+    (project / "own.py").write_text("from base_of_own import Halved\nclass Own(Halved): pass\n")
+    experiment = loading.load_experiment(
+        str(tiny_file), [*brief_settings, f"model.attention.kind={project / 'own.py'}:Own"]
+    )
+    run = train_run(experiment, project / "runs" / "own", new_callback())
+    assert run.code_changes() == []
+    forget_plugins()
+    sys.modules.pop("base_of_own")
+    (project / "base_of_own.py").write_text(HALVED.replace("/ 2", "/ 3"))
+    assert len(Run(run.path, trust_code=True).code_changes()) == 1
+    sys.modules.pop("base_of_own")
+
+
+def test_the_record_is_that_of_the_code_that_was_executed(project: Path):
+    """A file that is edited while a program runs is not imported again."""
+    run = Run(project / "runs" / "halved", trust_code=True)
+    (project / "halved.py").write_text(HALVED.replace("/ 2", "/ 3"))
+    assert run.code_changes() == [], "this program still uses what the run was trained with"
 
 
 def test_a_missing_file_is_reported(project: Path):

@@ -418,3 +418,13 @@ def test_a_shared_weight_is_stored_once(tiny: Callable[..., Experiment]):
     weights = named_weights(model)
     assert len({weight.data_ptr() for weight in weights.values()}) == len(weights)
     assert not any(weight.requires_grad for weight in weights.values())
+
+
+def test_a_run_that_is_gone_is_not_an_untrained_one(trained_brief: Callable[..., Path], tmp_path: Path):
+    shutil.copytree(trained_brief(), tmp_path / "run")
+    run = Run(str(tmp_path / "run"))
+    assert run.progress.step > 0
+    shutil.rmtree(tmp_path / "run")
+    for read in (lambda: run.progress, run.metrics):
+        with pytest.raises(UserError, match="this run directory is gone, or the working directory is another one now"):
+            read()

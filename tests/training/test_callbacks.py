@@ -169,3 +169,12 @@ def test_a_list_stops_if_one_callback_stops(new_callback: Any, stops: tuple[bool
 def test_what_is_not_a_callback_is_refused(callbacks: Any, message: str):
     with pytest.raises(UserError, match=message):
         CallbackList(callbacks)
+
+
+def test_a_misspelled_method_is_refused():
+    with pytest.raises(
+        UserError, match=r"Mine\.on_step_ended is not a method of a callback; did you mean 'on_step_end'"
+    ):
+
+        class Mine(Callback):
+            def on_step_ended(self) -> None: ...

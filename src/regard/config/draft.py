@@ -16,6 +16,7 @@ from regard.config.schema import Experiment
 from regard.errors import UserError
 
 DESCRIPTION = ("description",)
+TEXTS = (DESCRIPTION, ("question",), ("expect",))  # for people, also of studies: they are not references
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class ExperimentDraft:
             return
         for known in [key for key in self.values if _is_below(key, path) or _is_below(path, key)]:
             del self.values[known], self.folders[known]
-        value = override.value if path == DESCRIPTION else absolute_references(override.value, override.folder)
+        value = override.value if path in TEXTS else absolute_references(override.value, override.folder)
         self.values[path] = value
         self.origins[path] = override.origin
         self.folders[path] = override.folder

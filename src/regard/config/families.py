@@ -30,6 +30,7 @@ class Kinds(Mapping[str, Any], Generic[AnySection]):
         base: The class that a plug-in must be a subclass or an instance of, or where it is; None: no plug-ins.
         section: The base class of the members' settings; None if they have none.
         key: The name of the setting that chooses the kind.
+        instances: True if members are instances of `base`, False if they are subclasses.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Kinds(Mapping[str, Any], Generic[AnySection]):
         base: str | type | None = None,
         section: type[AnySection] | None = None,
         key: str = "kind",
+        instances: bool = False,
     ) -> None:
         self.noun = noun
         self.default = default
@@ -48,6 +50,7 @@ class Kinds(Mapping[str, Any], Generic[AnySection]):
         self.key = key
         self._members = members
         self._base = base
+        self._instances = instances
 
     def __getitem__(self, kind: str) -> Any:
         if kind not in self._members:
@@ -72,6 +75,7 @@ class Kinds(Mapping[str, Any], Generic[AnySection]):
         """
         try:
             name = plugins.reference_to(value) if inspect.isclass(value) and self._base else value
+            name = next((kind for kind, each in self._members.items() if isinstance(each, str) and each == name), name)
             if isinstance(name, str) and (name in self._members or (self._base and plugins.is_plugin(name))):
                 _ = self[name]
                 return name
@@ -85,12 +89,15 @@ class Kinds(Mapping[str, Any], Generic[AnySection]):
             raise KeyError(name)
         found = plugins.load_object(name)
         base = import_object(self._base) if isinstance(self._base, str) else self._base
-        fits = issubclass(found, base) if isinstance(found, type) else isinstance(found, base)
+        fits = isinstance(found, base) if self._instances else isinstance(found, type) and issubclass(found, base)
         if not fits:
-            relation = "a subclass" if all(isinstance(each, str) for each in self._members.values()) else "an instance"
+            relation = "an instance" if self._instances else "a subclass"
             raise plugins.PluginError(
                 f"'{name}' cannot be used as {self.noun}: it should be {relation} of {base.__module__}.{base.__name__}"
             )
+        if inspect.isabstract(found) and not any(inspect.isabstract(each) for each in self.values()):
+            missing = ", ".join(sorted(found.__abstractmethods__))
+            raise plugins.PluginError(f"'{name}' does not define {missing}, which every {self.noun} needs")
         own = getattr(found, "Section", None)
         if self.section is not None and not (isinstance(own, type) and issubclass(own, self.section)):
             raise plugins.PluginError(

@@ -62,8 +62,8 @@ class TokenizerSection(Section):
 
     unit: str = "subwords"
     joint: bool = True
-    size: int | None = Field(None, ge=1, le=1_000_000)
-    min_frequency: int = Field(1, ge=1)
+    size: int | None = Field(default=None, ge=1, le=1_000_000)
+    min_frequency: int = Field(default=1, ge=1)
     lowercase: bool = False
 
 
@@ -272,8 +272,8 @@ class LearningRateSection(KindSection):
         warmup: Share of all steps in which the rate rises to its peak; None: the default of the kind.
     """
 
-    peak: float = Field(0.003, gt=0)
-    warmup: float | None = Field(None, ge=0, le=1)
+    peak: float = Field(default=0.003, gt=0)
+    warmup: float | None = Field(default=None, ge=0, le=1)
 
 
 class TeacherForcingSection(KindSection):
@@ -283,7 +283,7 @@ class TeacherForcingSection(KindSection):
         ratio: Share of reference tokens among the decoder's inputs in the first epoch.
     """
 
-    ratio: float = Field(1.0, ge=0, le=1)
+    ratio: float = Field(default=1.0, ge=0, le=1)
 
 
 OPTIMIZERS: Kinds[Any] = Kinds(

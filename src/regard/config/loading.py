@@ -19,6 +19,7 @@ from regard.config.kinds import TASKS
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
+from regard.files import parse_path
 from regard.tasks import SPLITS
 
 MAX_EXTENDS = 20  # files that extend each other
@@ -225,8 +226,10 @@ def resolve_experiment(
         UserError: If an argument has another type, a file cannot be read or a setting is invalid.
     """
     changes = _override_layer(overrides)
-    if isinstance(experiment, str | os.PathLike):
-        return load_experiment(os.fspath(experiment), changes, check_files=check_files)
+    if isinstance(experiment, os.PathLike):  # a file, even if a recipe has this name
+        experiment = os.path.join(os.curdir, parse_path(experiment, "experiment"))
+    if isinstance(experiment, str):
+        return load_experiment(experiment, changes, check_files=check_files)
     if isinstance(experiment, Experiment):
         where = "the experiment"
         leaves = parse_settings(dump_experiment(experiment), where)
@@ -274,7 +277,7 @@ def _dict_layer(settings: object, origin: str) -> list[Override]:
     for path, value in _dict_leaves(settings, origin, ()):
         if path in layer:
             raise UserError(f"{origin}: {'.'.join(path)}: this key appears twice")
-        plain = os.fspath(value) if isinstance(value, os.PathLike) else plugins.replace_objects(value)
+        plain = os.fspath(value) if isinstance(value, os.PathLike) else plugins.plain_settings(value)
         layer[path] = Override(path, plain, origin)
     return list(layer.values())
 

@@ -16,11 +16,12 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from importlib import import_module, metadata
+from numbers import Integral
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,6 +33,7 @@ GROUP = "regard.plugins"
 MAIN = "__main__"  # the module of a script or a notebook
 
 _objects: dict[str, Any] = {}  # what has been looked up, or passed as an object, in this process
+_sources: dict[str, bytes] = {}  # the source of each module when it was imported, by its file
 _moved: dict[str, str] = {}  # references to files that have moved since a run was trained
 _importing: list[str] = []
 _trusted_runs: list[bool] = [False]  # whether every run directory is trusted
@@ -104,7 +106,9 @@ def reference_to(found: Any) -> str:
         raise PluginError(f"{found!r} has no import path: define it at the top level of a module, and pass it itself")
     file, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
     is_script = module.__name__ == MAIN and spec is None  # otherwise `python -m MODULE`, which can be imported
-    if file and (is_script or _is_file_module(module)):
+    if is_script and file and os.path.isfile(file) and not file.endswith(".py"):
+        raise PluginError(f"{file}: rename this script to end with .py, so that other processes can import {name}")
+    if file and os.path.isfile(file) and (is_script or _is_file_module(module)):
         reference = f"{os.path.abspath(file)}:{name}"
     else:
         reference = f"{spec.name if spec else module.__name__}:{name}"
@@ -112,16 +116,18 @@ def reference_to(found: Any) -> str:
     return reference
 
 
-def replace_objects(value: Any) -> Any:
-    """`value` with each class and function in it replaced by its reference, at any depth.
+def plain_settings(value: Any) -> Any:
+    """`value` with each class and function in it as its reference, and numbers of numpy as Python's, at any depth.
 
     Args:
         value: Settings, or the value of one.
     """
     if isinstance(value, Mapping):
-        return {key: replace_objects(each) for key, each in value.items()}
+        return {key: plain_settings(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [replace_objects(each) for each in value]
+        return [plain_settings(each) for each in value]
+    if type(value) is not bool and isinstance(value, Integral):
+        return int(value)
     return reference_to(value) if inspect.isclass(value) or inspect.isfunction(value) else value
 
 
@@ -135,21 +141,13 @@ def is_plugin(name: str) -> bool:
 
 
 @cache
-def registered_names() -> dict[str, str]:
-    """The names that installed packages register, and what they stand for.
-
-    Raises:
-        PluginError: If two packages register different objects with the same name.
-    """
-    found: dict[str, metadata.EntryPoint] = {}
+def registered_names() -> dict[str, list[str]]:
+    """The names that installed packages register, and what each stands for: one object, unless packages disagree."""
+    found: dict[str, list[str]] = {}
     for entry in metadata.entry_points(group=GROUP):
-        other = found.setdefault(entry.name, entry)
-        if other.value != entry.value:
-            raise PluginError(
-                f"two installed packages register the plug-in '{entry.name}': {other.value} and {entry.value}; "
-                "uninstall one of them"
-            )
-    return {name: entry.value for name, entry in found.items()}
+        values = found.setdefault(entry.name, [])
+        values += [entry.value] * (entry.value not in values)
+    return found
 
 
 def load_object(name: str) -> Any:
@@ -164,9 +162,9 @@ def load_object(name: str) -> Any:
     if name not in _objects:
         reason = _refusal.get()
         if reason:
-            raise PluginError(f"'{name}' is code outside Regard; {reason}")
-        module, attribute = _split(import_path(name))
-        _objects[name] = _find_attribute(_import(name, module), attribute)
+            now = f" (now {_moved[name]})" if name in _moved else ""
+            raise PluginError(f"'{name}'{now} is code outside Regard; {reason}")
+        _objects[name] = _import(name, *_split(import_path(name)))
     return _objects[name]
 
 
@@ -176,7 +174,14 @@ def import_path(name: str) -> str:
     Args:
         name: A reference or a registered name.
     """
-    return _moved.get(name) or (name if REFERENCE.fullmatch(name) else registered_names().get(name, name))
+    if REFERENCE.fullmatch(name):
+        return _moved.get(name, name)
+    values = registered_names().get(name, [name])
+    if len(values) > 1:
+        raise PluginError(
+            f"two installed packages register the plug-in '{name}': {values[0]} and {values[1]}; uninstall one of them"
+        )
+    return values[0]
 
 
 def find_moved_file(name: str, relative: str, folder: Path) -> None:
@@ -188,7 +193,9 @@ def find_moved_file(name: str, relative: str, folder: Path) -> None:
         folder: The run directory.
     """
     match = FILE_REFERENCE.fullmatch(name)
-    moved = os.path.abspath(folder / relative)
+    moved, inside = os.path.abspath(folder / relative), os.path.join(os.path.abspath(folder), "")
+    if moved.startswith(inside):  # a run directory contains no code
+        return
     if match and name not in _objects and not os.path.isfile(match[1]) and os.path.isfile(moved):
         _moved[name] = f"{moved}:{match[2]}"
 
@@ -218,17 +225,39 @@ def _distributions() -> Mapping[str, list[str]]:
 
 
 def _source(name: str) -> bytes | None:
-    """The source file of a plug-in, or the source of its methods if it was defined in a notebook; None if unknown."""
+    """The source of a plug-in: the files of its class and of its base classes, or the cell of a notebook.
+
+    Of base classes, and of those of its `Section`, the files in the same folder count.
+
+    Returns:
+        What was in the files when they were imported; None if there is no source.
+    """
     found = load_object(name)
     module_name, _ = _split(import_path(name))
-    file = module_name if module_name.endswith(".py") else getattr(sys.modules.get(module_name), "__file__", None)
+    module = sys.modules.get(module_name) or sys.modules.get(getattr(found, "__module__", ""))
+    file = module_name if module_name.endswith(".py") else getattr(module, "__file__", None)
     try:
-        if file:
-            return Path(file).read_bytes()
-        methods = [each for each in vars(found).values() if inspect.isfunction(each)] if inspect.isclass(found) else []
-        return "".join(inspect.getsource(each) for each in methods or [found]).encode()
-    except (OSError, TypeError):
+        if not file:  # of a notebook
+            methods = [each for each in vars(found).values() if inspect.isfunction(each)]
+            return "".join(inspect.findsource(methods[0])[0]).encode()
+        classes = [*getattr(found, "__mro__", ()), *getattr(getattr(found, "Section", None), "__mro__", ())]
+        beside = _files_beside(os.path.abspath(file), [sys.modules.get(each.__module__) for each in classes])
+        return b"".join(_read_source(each) for each in dict.fromkeys([os.path.abspath(file), *beside]))
+    except (OSError, TypeError, LookupError):
         return None
+
+
+def _files_beside(file: str, modules: Iterable[ModuleType | None]) -> list[str]:
+    """The files of those modules that are in the same folder as `file`."""
+    found = {os.path.abspath(getattr(each, "__file__", None) or "") for each in modules}
+    return sorted(each for each in found if each.endswith(".py") and os.path.dirname(each) == os.path.dirname(file))
+
+
+def _read_source(file: str) -> bytes:
+    """The content of a file when it was first read, which is when it was imported."""
+    if file not in _sources:
+        _sources[file] = Path(file).read_bytes()
+    return _sources[file]
 
 
 def _split(reference: str) -> tuple[str, str]:
@@ -246,17 +275,24 @@ def _find_attribute(module: ModuleType, attribute: str) -> Any:
     return getattr(module, attribute)
 
 
-def _import(name: str, module: str) -> ModuleType:
-    """Import a module by its name or by the path of its file; whatever it raises becomes a `PluginError`."""
+def _import(name: str, module: str, attribute: str) -> Any:
+    """Import an object of a module, by the module's name or file; whatever this raises becomes a `PluginError`."""
     is_file = module.endswith(".py")
     if is_file and not os.path.isfile(module):
         raise PluginError(f"there is no file {module}")
     folder = os.path.dirname(module) if is_file else os.getcwd()
     if folder not in sys.path:
         sys.path.append(folder)  # at the end: a file there does not replace an installed module
+    before = set(sys.modules)
     _importing.append(module)
     try:
-        return _import_file(module) if is_file else import_module(module)
+        found = _import_file(module) if is_file else import_module(module)
+        new = [sys.modules.get(key) for key in set(sys.modules) - before]
+        for file in _files_beside(os.path.abspath(getattr(found, "__file__", None) or ""), [found, *new]):
+            _read_source(file)
+        return _find_attribute(found, attribute)
+    except PluginError:
+        raise
     except ModuleNotFoundError as error:
         missing = f"there is no module {error.name}; install its package, or run this in the folder that contains it"
         raise PluginError(f"'{name}' cannot be imported: {missing}") from error
@@ -298,7 +334,7 @@ def _failure(error: BaseException) -> str:
     """The message of an exception with the file and line where it was raised."""
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, SyntaxError):
-        return f"{error.filename}, line {error.lineno}: {error.msg}"
+        return f"{error.filename or 'its file'}, line {error.lineno or 1}: {error.msg}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     own = [frame for frame in frames if frame.filename != __file__]
     return f"{own[-1].filename}, line {own[-1].lineno}: {text}" if own else text

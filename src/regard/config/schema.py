@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import Field, SerializeAsAny, ValidationError, model_validator
@@ -52,7 +51,7 @@ class ModelSection(Section):
     attention: Annotated[SerializeAsAny[AttentionSection], SectionOf(MECHANISMS)] = Field(
         default_factory=MECHANISMS.default_section
     )
-    dropout: float = Field(0.0, ge=0, lt=1)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
     share_embeddings: bool = False
 
     @model_validator(mode="after")
@@ -89,10 +88,10 @@ class OptimizerSection(Section):
     """
 
     kind: Annotated[str, NameOf(OPTIMIZERS)] = OPTIMIZERS.default
-    weight_decay: float = Field(0.0, ge=0)
-    beta1: float = Field(0.9, ge=0, lt=1)
-    beta2: float = Field(0.98, ge=0, lt=1)
-    epsilon: float = Field(1e-9, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    beta2: float = Field(default=0.98, ge=0, lt=1)
+    epsilon: float = Field(default=1e-9, gt=0)
 
 
 class TrainingSection(Section):
@@ -113,11 +112,11 @@ class TrainingSection(Section):
         save_every: Seconds between two checkpoints.
     """
 
-    seed: int = Field(1, ge=0)
-    epochs: int = Field(10, ge=1, le=1_000_000)
-    batch_tokens: int = Field(2_000, ge=1, le=10_000_000)
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
-    clip: float = Field(1.0, gt=0)
+    seed: int = Field(default=1, ge=0)
+    epochs: int = Field(default=10, ge=1, le=1_000_000)
+    batch_tokens: int = Field(default=2_000, ge=1, le=10_000_000)
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    clip: float = Field(default=1.0, gt=0)
     optimizer: OptimizerSection = Field(default_factory=OptimizerSection)
     rate: Annotated[SerializeAsAny[LearningRateSection], SectionOf(LEARNING_RATES)] = Field(
         default_factory=LEARNING_RATES.default_section
@@ -125,10 +124,10 @@ class TrainingSection(Section):
     teacher_forcing: Annotated[SerializeAsAny[TeacherForcingSection], SectionOf(TEACHER_FORCING_SCHEDULES)] = Field(
         default_factory=TEACHER_FORCING_SCHEDULES.default_section
     )
-    validate_every: int | None = Field(None, ge=1)
-    patience: int | None = Field(None, ge=1)
+    validate_every: int | None = Field(default=None, ge=1)
+    patience: int | None = Field(default=None, ge=1)
     threads: Count = 1
-    save_every: float = Field(30.0, ge=0)
+    save_every: float = Field(default=30.0, ge=0)
 
 
 class DecodingSection(Section):
@@ -142,10 +141,10 @@ class DecodingSection(Section):
         copy_unknown: Allow `<unknown>` in outputs, and replace it by the most attended source word.
     """
 
-    length_factor: float = Field(2.0, ge=0, le=1_000)
-    length_extra: int = Field(10, ge=1, le=1_000_000)
-    batch_size: int = Field(64, ge=1, le=1_000_000)
-    length_penalty: float = Field(0.0, ge=0, le=10)
+    length_factor: float = Field(default=2.0, ge=0, le=1_000)
+    length_extra: int = Field(default=10, ge=1, le=1_000_000)
+    batch_size: int = Field(default=64, ge=1, le=1_000_000)
+    length_penalty: float = Field(default=0.0, ge=0, le=10)
     copy_unknown: bool = False
 
 
@@ -204,17 +203,17 @@ class Experiment(Section):
         Args:
             path: The file.
         """
-        files.write_output(Path(path), str(self).encode(), "the experiment")
+        files.write_output(files.parse_path(path, "path"), str(self).encode(), "the experiment")
 
-    def diff(self, other: Experiment) -> dict[str, tuple[Any, Any]]:
+    def diff(self, other: str | os.PathLike[str] | Mapping[str, Any] | Experiment) -> dict[str, tuple[Any, Any]]:
         """The settings that differ: for each key the value here and the value there; None where there is no such key.
 
-            regard.Experiment.load("case").diff(regard.Experiment.load("bottleneck"))
+            regard.Experiment.load("case").diff("bottleneck")
 
         Args:
-            other: Another experiment.
+            other: Another experiment, or whatever `load` accepts.
         """
-        own, others = flatten_settings(self.model_dump()), flatten_settings(other.model_dump())
+        own, others = flatten_settings(self.model_dump()), flatten_settings(Experiment.load(other).model_dump())
         keys = dict.fromkeys([*own, *others])
         return {key: (own.get(key), others.get(key)) for key in keys if own.get(key) != others.get(key)}
 

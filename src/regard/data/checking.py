@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from reprlib import repr as short_repr
 
 from regard.corpora.check import check_parallel_text
 from regard.corpora.check_report import CorpusReport
 from regard.corpora.parallel_text import TSV_SUFFIXES
 from regard.errors import UserError
+from regard.files import parse_path
 from regard.terminal.progress import ProgressMeter
 
 AnyPath = str | os.PathLike[str]
@@ -51,11 +51,10 @@ def check_files(
 
 
 def _both_files(source: object, target: object, option: str) -> tuple[Path, Path | None]:
-    for path in (source, target):
-        if not isinstance(path, str | os.PathLike) and path is not None:
-            raise UserError(f"{short_repr(path)} should be the path of a text file, as a text or a pathlib.Path")
-    assert isinstance(source, str | os.PathLike)
-    if target is None and not str(source).endswith(TSV_SUFFIXES):
+    path = parse_path(source, option.replace("target", "source"))
+    if target is not None:
+        return path, parse_path(target, option)
+    if not path.name.endswith(TSV_SUFFIXES):
         flag = option.replace("_", "-")
         raise UserError(f"{source}: give its translations as {option} (--{flag}), or a .tsv file with both")
-    return Path(source), Path(target) if isinstance(target, str | os.PathLike) else None
+    return path, None

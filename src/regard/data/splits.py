@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from regard.config.loading import resolve_experiment
-from regard.tasks import Pair, Split, Task
+from regard.tasks import SPLITS, Pair, Split, Task
 
 
-def load_splits(task: str | type[Task[Any]], **settings: Any) -> Mapping[Split, Iterable[Pair]]:
+class SplitPairs(Mapping[Split, Iterable[Pair]]):
+    """The pairs of each split, in the order of training, validation and test.
+
+    Args:
+        splits: What a data set returned.
+    """
+
+    def __init__(self, splits: Mapping[Split, Iterable[Pair]]) -> None:
+        self._splits = {split: splits[split] for split in SPLITS if split in splits}
+
+    def __getitem__(self, split: Split) -> Iterable[Pair]:
+        return self._splits[split]
+
+    def __iter__(self) -> Iterator[Split]:
+        return iter(self._splits)
+
+    def __len__(self) -> int:
+        return len(self._splits)
+
+    def __repr__(self) -> str:
+        return f"SplitPairs({', '.join(self._splits)})"
+
+
+def load_splits(task: str | type[Task[Any]], /, **settings: Any) -> SplitPairs:
     """The pairs of a task, in splits.
 
         pairs = regard.data.load("multi30k")
@@ -29,4 +52,4 @@ def load_splits(task: str | type[Task[Any]], **settings: Any) -> Mapping[Split, 
         UserError: There is no such task, a setting is invalid, or a file is missing.
     """
     experiment = resolve_experiment({"data": {"task": task, **settings}}, check_files=True)
-    return experiment.task.dataset.splits()
+    return SplitPairs(experiment.task.dataset.splits())

@@ -22,6 +22,7 @@ from regard.runs import Run
 from regard.search import GREEDY, SearchOptions
 from regard.tasks import Split
 from regard.terminal.progress import ProgressMeter
+from regard.torch_state import private_torch_state
 
 FIELDS = {field.name for field in fields(EvaluationResult)}
 
@@ -135,7 +136,7 @@ def evaluate(
     references: GivenReferences | None = None,
     split: Split | None = None,
     search: SearchOptions = GREEDY,
-    metrics: Iterable[str | Metric] = (),
+    metrics: str | Metric | Iterable[str | Metric] = (),
     progress: bool = True,
 ) -> EvaluationResult:
     """Translate a split of the run's data, or given texts, and score the translations.
@@ -150,8 +151,8 @@ def evaluate(
             all other metrics use all of them.
         split: `train`, `validation` or `test` (the default), in place of `source` and `references`.
         search: How to translate; greedy search by default.
-        metrics: Metrics of output texts besides those of the task: names such as `chrf`, or objects of
-            `regard.evaluation.Metric`.
+        metrics: Metrics of output texts besides those of the task: names such as `chrf`, import paths such as
+            `my.py:length_ratio`, or objects of `regard.evaluation.Metric`.
         progress: Whether to show progress, on standard error.
 
     Raises:
@@ -161,13 +162,17 @@ def evaluate(
         raise UserError(f"evaluate takes a translator, as regard.load(RUN) returns it, not {translator!r:.80}")
     if not isinstance(search, SearchOptions):
         raise UserError(f"search should be a regard.Search, such as regard.Search(beam=5), not {search!r:.80}")
-    if isinstance(metrics, str) or not isinstance(metrics, Iterable):
+    if isinstance(metrics, str | Metric):
+        metrics = [metrics]
+    if not isinstance(metrics, Iterable):
         raise UserError(f"metrics should be a list, such as ['chrf'], not {metrics!r:.80}")
-    evaluator = Evaluator(translator, _choose_data(translator, source, references, split), metrics)
-    if evaluator.changed:
-        warnings.warn(changed_split_message(translator.runs[0], split or "test"), stacklevel=2)
-    with ProgressMeter(len(evaluator.pairs), shown=progress) as meter:
-        return evaluator.evaluate(search, meter.advance)
+    data = _choose_data(translator, source, references, split)
+    with private_torch_state(translator.experiment.training.threads):
+        evaluator = Evaluator(translator, data, metrics)
+        if evaluator.changed:
+            warnings.warn(changed_split_message(translator.runs[0], split or "test"), stacklevel=2)
+        with ProgressMeter(len(evaluator.pairs), shown=progress) as meter:
+            return evaluator.evaluate(search, meter.advance)
 
 
 def _choose_data(

@@ -61,6 +61,12 @@ class Metric:
     name: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.title, str) or not self.title:
+            raise UserError(f"the title of a metric should be a text, not {self.title!r}")
+        if self.statistics is not None and not callable(self.statistics):
+            raise UserError(f"{self.title}: statistics should be a function of outputs and references")
+        if not _is_format(self.form):
+            raise UserError(f"{self.title}: {self.form!r} should be the format of a number, such as '{{:.2f}}'")
         object.__setattr__(self, "name", self.name or self.title)
         object.__setattr__(self, "depends_on_search", self.depends_on_search or self.by_sentence)
 
@@ -75,6 +81,13 @@ class Metric:
     def by_sentence(self) -> bool:
         """True if sentences can be resampled, for significance tests over sentences."""
         return self.statistics is not None
+
+
+def _is_format(form: object) -> bool:
+    try:
+        return isinstance(form, str) and form.format(0.5) != form
+    except (ValueError, LookupError):
+        return False
 
 
 _BUILT_IN = {
@@ -101,7 +114,11 @@ _BUILT_IN = {
     "training_seconds": Metric("training seconds", "{:,.0f}", higher_is_better=False, source="training"),
 }
 METRICS: Kinds[Any] = Kinds(
-    "metric", "exact_match", {name: replace(metric, name=name) for name, metric in _BUILT_IN.items()}, base=Metric
+    "metric",
+    "exact_match",
+    {name: replace(metric, name=name) for name, metric in _BUILT_IN.items()},
+    base=Metric,
+    instances=True,
 )
 # Names in the files of Regard 0.5 and before.
 OLD_NAMES = {"aligned": "alignment_accuracy", "unfinished": "truncated"}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import partial
 from itertools import zip_longest
 
-import torch
-
 from regard.data import Codec
 from regard.errors import UserError
 from regard.nn import Seq2Seq
 from regard.nn.build import build_model
 from regard.runs import MODEL, Run, expected_shapes
+from regard.torch_state import private_torch_state
 
 
 def load_model(run: Run, codec: Codec) -> Seq2Seq:
@@ -25,7 +24,7 @@ def load_model(run: Run, codec: Codec) -> Seq2Seq:
     with run.open_tensors(MODEL) as weights:
         weights.check_weights(expected_shapes(build))  # before memory for the sizes in config.yaml is allocated
         # The weights are replaced at once: initializing them must not change the caller's random state.
-        with torch.random.fork_rng(devices=[]):
+        with private_torch_state():
             model = build().eval()
         weights.copy_weights(model)
     return model

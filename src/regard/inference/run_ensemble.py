@@ -33,6 +33,9 @@ class RunEnsemble:
     """
 
     def __init__(self, run: Run, *others: Run) -> None:
+        for each in (run, *others):
+            if not isinstance(each, Run):
+                raise UserError(f"{each!r:.80} is not an open run; regard.load opens a run directory")
         self.runs = (run, *others)
         self.experiment = run.experiment
         self.codecs: list[Codec] = [each.codec for each in self.runs]
@@ -131,6 +134,8 @@ def check_unicode(text: str) -> None:
     Args:
         text: A text from a user.
     """
+    if not isinstance(text, str):
+        raise UserError(f"{text!r:.80} is not a text")
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,7 +99,7 @@ class Translator(RunEnsemble):
 
     def translate(
         self,
-        texts: Sequence[str | EncodedSource],
+        texts: Iterable[str | EncodedSource],
         search: SearchOptions = GREEDY,
         advance: ProgressCallback = no_progress,
         should_stop: Callable[[], bool] = never_stop,
@@ -116,8 +116,11 @@ class Translator(RunEnsemble):
             UserError: If the model cannot process a text or satisfy the options.
             SearchStopped: If `should_stop` returns True.
         """
-        if isinstance(texts, str):
-            raise TypeError("translate takes a list of texts; for one text, write [text]")
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            raise UserError("translate takes a list of texts; for one text, write [text]")
+        if not isinstance(search, SearchOptions):
+            raise UserError(f"search should be a regard.Search, such as regard.Search(beam=5), not {search!r:.80}")
+        texts = list(texts)
         constraints = self.constraints(search)
         sources = {index: source for index, text in enumerate(texts) if (source := self.encode(text)).ids}
         translations = [replace(EMPTY_TRANSLATION, length_penalty=self.length_penalty(search))] * len(texts)
@@ -135,7 +138,7 @@ class Translator(RunEnsemble):
 
     def score(
         self,
-        pairs: Sequence[tuple[str, str] | Example],
+        pairs: Iterable[tuple[str, str] | Example],
         advance: ProgressCallback = no_progress,
         should_stop: Callable[[], bool] = never_stop,
     ) -> list[Score]:
@@ -150,6 +153,12 @@ class Translator(RunEnsemble):
             UserError: If the model cannot process a text.
             SearchStopped: If `should_stop` returns True.
         """
+        if not isinstance(pairs, Iterable):
+            raise UserError("score takes a list of pairs of texts, such as [(source, translation)]")
+        pairs = list(pairs)
+        for pair in pairs:
+            if not isinstance(pair, Example) and (not isinstance(pair, tuple | list) or len(pair) != 2):
+                raise UserError(f"{pair!r:.80} is not a pair of texts, such as (source, translation)")
         encoded = [pair if isinstance(pair, Example) else self.encode_pair(*pair) for pair in pairs]
         examples = {index: example for index, example in enumerate(encoded) if example.source}
         scores = [Score(())] * len(pairs)
@@ -298,5 +307,5 @@ def _open_run(path: object, trust_code: bool) -> Run:
     if isinstance(path, Run):
         return path
     if not isinstance(path, str | os.PathLike):
-        raise UserError(f"{path!r} is not a run: give the path of a run directory, or what regard.train returned")
-    return Run(Path(path), trust_code=trust_code)
+        raise UserError(f"{path!r:.80} is not a run: give the path of a run directory, or what regard.train returned")
+    return Run(path, trust_code=trust_code)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -59,13 +60,12 @@ class Run:
             in a run directory is ever executed.
     """
 
-    def __init__(self, path: Path, *, trust_code: bool = False) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str], *, trust_code: bool = False) -> None:
+        self.path = path = Path(path)
         self.metadata = read_metadata(path)
         self._settings: list[YamlLeaf] = self._read("config.yaml", self._parse_settings, yaml_source.MAX_BYTES)
         trusted = trust_code or plugins.runs_are_trusted()
-        if trusted:
-            self._find_moved_code()
+        self._find_moved_code()
         with plugins.refuse_code("" if trusted else REFUSED):
             self.experiment = loading.build_experiment(
                 self._settings, str(path / "config.yaml"), ignore_unused=self.metadata["format"] < FORMAT
@@ -144,6 +144,7 @@ class Run:
     @property
     def progress(self) -> TrainingProgress:
         """How far training has come by the last checkpoint; step 0 if there is none."""
+        self._check_exists()
         if not self.has_file(STATE):
             return TrainingProgress()
         with self.open_tensors(STATE) as state:
@@ -247,6 +248,7 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """The results of all validations. An incomplete last line, which a crash leaves, is ignored."""
         path = self.path / METRICS
+        self._check_exists()
 
         def parse(content: bytes) -> list[dict[str, Any]]:
             *lines, _incomplete = content.split(b"\n")
@@ -269,6 +271,10 @@ class Run:
         """
         rows = [row for row in self.metrics() if row["step"] <= step]
         files.write_atomic(self.path / METRICS, "".join(json.dumps(row) + "\n" for row in rows).encode())
+
+    def _check_exists(self) -> None:
+        if not self.path.is_dir():
+            raise UserError(f"{self.path}: this run directory is gone, or the working directory is another one now")
 
     def _read(self, name: str, parse: Callable[[str], Value], max_bytes: int = files.MAX_BYTES) -> Value:
         return self._read_bytes(name, lambda content: parse(content.decode()), max_bytes)

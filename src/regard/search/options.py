@@ -45,60 +45,64 @@ class SearchOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    beam: int = Field(1, ge=1, le=MAX_WIDTH, description="Beam width; 1 is greedy search.", json_schema_extra=SEARCH)
+    beam: int = Field(
+        default=1, ge=1, le=MAX_WIDTH, description="Beam width; 1 is greedy search.", json_schema_extra=SEARCH
+    )
     n_best: int = Field(
-        1,
+        default=1,
         ge=1,
         le=MAX_WIDTH,
         description="Number of outputs for each text; at most the beam width, unless sampling.",
         json_schema_extra=SEARCH,
     )
     length_penalty: float | None = Field(
-        None,
+        default=None,
         ge=0,
         le=10,
         description="α in score / ((5 + length) / 6)^α, the rank of a hypothesis; 0 is none (default: the run's).",
         json_schema_extra=SEARCH,
     )
-    sample: bool = Field(False, description="Sample at random instead of beam search.", json_schema_extra=SAMPLING)
+    sample: bool = Field(
+        default=False, description="Sample at random instead of beam search.", json_schema_extra=SAMPLING
+    )
     temperature: float = Field(
-        1.0,
+        default=1.0,
         gt=0,
         description="Sampling temperature; below 1, probable tokens become more probable.",
         json_schema_extra=SAMPLING,
     )
     top_k: int | None = Field(
-        None, ge=1, description="Sample from the k most probable tokens only.", json_schema_extra=SAMPLING
+        default=None, ge=1, description="Sample from the k most probable tokens only.", json_schema_extra=SAMPLING
     )
     top_p: float = Field(
-        1.0,
+        default=1.0,
         gt=0,
         le=1,
         description="Sample from the fewest most probable tokens with this total probability.",
         json_schema_extra=SAMPLING,
     )
-    seed: int = Field(1, ge=0, lt=2**63, description="Seed for sampling.", json_schema_extra=SAMPLING)
+    seed: int = Field(default=1, ge=0, lt=2**63, description="Seed for sampling.", json_schema_extra=SAMPLING)
     prefix: str | tuple[str, ...] = Field(
-        "",
+        default="",
         description="What every output starts with: a text; in Python and the API also a list of tokens.",
         json_schema_extra=CONSTRAINTS,
     )
     min_length: int = Field(
-        0,
+        default=0,
         ge=0,
         le=MAX_TOKENS,
         description="Minimum number of tokens of every output, `<end>` not counted.",
         json_schema_extra=CONSTRAINTS,
     )
     block_ngrams: int = Field(
-        0,
+        default=0,
         ge=0,
         le=MAX_TOKENS,
         description="Do not repeat any n-gram of this many tokens; 0 allows all.",
         json_schema_extra=CONSTRAINTS,
     )
     repetition_penalty: float = Field(
-        1.0,
+        default=1.0,
         ge=1,
         description="Divides the probability of a token that the output already contains; 1 is none.",
         json_schema_extra=CONSTRAINTS,
@@ -154,7 +158,7 @@ def search_field(name: str) -> Any:
         name: The name of an option, a field of `SearchOptions`.
     """
     field = SearchOptions.model_fields[name]
-    return Field(field.default, description=field.description, **option_bounds(field))
+    return Field(default=field.default, description=field.description, **option_bounds(field))
 
 
 def flag_name(name: str) -> str:

@@ -59,9 +59,11 @@ class TranslateRequest(RequestSchema):
     min_length: int = search_field("min_length")
     block_ngrams: int = search_field("block_ngrams")
     repetition_penalty: float = search_field("repetition_penalty")
-    attention: bool = Field(False, description="Return attention weights.")
-    alternatives: int = Field(0, ge=0, le=20, description="Return this many most likely tokens for each position.")
-    tree: bool = Field(False, description="Return the beam tree, step by step.")
+    attention: bool = Field(default=False, description="Return attention weights.")
+    alternatives: int = Field(
+        default=0, ge=0, le=20, description="Return this many most likely tokens for each position."
+    )
+    tree: bool = Field(default=False, description="Return the beam tree, step by step.")
 
     @field_validator("prefix", mode="before")
     @classmethod

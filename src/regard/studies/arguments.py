@@ -70,21 +70,8 @@ def plain_value(value: object, where: str) -> Any:
         return {key: plain_value(each, f"{where}: {key}") for key, each in zip(keys, value.values(), strict=True)}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return [plain_value(each, where) for each in value]
+    hint = "; name a metric by its import path, such as my.py:length_ratio" if where == "metrics" else ""
     raise UserError(
-        f"{where}: {short_repr(value)} should be a text, a number, a truth value, None, or a list or dict of these"
+        f"{where}: {short_repr(value)} should be a text, a number, a truth value, None, or a list or dict of "
+        f"these{hint}"
     )
-
-
-def parse_path(value: object, name: str) -> Path:
-    """A path that was given as text or as a `Path`.
-
-    Args:
-        value: The argument.
-        name: Its name.
-
-    Raises:
-        UserError: It is neither.
-    """
-    if not isinstance(value, str | os.PathLike):
-        raise UserError(f"{name}: {short_repr(value)} should be a path, as a text or a pathlib.Path")
-    return Path(value)

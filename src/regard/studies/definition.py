@@ -80,7 +80,7 @@ class Plan(Section):
 
     question: str = ""
     experiment: str
-    seeds: int = Field(3, ge=1, le=1_000)
+    seeds: int = Field(default=3, ge=1, le=1_000)
     baseline: dict[Label, Label] = Field(default_factory=dict)
     metrics: list[str] = Field(default_factory=list)
     method: Method = "randomization"

@@ -21,7 +21,7 @@ OLD_FOLDER = "exams"  # its name in Regard 0.5 and before, which is still read
 class DecodeOptions(Section):
     """How a test set is decoded: keys of a study's `test` section."""
 
-    split: Split = Field("test", description="The split to decode.")
+    split: Split = Field(default="test", description="The split to decode.")
     beam: int = search_field("beam")
     length_penalty: float | None = search_field("length_penalty")
 

@@ -77,12 +77,14 @@ def compare(
         raise UserError("give either an experiment with vary, or config, the path of a study file")
     if jobs is not None and (not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1):
         raise UserError(f"jobs: {short_repr(jobs)} should be a positive number of runs that are trained at a time")
-    file = arguments.parse_path(config, "config") if config is not None else None
+    file = files.parse_path(config, "config") if config is not None else None
     name, given = _split_experiment(experiment)
     if out is None and given:
         raise UserError("out: choose the folder of the study; this experiment has no name from which to derive one")
-    folder = arguments.parse_path(out, "out") if out is not None else default_folder(name, file)
-    run_folder = arguments.parse_path(runs, "runs") if runs is not None else folder.parent / "runs"
+    folder = files.parse_path(out, "out") if out is not None else default_folder(name, file)
+    run_folder = files.parse_path(runs, "runs") if runs is not None else folder.parent / "runs"
+    if run_folder.exists() and not run_folder.is_dir():
+        raise UserError(f"runs: {run_folder} is a file; it should be a folder of run directories")
     added = arguments.from_values(
         {"vary": vary, "test": test, "overrides": overrides, "baseline": baseline},
         {

@@ -35,7 +35,6 @@ from regard.config import loading, recipes, yaml_source
 from regard.config.base import KeyPath
 from regard.config.draft import ExperimentDraft, Override, key_path
 from regard.config.explanations import explain_validation_error
-from regard.config.references import absolute_references
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
@@ -251,6 +250,8 @@ def _parse_axes(leaves: Sequence[YamlLeaf], trains: bool) -> list[Axis]:
             raise UserError(f"{leaf.origin}: {name}: this should be a list of values, or groups of settings with names")
         for value in leaf.value:
             label = option_label(value)
+            if label in own and isinstance(value, str):
+                label = value  # files of the same name in different folders
             if label in own:
                 raise UserError(f"{leaf.origin}: {name}: {label} appears twice")
             own[label] = [Override(key_path(name), value, leaf.origin, leaf.folder)]
@@ -301,7 +302,6 @@ def _with_absolute_paths(leaves: Iterable[YamlLeaf], paths: Set[KeyPath]) -> Ite
         paths: The settings of its experiments that are paths of files.
     """
     for leaf in leaves:
-        leaf = replace(leaf, value=absolute_references(leaf.value, leaf.folder))
         section, *rest = leaf.path
         has_texts = isinstance(leaf.value, list) and any(isinstance(value, str) for value in leaf.value)
         if section == "experiment":

@@ -192,6 +192,8 @@ def collect_results(study: Study, jobs: Sequence[TrainingJob], folder: Path | No
         try:
             if stored:
                 runs[job.path] = job.run or Run(job.path)
+                if changes := runs[job.path].code_changes():
+                    raise UserError("; ".join(changes))
             for spec, path in stored.items():
                 results[job.path, spec] = Result.load(runs[job.path], job.seed, path).with_metrics(study.metrics)
         except UserError as error:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import files
-from regard.config import loading, yaml_source
+from regard.config import loading, plugins, yaml_source
 from regard.config.base import KeyPath
 from regard.config.schema import Experiment
 from regard.errors import UserError
@@ -14,6 +14,7 @@ from regard.studies.definition import Study
 from regard.studies.parsing import extends_study
 
 DEFINITION = "study.yaml"  # what --config reads again
+FOREIGN = "the experiment in this folder names it, and that of this study does not; choose another folder"
 EXPERIMENT = "experiment.yaml"  # what the definition refers to, if the experiment was given as Python values
 # The first line of a definition that may be overwritten; a file without it is the user's own.
 MARK = "# Written by regard, which may write it anew.\n"
@@ -106,7 +107,8 @@ def _changed_settings(path: Path, experiment: Experiment) -> list[str]:
     text = yaml_source.read_text_file(path)
     if text is None:
         return []
-    old, new = _settings(loading.parse_experiment(text, str(path), ignore_unused=True)), _settings(experiment)
+    with plugins.refuse_code(FOREIGN):
+        old, new = _settings(loading.parse_experiment(text, str(path), ignore_unused=True)), _settings(experiment)
     differ = [key for key in old | new if (key in old, old.get(key)) != (key in new, new.get(key))]
     return [".".join(key) for key in differ if key != ("description",)]
 

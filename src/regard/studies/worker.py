@@ -23,7 +23,8 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from regard import files
-from regard.config import loading
+from regard.config import loading, plugins
+from regard.config.families import plugin_names
 from regard.config.schema import Experiment
 from regard.errors import UserError, failure_message
 from regard.studies.evaluations import EvaluationSpec
@@ -57,7 +58,8 @@ class WorkerRequest:
         """One line of JSON."""
         return json.dumps(
             {
-                "sys.path": sys.path,  # where plug-ins are found
+                "sys.path": [os.fspath(folder) for folder in sys.path],  # where plug-ins are found
+                "code": _code_digests(self.experiment),
                 "path": str(self.path),
                 "experiment": loading.dump_experiment(self.experiment),
                 "evaluations": [evaluation.to_dict() for evaluation in self.evaluations],
@@ -74,11 +76,17 @@ class WorkerRequest:
         values = json.loads(text)
         sys.path += [folder for folder in values["sys.path"] if folder not in sys.path]
         experiment = loading.parse_experiment(values["experiment"], "the request")
+        if _code_digests(experiment) != values["code"]:
+            raise UserError("the code of a plug-in has changed while the study was running; run the study again")
         return cls(Path(values["path"]), experiment, [EvaluationSpec.from_dict(each) for each in values["evaluations"]])
 
     def pending(self) -> list[EvaluationSpec]:
         """The evaluations that have no result yet. If there are none, everything is done."""
         return [evaluation for evaluation in self.evaluations if evaluation.find(self.path) is None]
+
+
+def _code_digests(experiment: Experiment) -> dict[str, str | None]:
+    return {name: plugins.describe_code(name, Path()).get("sha256") for name in plugin_names(experiment)}
 
 
 class Reporter(Callback):
@@ -243,10 +251,10 @@ def worker_main() -> None:
     os.dup2(2, 1)
     signal.signal(signal.SIGTERM, reporter.stop)
     lines = os.fdopen(os.dup(0), "rb", buffering=0)  # unbuffered: has no lock that a thread may hold at the end
-    request = WorkerRequest.parse(lines.readline().decode())
+    text = lines.readline().decode()
     Thread(target=_stop_on_request, args=(lines, reporter), daemon=True).start()
     try:
-        run_request(request, reporter)
+        run_request(WorkerRequest.parse(text), reporter)
     except TrainingStopped:
         sys.exit(STOPPED)
     except Exception as error:

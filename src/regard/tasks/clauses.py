@@ -127,8 +127,8 @@ class ClausesSection(GeneratedSection):
     """
 
     task: str = "clauses"
-    train: int = Field(12_000, ge=1)
-    max_clauses: int = Field(2, ge=1, le=3)
+    train: int = Field(default=12_000, ge=1)
+    max_clauses: int = Field(default=2, ge=1, le=3)
 
 
 class ClausesDataset(GeneratedDataset[ClausesSection]):

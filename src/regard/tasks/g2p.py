@@ -32,11 +32,11 @@ class G2PSection(DataSection):
     """
 
     task: str = "g2p"
-    file: str | None = Field(None, min_length=1)
+    file: str | None = Field(default=None, min_length=1)
     stress: bool = False
-    test_share: float = Field(0.05, gt=0, lt=0.5)
-    validation_share: float = Field(0.01, gt=0, lt=0.5)
-    seed: int = Field(1, ge=0)
+    test_share: float = Field(default=0.05, gt=0, lt=0.5)
+    validation_share: float = Field(default=0.01, gt=0, lt=0.5)
+    seed: int = Field(default=1, ge=0)
 
     path_keys: ClassVar[frozenset[str]] = frozenset({"file"})
 

@@ -29,10 +29,10 @@ class GeneratedSection(DataSection):
         seed: Seed of the pairs.
     """
 
-    train: int = Field(20_000, ge=1, le=MAX_PAIRS)
-    validation: int = Field(500, ge=1, le=MAX_PAIRS)
-    test: int = Field(1_000, ge=1, le=MAX_PAIRS)
-    seed: int = Field(1, ge=0)
+    train: int = Field(default=20_000, ge=1, le=MAX_PAIRS)
+    validation: int = Field(default=500, ge=1, le=MAX_PAIRS)
+    test: int = Field(default=1_000, ge=1, le=MAX_PAIRS)
+    seed: int = Field(default=1, ge=0)
 
 
 GeneratedSectionType = TypeVar("GeneratedSectionType", bound=GeneratedSection)

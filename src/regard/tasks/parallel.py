@@ -47,8 +47,8 @@ class ParallelSection(DataSection):
         text: Tokens and vocabularies.
     """
 
-    source: str = Field("de", pattern=r"^[\w-]+$")
-    target: str = Field("en", pattern=r"^[\w-]+$")
+    source: str = Field(default="de", pattern=r"^[\w-]+$")
+    target: str = Field(default="en", pattern=r"^[\w-]+$")
     text: Annotated[SerializeAsAny[TokenizerSection], SectionOf(TOKENIZERS)] = Field(
         default_factory=TOKENIZERS.default_section
     )
@@ -149,7 +149,7 @@ class FilesSection(ParallelSection):
     task: str = "files"
     train: str = Field(min_length=1)
     validation: str = Field(min_length=1)
-    test: str | None = Field(None, min_length=1)
+    test: str | None = Field(default=None, min_length=1)
     skip: bool = False
 
     path_keys: ClassVar[frozenset[str]] = frozenset(SPLITS)

@@ -18,8 +18,8 @@ class SubwordRegularizationSection(Section):
         alpha: p ∝ P(segmentation)^alpha: 0 is uniform, 1 is the distribution of the unigram model.
     """
 
-    best: int = Field(1, ge=1, le=512)
-    alpha: float = Field(0.2, ge=0)
+    best: int = Field(default=1, ge=1, le=512)
+    alpha: float = Field(default=0.2, ge=0)
 
 
 class TextSection(TokenizerSection):
@@ -32,7 +32,7 @@ class TextSection(TokenizerSection):
     """
 
     algorithm: Literal["unigram", "bpe"] = "unigram"
-    coverage: float = Field(0.9995, ge=0.98, le=1)
+    coverage: float = Field(default=0.9995, ge=0.98, le=1)
     regularization: SubwordRegularizationSection = SubwordRegularizationSection()
 
     @model_validator(mode="before")

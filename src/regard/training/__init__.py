@@ -20,3 +20,7 @@ def __getattr__(name: str) -> Any:
     if name not in MODULE_OF:
         raise AttributeError(f"module 'regard.training' has no attribute '{name}'")
     return getattr(import_module(f"regard.training.{MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from reprlib import repr as short_repr
 from typing import Any
-
-import torch
 
 from regard.config.loading import resolve_experiment
 from regard.config.plugins import check_not_importing
 from regard.config.schema import Experiment
 from regard.errors import UserError
+from regard.files import parse_path
 from regard.runs import Run
+from regard.torch_state import private_torch_state
 from regard.training.callbacks import Callback, CallbackList
 from regard.training.session import TrainingSession
 
@@ -52,11 +51,8 @@ def train(
     callback = CallbackList(callbacks)
     path = _run_path(experiment, out)
     settings = resolve_experiment(experiment, overrides, check_files=not path.exists())
-    threads = torch.get_num_threads()
-    try:
+    with private_torch_state():
         return TrainingSession(path, shown=progress).run(settings, callback)
-    finally:
-        torch.set_num_threads(threads)  # other code of this process may want more than `training.threads`
 
 
 def default_run_path(experiment: str | os.PathLike[str]) -> Path:
@@ -69,10 +65,8 @@ def default_run_path(experiment: str | os.PathLike[str]) -> Path:
 
 
 def _run_path(experiment: object, out: object) -> Path:
-    if isinstance(out, str | os.PathLike):
-        return Path(out)
     if out is not None:
-        raise UserError(f"out: {short_repr(out)} should be the path of a run directory, such as 'runs/mine'")
+        return parse_path(out, "out")
     if isinstance(experiment, Mapping | Experiment):
         raise UserError("out: give a run directory, such as out='runs/mine'; only recipes and files have a default")
     return default_run_path(str(experiment))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from reprlib import repr as short_repr
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import UserError
+from regard.errors import UserError, suggest
 
 if TYPE_CHECKING:  # importing torch takes a second
     from regard.tasks import Split
@@ -73,6 +73,14 @@ class Callback:
         Args:
             trainer: The trainer; `trainer.progress.finished` is empty if training is not finished.
         """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a misspelled method, which would never be called."""
+        super().__init_subclass__(**options)
+        known = [name for name in vars(Callback) if name.startswith("on_")]
+        for name in vars(cls):
+            if name.startswith("on_") and name not in known:
+                raise UserError(f"{cls.__name__}.{name} is not a method of a callback; {suggest(name, known)}")
 
     def should_stop(self) -> bool:
         """Return True to stop after the current step and its validation, with a checkpoint to continue from."""

@@ -122,8 +122,8 @@ class PlateauSection(LearningRateSection):
         patience: Number of validations in a row without a lower loss after which it is multiplied.
     """
 
-    factor: float = Field(0.5, gt=0, lt=1)
-    patience: int = Field(2, ge=1)
+    factor: float = Field(default=0.5, gt=0, lt=1)
+    patience: int = Field(default=2, ge=1)
 
 
 @dataclass(frozen=True)

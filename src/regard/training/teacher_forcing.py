@@ -51,7 +51,7 @@ class DecayingSection(TeacherForcingSection):
         floor: The ratio that the schedule decays to.
     """
 
-    floor: float = Field(0.0, ge=0, le=1)
+    floor: float = Field(default=0.0, ge=0, le=1)
 
     @model_validator(mode="after")
     def _check_floor(self) -> Self:
@@ -87,7 +87,7 @@ class EpochsSection(DecayingSection):
         epochs: Number of epochs of each step, or until the floor is reached.
     """
 
-    epochs: int = Field(10, ge=1)
+    epochs: int = Field(default=10, ge=1)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class ExponentialSection(DecayingSection):
         decay: What each epoch multiplies by.
     """
 
-    decay: float = Field(0.9, gt=0, lt=1)
+    decay: float = Field(default=0.9, gt=0, lt=1)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class InverseSigmoidSection(DecayingSection):
         steepness: k in k / (k + e^(epoch/k)).
     """
 
-    steepness: float = Field(5.0, ge=1)
+    steepness: float = Field(default=5.0, ge=1)
 
 
 @dataclass(frozen=True)
