@@ -221,9 +221,9 @@ def test_optimizers_are_not_extended(folder: Path):
 
 
 def test_a_section_of_the_wrong_class_is_refused(folder: Path):
-    code = "from regard.nn import Attention\nclass Odd(Attention):\n    Section = dict\n    def score(self, query, keys): ..."
-    (folder / "odd.py").write_text(code)
-        "from regard.nn import Attention\nclass Odd(Attention):\n    Section = dict\n    def score(self, query, keys): ...\n"
+    (folder / "odd.py").write_text(
+        "from regard.nn import Attention\nclass Odd(Attention):\n    Section = dict\n"
+        "    def score(self, query, keys): ...\n"
     )
     message = error_of(experiment_file(folder, "    kind: odd.py:Odd\n"))
     assert "needs a class attribute Section, a subclass of regard.config.kinds.AttentionSection" in message
