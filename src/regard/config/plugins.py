@@ -162,8 +162,7 @@ def load_object(name: str) -> Any:
     if name not in _objects:
         reason = _refusal.get()
         if reason:
-            now = f" (now {_moved[name]})" if name in _moved else ""
-            raise PluginError(f"'{name}'{now} is code outside Regard; {reason}")
+            raise PluginError(f"'{name}' is code outside Regard; {reason}")
         _objects[name] = _import(name, *_split(import_path(name)))
     return _objects[name]
 
@@ -184,8 +183,8 @@ def import_path(name: str) -> str:
     return values[0]
 
 
-def find_moved_file(name: str, relative: str, folder: Path) -> None:
-    """Look for the file of a plug-in next to a run directory if it is no longer where it was.
+def find_moved_file(name: str, relative: str, folder: Path) -> str | None:
+    """The reference to the file of a plug-in that has moved together with a run directory; None if it has not.
 
     Args:
         name: A reference; only those to a file can move.
@@ -195,9 +194,18 @@ def find_moved_file(name: str, relative: str, folder: Path) -> None:
     match = FILE_REFERENCE.fullmatch(name)
     moved, inside = os.path.abspath(folder / relative), os.path.join(os.path.abspath(folder), "")
     if moved.startswith(inside):  # a run directory contains no code
-        return
-    if match and name not in _objects and not os.path.isfile(match[1]) and os.path.isfile(moved):
-        _moved[name] = f"{moved}:{match[2]}"
+        return None
+    is_gone = match and name not in _objects and not os.path.isfile(match[1])
+    return f"{moved}:{match[2]}" if match and is_gone and os.path.isfile(moved) else None
+
+
+def accept_moved_files(moved: Mapping[str, str]) -> None:
+    """Look up references to files that have moved in their new places.
+
+    Args:
+        moved: The new reference for each old one, of runs that the user trusts.
+    """
+    _moved.update(moved)
 
 
 def describe_code(name: str, folder: Path) -> dict[str, str]:

@@ -65,8 +65,11 @@ class Run:
         self.metadata = read_metadata(path)
         self._settings: list[YamlLeaf] = self._read("config.yaml", self._parse_settings, yaml_source.MAX_BYTES)
         trusted = trust_code or plugins.runs_are_trusted()
-        self._find_moved_code()
-        with plugins.refuse_code("" if trusted else REFUSED):
+        moved = self._moved_code()
+        if trusted:
+            plugins.accept_moved_files(moved)
+        places = "".join(f"; {name} is now {place}" for name, place in moved.items())
+        with plugins.refuse_code("" if trusted else REFUSED + places):
             self.experiment = loading.build_experiment(
                 self._settings, str(path / "config.yaml"), ignore_unused=self.metadata["format"] < FORMAT
             )
@@ -136,10 +139,12 @@ class Run:
                 changes.append(f"{self.path}: the code of {name} has changed since this run was started{detail}")
         return changes
 
-    def _find_moved_code(self) -> None:
-        for name, known in self.code.items():
-            if isinstance(known.get("relative_path"), str):
-                plugins.find_moved_file(name, known["relative_path"], self.path)
+    def _moved_code(self) -> dict[str, str]:
+        """The new place of each plug-in whose file has moved together with the run directory."""
+        recorded = {name: each["relative_path"] for name, each in self.code.items() if "relative_path" in each}
+        paths = {name: path for name, path in recorded.items() if isinstance(path, str) and "\0" not in path}
+        found = {name: plugins.find_moved_file(name, path, self.path) for name, path in paths.items()}
+        return {name: place for name, place in found.items() if place}
 
     @property
     def progress(self) -> TrainingProgress:
