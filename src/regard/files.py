@@ -298,6 +298,6 @@ def parse_path(value: object, name: str) -> Path:
         UserError: It is neither, or cannot be the name of a file.
     """
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if not isinstance(text, str) or not text or "\0" in text or any("\ud800" <= each <= "\udfff" for each in text):
+    if not isinstance(text, str) or not text or "\0" in text:
         raise UserError(f"{name}: {value!r:.80} should be a path, as a text or a pathlib.Path")
     return Path(text).expanduser()
