@@ -57,6 +57,8 @@ def test_the_walk_through_works(
     assert Run(Path("runs/sharp")).experiment.model.attention.options() == {"sharpness": 20}
     results = json.loads((tmp_path / "studies" / "cosine" / "results.json").read_text())
     assert [cell["label"] for cell in results["conditions"]] == ["none", "dot", "cosine.py:CosineAttention"]
+    assert Run(Path("runs/student")).metrics()[-1]["free_running_exact_match"] > 0.8, "the student's class has learned"
+    assert (names["attended_val"].shape, names["alpha"].shape) == ((3, 1024), (3, 11))
     report = names["report"]
     assert report.scores.keys() == {"letters in order", "exact_match"}
     assert report.scores["letters in order"] > 0.5
@@ -64,5 +66,5 @@ def test_the_walk_through_works(
     exact = regard("evaluate", "runs/cosine", "--trust-code", "--metric", "./sorting.py:in_order", "--json")
     assert json.loads(exact.out)["exact_match"] > 0.95
     assert 0 < json.loads(exact.out)[f"{tmp_path}/sorting.py:in_order"] < 1
-    for module in ("cosine", "sharp", "sorting"):
+    for module in ("cosine", "sharp", "sorting", "student"):
         sys.modules.pop(module, None)

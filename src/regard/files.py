@@ -197,7 +197,7 @@ def scratch_folder(target: Path) -> Iterator[Path]:
 
 
 def remove_abandoned(target: Path) -> list[Path]:
-    """Remove the scratch folders that processes have left which do not live any more, and return their paths.
+    """Remove the scratch folders of processes that have ended, and return their paths.
 
     Args:
         target: The file or folder that they were made for; `FOLDER/*` for everything in a folder.

@@ -5,8 +5,11 @@ from __future__ import annotations
 import gzip
 import re
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,7 @@ from regard.cli import data_get
 from regard.corpora.datasets import DATASETS, DataFile, DatasetSpec
 from regard.errors import UserError
 
+Regard = Callable[..., Any]
 TEXTS = {"a.de": b"eins\nzwei\n", "long.en": b"one\n"}
 CHECKSUMS = {name: sha256(text).hexdigest()[:12] for name, text in TEXTS.items()}
 SMALL = DatasetSpec(
@@ -55,6 +59,23 @@ def test_sources_of_files_are_printed_and_existing_files_listed(mine: Path, caps
         f"long.en      1  {CHECKSUMS['long.en']}…  already downloaded",
         f"data set folder: {folder}",
     ]
+
+
+def test_languages_and_test_sets_are_options(mine: Path, regard: Regard):
+    (mine / "test_17.en").write_bytes(b"three\n")
+    test = DataFile("test_17.en", 1, 6, sha256(b"three\n").hexdigest())
+    DATASETS["small"] = replace(SMALL, files=(*SMALL.files, test), languages=("de",), tests=())
+    folder = mine.parent / "data" / "small"
+    for options, names in [
+        ((), {"a.de"}),
+        (("--languages", " de , en "), {"a.de", "long.en"}),
+        (("--languages", "en", "--tests", "17"), {"a.de", "long.en", "test_17.en"}),
+    ]:
+        assert regard("data", "get", "small", "--from", mine, *options).code == 0
+        assert {path.name for path in folder.iterdir()} - {".lock"} == names
+    answer = regard("data", "get", "small", "--languages", "de,fr")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "regard: --languages de,fr: small has no language 'fr'; choices: de, en\n"
 
 
 def test_a_failure_is_reported_once(mine: Path, capsys: pytest.CaptureFixture[str]):

@@ -149,3 +149,40 @@ def test_hostile_files_are_refused(regard: Regard, trained: Path, file: Callable
     refused(evaluate(file("blank", "", ""), file("blank2", "", "")), f"{tmp_path / 'blank'}: all texts are empty")
     refused(evaluate(file("odd", "ab", "xyz"), shorter), f"{tmp_path / 'odd'}, line 2: ", "'x'")
     refused(evaluate(shorter, file("odd", "ab", "xyz")), f"{tmp_path / 'odd'}, line 2: ", "'x'")
+
+
+def test_examples_are_printed_and_in_json(regard: Regard, trained: Path, file: Callable[..., Path]):
+    source, reference = file("a", *SOURCE), file("b", "abc", "edcba", "ab", "e")
+    options = ["evaluate", trained, "--source", source, "--reference", reference, "--beam", "1,2", "--examples", 1]
+    answer = regard(*options)
+    assert answer.code == 0, answer.err
+    text = answer.out
+    assert text.index("beam  exact match") < text.index(f"{trained}, beam 1 (") < text.index(f"{trained}, beam 2 (")
+    worst = text[text.index("Worst scores") :].splitlines()
+    assert worst[0].startswith("Worst scores: sentence 3, score ")
+    assert worst[1:4] == ["    source     ba", "    reference  ab", "    output     ba"]
+    rows = [json.loads(line) for line in regard(*options, "--json").out.splitlines()]
+    assert [row["beam"] for row in rows] == [1, 2]
+    found = rows[0]["examples"][-1]
+    score = sacrebleu.sentence_chrf("ba", ["ab"]).score
+    assert {**found, "value": 0, "score": 0} == {
+        "criterion": "Worst scores",
+        "value": 0,
+        "number": 3,
+        "source": "ba",
+        "reference": "ab",
+        "output": "ba",
+        "truncated": False,
+        "score": 0,
+    }
+    assert found["value"] == found["score"] == pytest.approx(score)
+    without = json.loads(regard(*options[:-2], "--json").out.splitlines()[0])
+    assert "examples" not in without
+
+
+@pytest.mark.parametrize("count", ["-1", "many"])
+def test_a_wrong_number_of_examples_is_refused(regard: Regard, trained: Path, count: str):
+    answer = regard("evaluate", trained, "--examples", count)
+    assert answer.code == 2
+    assert "--examples" in answer.err
+    assert "Traceback" not in answer.err

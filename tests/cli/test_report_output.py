@@ -104,7 +104,7 @@ def test_the_laboratory_lists_its_experiments(regard: Callable[..., Any]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "last"),
     [
-        (["gradients", "--limit", 7], r"7/7 sentences  [\d,.]+ sentences/s  0:00 left"),
+        (["gradients", "--limit", 7], r"49/49 passes  [\d,.]+ passes/s  0:00 left"),
         (["align", "--limit", 7], r"7/7 sentences  [\d,.]+ sentences/s  0:00 left"),
         (["faithful", "--limit", 7], r"7/7 sentences  [\d,.]+ sentences/s  0:00 left"),
         (["faithful", "abc"], r"8/8 tokens  [\d,.]+ tokens/s  0:00 left"),

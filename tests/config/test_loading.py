@@ -261,7 +261,7 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
         (
             COPY + "model:\n  attention:\n    kind: aditive\n",
             4,
-            "model.attention.kind: 'aditive' is not a valid choice; did you mean 'additive'? choices: none, mean, ",
+            "model.attention.kind: 'aditive' is not a valid choice; did you mean 'additive'? choices: none, last, ",
         ),
         (
             COPY + "training:\n  rate: {kind: 3}\n",

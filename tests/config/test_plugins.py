@@ -182,7 +182,7 @@ def test_two_packages_with_the_same_name_are_refused(installed: Path, folder: Pa
         ("kind: no_such_package.attention:Shout", 6, "there is no module no_such_package; install its package"),
         ("kind: regard.nn:Attention", 6, "'regard.nn:Attention' does not define score, which every attention needs"),
         ("kind: os:system", 6, "'os:system' cannot be used as attention"),
-        ("kind: shoot", 6, "'shoot' is not a valid choice; choices: none, mean, "),
+        ("kind: shoot", 6, "'shoot' is not a valid choice; choices: none, last, mean, "),
         ("kind: ':Shout'", 6, "is not a valid choice"),
         ("kind: ./shout.py", 6, "is not a valid choice"),
         ("{kind: ./shout.py:Shout, volume: 0}", 6, "model.attention.volume: 0 is invalid: "),
@@ -286,6 +286,23 @@ def test_the_digest_follows_the_source_file(folder: Path, forget_plugins: Callab
     after = plugins.describe_code(name, folder / "runs" / "a")
     assert before["sha256"] != after["sha256"]
     assert before | {"sha256": ""} == after | {"sha256": ""}
+
+
+def test_the_digest_covers_the_file_of_a_class_that_is_an_attribute(folder: Path, forget_plugins: Callable[[], None]):
+    student = "from torch import nn\nclass Student(nn.Module): pass\n"
+    (folder / "student_digest.py").write_text(student)
+    (folder / "wrapped.py").write_text(
+        "from regard.nn import StepAttention\nfrom student_digest import Student\n"
+        "class Wrapped(StepAttention):\n    module_class = Student\n"
+    )
+    digests = []
+    for text in (student, student, f"{student}# another version\n"):
+        (folder / "student_digest.py").write_text(text)
+        forget_plugins()
+        sys.modules.pop("student_digest", None)
+        digests.append(plugins.describe_code(f"{folder}/wrapped.py:Wrapped", folder)["sha256"])
+    sys.modules.pop("student_digest")
+    assert digests[0] == digests[1] != digests[2]
 
 
 def test_a_class_of_a_notebook_has_a_digest_of_its_methods(monkeypatch: pytest.MonkeyPatch):

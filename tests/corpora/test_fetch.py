@@ -255,6 +255,39 @@ def test_complete_files_are_not_downloaded_again(server: Server, folder: Path):
     assert content_of(folder) == TEXTS
 
 
+def test_another_selection_adds_what_is_missing(server: Server, folder: Path):
+    server.files = gzipped(TEXTS)
+    german, everything = replace(SMALL, languages=("de",)), ["one.de", "two.de", "one.en"]
+    dataset = replace(german, mirrors=(server.source(*(f"{name}.gz" for name in everything)),))
+    fetch.download_dataset(dataset.select(), None, RecordingObserver())
+    assert content_of(folder).keys() == {"one.de", "two.de"}
+    assert [path for path, _ in server.requests] == ["one.de.gz", "two.de.gz"]
+
+    server.requests.clear()
+    fetch.download_dataset(dataset.select(["de", "en"]), None, observer := RecordingObserver())
+    assert observer.present_names == ["one.de", "two.de"]
+    assert server.requests == [("one.en.gz", None)]
+    assert content_of(folder) == TEXTS
+
+
+def test_an_archive_that_is_known_to_lack_the_missing_files_is_not_downloaded(server: Server, folder: Path):
+    server.files = {"one.zip": zipped({"one.de": TEXTS["one.de"]}), "two.zip": zipped({"two.de": TEXTS["two.de"]})}
+    mirror = server.source("one.zip", "two.zip")
+    mirror = replace(mirror, contents={address: [f"{address[-7:-4]}.de"] for address in mirror.addresses})
+    fetch.download_dataset(replace(ONLY_TWO, mirrors=(mirror,)), None, RecordingObserver())
+    assert [path for path, _ in server.requests] == ["two.zip"]
+    assert content_of(folder) == {"two.de": TEXTS["two.de"]}
+
+
+def test_a_failure_has_the_command_of_the_selection(folder: Path, tmp_path: Path):
+    with pytest.raises(UserError) as caught:
+        fetch.download_dataset(replace(SMALL, languages=("de",)).select(["en"]), str(tmp_path), RecordingObserver())
+    first, *_, last = str(caught.value).splitlines()
+    assert first == "small: could not download one.en"
+    assert "'regard data get small --languages en --from FOLDER'" in last
+    assert content_of(folder) == {}
+
+
 def test_nothing_is_written_when_all_files_exist(folder: Path):
     folder.mkdir(parents=True)
     for name, text in TEXTS.items():

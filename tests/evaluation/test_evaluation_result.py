@@ -40,6 +40,16 @@ def test_runs_are_columns_and_metrics_are_rows():
     assert rows[-1] == ["<i>my</i> metric", "–", "0.667"]
 
 
+def test_the_test_set_is_shown_if_there_are_several():
+    own = result(test_set="2018_flickr")
+    assert evaluation_table([own, result()])[1][:2] == [
+        ["test set", "2018_flickr", "–"],
+        ["sentences", "1,000", "1,000"],
+    ]
+    assert own.to_dict()["test_set"] == "2018_flickr"
+    assert "test_set" not in result().to_dict()
+
+
 def test_beam_widths_are_rows_named_by_run_if_there_are_several():
     columns, rows = beam_table([result(), result(**OTHER)])
     shown = ["exact match", "truncated", "log-probability", "sentences per second"]

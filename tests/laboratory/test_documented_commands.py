@@ -63,9 +63,10 @@ def same_line(line: str, other: str) -> bool:
 def test_the_page_shows_every_command_of_the_laboratory() -> None:
     shown = {" ".join(arguments[:2] if arguments[0] == "lab" else arguments[:1]) for arguments, _ in commands()}
     lab = {f"lab {name}" for name in ("qkv", "softmax", "context", "bleu", "copy", "average", "noisy-average")}
+    lab |= {f"lab {name}" for name in ("encoder", "decoder", "teacher-forcing", "set", "variance")}
     lab |= {"lab", "lab two-heads", "lab positions"}
     assert any(written(arguments) for arguments, _ in commands())
-    assert shown == lab | {"train", "explain", "trace", "gradients", "probe", "align", "faithful"}
+    assert shown == lab | {"train", "evaluate", "explain", "trace", "gradients", "probe", "align", "faithful"}
 
 
 @pytest.mark.parametrize(

@@ -110,8 +110,9 @@ def check_parts(encoder: str, decoder: str, mechanism: str) -> None:
     torch.testing.assert_close(found.bottleneck + found.attention, plain_gradient(model, batch), **EXACT)
     assert not found.bottleneck[~batch.source_valid].any()
     assert not found.attention[~batch.source_valid].any()
-    assert bool(found.bottleneck.any()) == (decoder != "transformer" and "zeros" not in decoder)
-    assert bool(found.attention.any()) == (mechanism != "none")
+    starts_from_final_state = decoder != "transformer" and "zeros" not in decoder
+    assert bool(found.bottleneck.any()) == (starts_from_final_state or mechanism == "last")
+    assert bool(found.attention.any()) == (mechanism not in ("none", "last"))
 
 
 @pytest.mark.parametrize("number", range(len(PAIRS)), ids=["-".join(pair) for pair in PAIRS])
@@ -189,9 +190,10 @@ def translators(trained: Path, trained_brief) -> list[Translator]:
 
 
 def test_a_report_has_all_positions_of_all_runs(translators: list[Translator]) -> None:
+    expected: list[int] = []
     done: list[int] = []
-    report = gradient_report(translators, "test", 31, advance=done.append)
-    assert sum(done) == 2 * 31
+    report = gradient_report(translators, "test", 31, expect=expected.append, advance=done.append)
+    assert [sum(done)] == expected == [7 * 2 * 31], "two passes for gradients, five for losses"
     with_attention, without = report.data["runs"]
     assert (with_attention["attention"], without["attention"]) == ("dot", "none")
     assert with_attention["shares"]["attention"] > 0.5
@@ -200,6 +202,9 @@ def test_a_report_has_all_positions_of_all_runs(translators: list[Translator]) -
     assert [row["position"] for row in without["positions"]] == [1, 2, 3, 4, 5, 6], "five letters and the end"
     assert without["positions"][0]["sentences"] == 31
     assert without["positions"][0]["total"] == without["first"]["total"]
+    for run in report.data["runs"]:
+        assert run["conditions"]["reference"]["loss"] == pytest.approx(run["loss_per_token"])
+        assert {row["part"] for row in run["weights"]} >= {"encoder.cell", "decoder.embedding", "decoder.readout"}
 
 
 def test_the_loss_is_what_the_model_scores(translators: list[Translator]) -> None:
@@ -222,6 +227,8 @@ def test_untrained_model_has_a_higher_loss(translators: list[Translator]) -> Non
     assert trained.data["weights"] == "trained"
     assert untrained.data["weights"] == "untrained"
     assert untrained.data["runs"][0]["loss"] > 5 > trained.data["runs"][0]["loss"]
+    assert {row["change"] for row in untrained.data["runs"][0]["weights"]} == {0}
+    assert min(row["change"] for row in trained.data["runs"][0]["weights"]) > 0
 
 
 def panels(report: LabReport) -> dict[str, list[str]]:
@@ -270,11 +277,14 @@ def test_command_prints_draws_and_writes(regard, trained: Path, trained_brief, t
     assert f"{trained.name}, from the start of the source" in answer.out
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert b"no attention: brief" in page.read_bytes()
+    for shown in ("decoder.readout", "other source, reference prefix", "own source, own outputs"):
+        assert shown in answer.out
+        assert shown in page.read_text(encoding="utf-8")
     answer = regard("gradients", *runs, "--limit", 20, "--from-end", "--untrained", "--json")
     data = json.loads(answer.out)
     assert (data["from_end"], data["weights"], len(data["runs"])) == (True, "untrained", 2)
 
 
 def test_table_of_a_long_source_is_thinned(trained: Path) -> None:
-    run = RunGradients("a", package.load(trained), profile([1.0] * 97))
+    run = RunGradients("a", package.load(trained), profile([1.0] * 97), [], {})
     assert len(report_module._position_table(run, False, "").rows) <= report_module.MAX_ROWS

@@ -99,8 +99,9 @@ def test_softmax_of_the_week_4_slides() -> None:
     assert weights[1] == pytest.approx([0.2546, 0.4640, 0.2814], abs=5e-5)
     powers = grid_numbers(report, "exp(e_i)")[0]
     assert powers == pytest.approx([math.exp(0.1), math.exp(0.9), math.exp(0.3), 4.914633], abs=1e-6)
-    (remark,) = report.data["remarks"].values()
-    assert "print the weights 0.15, 0.70, 0.15; correct are 0.2249, 0.5005, 0.2747" in remark
+    erratum, contexts = report.data["remarks"].values()
+    assert "print the weights 0.15, 0.70, 0.15; correct are 0.2249, 0.5005, 0.2747" in erratum
+    assert "first example give the context (0.4552, 0.4100), those of the second (0.4347, 0.4054)" in contexts
 
 
 @pytest.mark.parametrize("scores", [((1054, 852, -396),), ((-900, -901),), ((1e6, -1e6, 0),)])
@@ -119,6 +120,7 @@ def test_context_of_the_week_4_slides() -> None:
     assert grid_numbers(report, "α_i v_i")[1] == pytest.approx([0.49, 0.28])
     (remark,) = report.data["remarks"].values()
     assert "The Week 4 slides print 0.46. Correct is c = (0.55, 0.40)" in remark
+    assert "weights of the scores 0.1, 0.9, 0.3 the context is (0.4552, 0.4100)" in remark
 
 
 def test_a_weight_of_one_copies_and_a_weight_of_zero_excludes() -> None:
@@ -153,6 +155,33 @@ def test_bleu_of_the_week_4_slides() -> None:
     assert report.data["quality"] == "useless"
     (remark,) = report.data["remarks"].values()
     assert "print a geometric mean of 0.22 and a BLEU of 0.13. Correct are 0.1494 and 0.0906" in remark
+    assert "this is not 0.13, understandable, but useless" in remark
+
+
+def test_the_replacement_of_zero_decides_the_interpretation() -> None:
+    """BLEU = BP · (1 · 1/3 · P_3)^(1/3), by hand."""
+    floors = bleu().data["floors"]
+    assert [each["floor"] for each in floors] == [0.002, 0.02, 0.1, 1.0, None]
+    assert [each["precision"] for each in floors] == pytest.approx([0.001, 0.01, 0.05, 0.5, 0.25])
+    for each in floors:
+        assert each["score"] == pytest.approx(math.exp(-0.5) * (each["precision"] / 3) ** (1 / 3))
+    qualities = [each["quality"] for each in floors]
+    assert qualities == ["useless", "useless", "understandable", "good", "understandable"]
+    assert bleu("a b c d", "a b c d").data["floors"] == [], "no count is 0"
+
+
+@pytest.mark.parametrize(
+    ("score", "quality"),
+    [(0.0999, "useless"), (0.1, "understandable"), (0.3, "good"), (0.5, "good"), (0.5000001, "very good")],
+)
+def test_limits_of_the_interpretation(score: float, quality: str) -> None:
+    assert worked_bleu.interpretation(score) == quality
+
+
+def test_exactly_one_half_is_not_above_one_half() -> None:
+    report = bleu("a b", "a c", max_ngram_order=1)
+    assert report.data["score"] == pytest.approx(50)
+    assert report.data["quality"] == "good"
 
 
 def test_other_sentences_are_scored_with_sacrebleu_defaults() -> None:

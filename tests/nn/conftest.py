@@ -25,6 +25,8 @@ from regard.testing.samples import SOURCE_TOKENS, TARGET_TOKENS, sample_batch
 
 Choice = dict[str, Any]
 
+OPTIONS = {"hard": True, "unit_norm": True, "temperature": "learned", "value_size": 9}  # of the mechanisms with scores
+
 RECURRENT_ENCODERS = {
     f"{direction}-{cell}": {"kind": "recurrent", "cell": cell, "bidirectional": direction == "bidirectional"}
     for direction, cell in product(("forward", "bidirectional"), kinds.CELLS)
@@ -45,28 +47,39 @@ class ModelChoice(NamedTuple):
     mechanism: str
     option: str | None  # of the mechanism
     start: str | None  # of a recurrent decoder
+    readout_input: str | None  # of a recurrent decoder
     encoder_layers: int
     decoder_layers: int
     encoder_positions: str
     decoder_positions: str
     readout: str
 
+    def readout_is_useful(self) -> bool:
+        """The readout of a recurrent decoder depends on the source and on the previous token."""
+        # A hard choice changes with the token too rarely for tests.
+        selects = "hard" in kinds.MECHANISMS[self.mechanism].Section.model_fields and self.option != "hard"
+        allowed = kinds.WIRINGS[DECODER_CHOICES[self.decoder]["wiring"]].readout_inputs
+        return self.readout_input in allowed and (self.readout_input != "context" or selects)
+
     def is_possible(self) -> bool:
         """A mechanism has the option, a recurrent decoder a start; states are copied between stacks that are alike."""
         takes_option = self.option is None or self.option in kinds.MECHANISMS[self.mechanism].Section.model_fields
-        takes_start = (self.start is not None) == (self.decoder in RECURRENT_DECODERS)
+        is_recurrent = self.decoder in RECURRENT_DECODERS
+        takes_start = (self.start is not None) == is_recurrent
+        takes_input = self.readout_input is None or (is_recurrent and self.readout_is_useful())
         encoder_cell = ENCODER_CHOICES[self.encoder].get("cell")
         cells_alike = (encoder_cell == "lstm") == (DECODER_CHOICES[self.decoder].get("cell") == "lstm")
         layers_alike = self.decoder_layers == (self.encoder_layers if encoder_cell else 1)
-        return takes_option and takes_start and (self.start != "copy" or (cells_alike and layers_alike))
+        return takes_option and takes_start and takes_input and (self.start != "copy" or (cells_alike and layers_alike))
 
 
 AXES = ModelChoice(
     encoder=ENCODER_CHOICES,
     decoder=DECODER_CHOICES,
     mechanism=kinds.MECHANISMS,
-    option=(None, "hard", "unit_norm"),
+    option=(None, *OPTIONS),
     start=(None, *kinds.STARTS),
+    readout_input=(None, "state", "context", "both"),
     encoder_layers=(1, 2),
     decoder_layers=(1, 2),
     encoder_positions=kinds.POSITIONS,
@@ -119,10 +132,11 @@ def build_section(choice: ModelChoice) -> ModelSection:
     encoder = encoder | {"embedding": 5, "inner_size": 23}
     encoder |= stack(encoder_size, choice.encoder_layers, choice.encoder_positions)
     decoder = decoder | {"embedding": 3, "inner_size": 29, "start": choice.start, "readout": choice.readout}
+    decoder["readout_input"] = choice.readout_input
     decoder |= stack(decoder_size, choice.decoder_layers, choice.decoder_positions)
     attention = {"kind": choice.mechanism, "heads": 3, "key_size": 12 if choice.mechanism == "multi-head" else 2}
     if choice.option:
-        attention[choice.option] = True
+        attention[choice.option] = OPTIONS[choice.option]
     return ModelSection.model_validate(
         {
             "encoder": known_options(kinds.ENCODERS, encoder),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from inspect import signature
+from itertools import product
 from typing import Any
 
 import pytest
@@ -16,7 +16,8 @@ from torch import Tensor
 from regard import nn
 from regard.config import kinds
 from regard.errors import UserError
-from regard.testing.mechanisms import check_padded_states, check_shared_memory
+from regard.testing.failures import PropertyError
+from regard.testing.mechanisms import check_padded_states, check_permutation, check_shared_memory
 from regard.testing.samples import AttentionInputs
 
 BATCH, STEPS, POSITIONS, QUERY, MEMORY, KEY = 2, 3, 5, 7, 11, 13
@@ -130,7 +131,7 @@ SCORES: dict[str, Callable[[Any, Tensor, Tensor], float]] = {
     "bilinear": lambda mechanism, s, h: dot(h, times(mechanism.query_layer.weight, s)) / math.sqrt(MEMORY),
     "additive": additive,
 }
-NOT_BY_SCORE = {"none", "multi-head"}  # tested on their own below
+NOT_BY_SCORE = {"none", "last", "aligned", "multi-head"}  # tested on their own below
 
 
 def build(kind: str, **options: Any) -> nn.Attention:
@@ -167,7 +168,7 @@ PLAIN_AND_OPTIONS = [{}, {"unit_norm": True}, {"hard": True}]
         pytest.param(kind, options, id="-".join([kind, *options]))
         for kind in SCORES
         for options in PLAIN_AND_OPTIONS
-        if options.keys() <= signature(kinds.MECHANISMS[kind]).parameters.keys()
+        if options.keys() <= kinds.MECHANISMS[kind].Section.model_fields.keys()
     ],
 )
 def test_a_mechanism_computes_its_formula(kind: str, options: dict[str, bool], states: Tensor, valid: Tensor) -> None:
@@ -181,7 +182,8 @@ def test_a_mechanism_computes_its_formula(kind: str, options: dict[str, bool], s
             s, all_h = query[row, step], [states[row, position] for position in real]
             if options.get("unit_norm"):
                 s, all_h = s / math.sqrt(dot(s, s)), [h / math.sqrt(dot(h, h)) for h in all_h]
-            scores = [SCORES[kind](mechanism, s, h) for h in all_h]
+            scale = 10 if options.get("unit_norm") else 1  # 1/τ before training
+            scores = [SCORES[kind](mechanism, s, h) * scale for h in all_h]
             expected = softmax(scores)
             if options.get("hard"):
                 expected = [float(score == max(scores)) for score in scores]
@@ -215,6 +217,127 @@ def test_mean_is_the_mean_of_valid_states(states: Tensor, valid: Tensor) -> None
     context, _ = mechanism(queries(mechanism), mechanism.prepare(states, valid))
     for row in range(BATCH):
         torch.testing.assert_close(context[row], states[row, valid[row]].mean(0).expand(STEPS, -1))
+
+
+def test_last_puts_all_weight_on_the_last_valid_position(states: Tensor, valid: Tensor) -> None:
+    mechanism = build("last")
+    context, weights = mechanism(queries(mechanism), mechanism.prepare(states, valid))
+    assert weights.tolist() == [[[0, 0, 0, 0, 1]] * STEPS, [[0, 0, 0, 1, 0]] * STEPS]
+    assert torch.equal(context, torch.stack([states[0, 4], states[1, 3]]).unsqueeze(1).expand(-1, STEPS, -1))
+
+
+def test_last_reads_the_final_state_of_the_last_layer(states: Tensor) -> None:
+    mechanism = build("last")
+    final_state = torch.randn(2, BATCH, MEMORY), torch.randn(2, BATCH, MEMORY)  # two layers of an LSTM
+    valid = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    context, weights = mechanism(queries(mechanism), mechanism.prepare_source(states, valid, final_state))
+    assert weights.argmax(-1).tolist() == [[4] * STEPS, [1] * STEPS]
+    assert torch.equal(context, final_state[0][1].unsqueeze(1).expand(-1, STEPS, -1))
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+def test_aligned_reads_the_position_of_the_step_and_nothing_after_the_end(offset: int, states: Tensor) -> None:
+    mechanism = build("aligned")
+    valid = torch.tensor([[True] * 5, [True, True, False, False, False]])
+    query = queries(mechanism).repeat_interleave(3, 0)  # three hypotheses of each source
+    context, weights = mechanism(query, mechanism.prepare(states, valid), offset)
+    for row, step in product(range(len(query)), range(STEPS)):
+        source, position = row // 3, offset + step
+        inside = position < valid[source].sum()
+        expected = [float(inside and i == position) for i in range(POSITIONS)]
+        assert weights[row, step].tolist() == expected
+        assert torch.equal(context[row, step], states[source, position] if inside else torch.zeros(MEMORY))
+
+
+# Options
+
+
+def test_hard_attention_passes_the_gradient_of_the_softmax_to_the_scores() -> None:
+    """e = (1, 2), v = (3, 5), y = v_2 with argmax: ∂y/∂e_1 = α_1 α_2 (v_1 − v_2), as with softmax."""
+    scores, values = torch.tensor([[[1.0, 2.0]]], requires_grad=True), torch.tensor([[3.0], [5.0]])
+    context, weights = nn.attend(scores, unmasked_memory(values), hard=True)
+    assert weights.tolist() == [[[0.0, 1.0]]]
+    assert context.item() == 5.0
+    context.sum().backward()
+    expected = math.e / (1 + math.e) ** 2 * (3 - 5)
+    assert scores.grad is not None
+    assert scores.grad.flatten().tolist() == pytest.approx([expected, -expected])
+
+
+def test_a_value_size_makes_scaled_dot_the_general_attention_layer(states: Tensor) -> None:
+    """Y = softmax(Q Kᵀ / √m) V with Q = S W_Q, K = X W_K, V = X W_V, as torch computes it."""
+    torch.manual_seed(3)
+    layer = nn.ScaledDotAttention(QUERY, MEMORY, key_size=KEY, value_size=13)
+    query = queries(layer)
+    context, _ = layer(query, layer.prepare(states, torch.ones(BATCH, POSITIONS, dtype=torch.bool)))
+    q, k, v = (
+        inputs @ each.weight.T
+        for inputs, each in ((query, layer.query_layer), (states, layer.key_layer), (states, layer.value_layer))
+    )
+    torch.testing.assert_close(context, torch.nn.functional.scaled_dot_product_attention(q, k, v), **CLOSE)
+    assert context.shape == (BATCH, STEPS, layer.context_size) == (BATCH, STEPS, 13)
+    assert not any("bias" in name for name, _ in layer.named_parameters())
+
+
+@pytest.mark.parametrize("kind", ["dot", "scaled-dot", "bilinear", "additive"])
+def test_a_value_size_projects_the_values_of_every_mechanism(kind: str, states: Tensor, valid: Tensor) -> None:
+    mechanism = build(kind, value_size=13)
+    context, weights = mechanism(queries(mechanism), mechanism.prepare(states, valid))
+    torch.testing.assert_close(context, weights @ (states @ mechanism.value_layer.weight.T), **CLOSE)
+
+
+def test_heads_share_the_value_size(states: Tensor, valid: Tensor) -> None:
+    mechanism = multi_head(QUERY, MEMORY, heads=2, key_size=10, value_size=6)
+    context, weights = mechanism(queries(mechanism), mechanism.prepare(states, valid))
+    values = states @ mechanism.value_layer.weight.T + mechanism.value_layer.bias
+    heads = torch.cat([weights[:, 0] @ values[..., :3], weights[:, 1] @ values[..., 3:]], -1)
+    torch.testing.assert_close(context, mechanism.output_layer(heads), **CLOSE)
+
+
+def test_the_temperature_divides_the_scores(states: Tensor, valid: Tensor) -> None:
+    plain, cold = build("dot"), build("dot", temperature=0.25)
+    query = queries(plain)
+    _, expected = plain(query * 4, plain.prepare(states, valid))
+    _, weights = cold(query, cold.prepare(states, valid))
+    torch.testing.assert_close(weights, expected, **CLOSE)
+    assert not list(cold.parameters())
+
+
+def test_a_learned_temperature_is_a_parameter_that_starts_at_1_or_for_unit_norms_at_a_tenth() -> None:
+    assert nn.DotAttention(7, 7, temperature="learned").scale_scores(torch.ones(1)).item() == 1.0
+    cosine = nn.DotAttention(7, 7, unit_norm=True)
+    assert cosine.scale_scores(torch.ones(1)).item() == pytest.approx(10.0)
+    assert [name for name, _ in cosine.named_parameters()] == ["log_scale"]
+    assert not list(nn.DotAttention(7, 7, unit_norm=True, temperature=1.0).parameters())
+
+
+def test_cosines_of_16_positions_cannot_be_sharp_without_a_temperature() -> None:
+    """One cosine of 1 and 15 of −1: e / (e + 15 / e) = 0.33; with τ = 0.1 it is nearly 1."""
+    states = torch.eye(2)[0].repeat(1, 16, 1)
+    states[:, 1:] *= -1
+    largest = {}
+    for temperature in (1.0, 0.1):
+        mechanism = nn.DotAttention(2, 2, unit_norm=True, temperature=temperature)
+        _, weights = mechanism(states[:, :1], mechanism.prepare(states, torch.ones(1, 16, dtype=torch.bool)))
+        largest[temperature] = weights.max().item()
+    assert largest == {1.0: pytest.approx(math.e / (math.e + 15 / math.e)), 0.1: pytest.approx(1.0, abs=1e-7)}
+    assert largest[1.0] == pytest.approx(0.33, abs=0.005)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in kinds.MECHANISMS if not kinds.MECHANISMS[kind].order_sensitive])
+def test_attention_treats_states_as_a_set(kind: str, states: Tensor, valid: Tensor) -> None:
+    mechanism = build(kind, heads=1) if kind == "multi-head" else build(kind)
+    check_permutation(mechanism, AttentionInputs(queries(mechanism), states, valid))
+
+
+def test_the_mechanisms_that_do_not_treat_states_as_a_set(states: Tensor, valid: Tensor) -> None:
+    sensitive = [kind for kind in kinds.MECHANISMS if kinds.MECHANISMS[kind].order_sensitive]
+    assert sensitive == ["last", "aligned"]
+    for kind in sensitive:
+        mechanism = build(kind)
+        mechanism.order_sensitive = False
+        with pytest.raises(PropertyError, match="states in another order get other weights"):
+            check_permutation(mechanism, AttentionInputs(queries(mechanism), states, valid))
 
 
 @pytest.mark.parametrize("kind", ["scaled-dot", "additive"])
@@ -299,6 +422,7 @@ def test_each_head_is_scaled_dot_with_its_own_slice_of_the_projections(
         k = read @ mechanism.key_layer.weight[rows].T + mechanism.key_layer.bias[rows]
         v = states @ mechanism.value_layer.weight[rows].T + mechanism.value_layer.bias[rows]
         scores = torch.einsum("bsk,bpk->bsp", q, k) / math.sqrt(share)
+        scores = scores * mechanism.log_scale.exp() if options.get("unit_norm") else scores
         output_at_step, expected = nn.attend(scores, nn.Memory(k, v, valid.unsqueeze(1)), hard=mechanism.hard)
         torch.testing.assert_close(weights[:, head], expected, **CLOSE)
         answers.append(output_at_step)
@@ -317,7 +441,7 @@ def test_each_head_is_scaled_dot_with_its_own_slice_of_the_projections(
         pytest.param(kind, options, id="-".join([kind, *options]))
         for kind in kinds.MECHANISMS
         for options in PLAIN_AND_OPTIONS
-        if options.keys() <= signature(kinds.MECHANISMS[kind]).parameters.keys()
+        if options.keys() <= kinds.MECHANISMS[kind].Section.model_fields.keys()
     ],
 )
 def test_queries_that_share_a_memory_get_the_same_as_with_memories_of_their_own(
@@ -440,3 +564,8 @@ def test_dot_with_unequal_sizes_is_refused_with_both_sizes() -> None:
 def test_heads_that_do_not_divide_a_size_are_refused_with_both_numbers(options: dict[str, int]) -> None:
     with pytest.raises(UserError, match=r"3 heads cannot share a key size of 7"):
         nn.MultiHeadAttention(7, 11, **options)
+
+
+def test_heads_that_do_not_divide_the_value_size_are_refused() -> None:
+    with pytest.raises(UserError, match=r"3 heads cannot share a value size of 5 equally"):
+        nn.MultiHeadAttention(6, 11, heads=3, value_size=5)

@@ -96,11 +96,42 @@ def test_the_readout_is_of_the_configured_kind(readout: str, decoder: str) -> No
     assert type(model.decoder.readout) is kinds.READOUTS[readout]
 
 
+SCORED = [kind for kind in kinds.MECHANISMS if kind not in ("none", "last", "mean", "aligned")]
+
+
 @pytest.mark.parametrize("option", ["hard", "unit_norm"])
-@pytest.mark.parametrize("kind", [kind for kind in kinds.MECHANISMS if kind not in ("none", "mean")])
+@pytest.mark.parametrize("kind", SCORED)
 def test_options_reach_every_mechanism_that_computes_a_score(kind: str, option: str) -> None:
     attention = model_of(decoder={"size": 256}, attention={"kind": kind, option: True}).decoder.attention
     assert [name for name in ("hard", "unit_norm") if getattr(attention, name)] == [option]
+    assert attention.temperature == ("learned" if option == "unit_norm" else 1.0)
+
+
+@pytest.mark.parametrize("kind", SCORED)
+def test_values_and_temperature_reach_every_mechanism_that_computes_a_score(kind: str) -> None:
+    options = {"kind": kind, "value_size": 36, "temperature": 0.5}
+    decoder = model_of(decoder={"size": 256}, attention=options).decoder
+    assert decoder.attention.value_layer.weight.shape == (36, 256)
+    assert decoder.attention.context_size == (256 if kind == "multi-head" else 36)
+    assert decoder.readout.output_layer.in_features == decoder.attention.context_size + 256
+    assert decoder.attention.temperature == 0.5
+
+
+@pytest.mark.parametrize(
+    ("decoder", "attention", "message"),
+    [
+        (
+            {"wiring": "after", "readout_input": "state"},
+            "dot",
+            r"leaves attention .* wiring 'after'; choose both or con",
+        ),
+        ({"wiring": "before", "readout_input": "context"}, "dot", r"wiring 'before'; choose state or both"),
+        ({"wiring": "after", "readout_input": "context"}, "mean", r"'mean' attention does not depend on the decoder's"),
+    ],
+)
+def test_a_readout_input_that_cannot_learn_is_refused(decoder: dict[str, str], attention: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        model_of(decoder={"size": 256, **decoder}, attention={"kind": attention})
 
 
 @pytest.mark.parametrize("readout", kinds.READOUTS)

@@ -16,6 +16,7 @@ from regard.nn.transformer import TransformerState
 from regard.testing import beams, models, modules
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+OPTIONS = ("hard", "unit_norm", "temperature", "value_size")
 
 
 # For every encoder with every decoder with every mechanism
@@ -28,7 +29,8 @@ def test_padding_changes_nothing(any_model, batch) -> None:
 
 def test_weights_are_a_distribution_over_valid_positions(any_model, batch) -> None:
     section, model = any_model.section, any_model.model
-    total, hard = float(section.attention.kind != "none"), getattr(section.attention, "hard", False)
+    total = {"none": 0.0, "aligned": None}.get(section.attention.kind, 1.0)
+    hard = getattr(section.attention, "hard", False)
     models.check_weights(model, batch, total=total, hard=hard)
     _, weights = model.decoder.teacher_forced(batch.inputs, model.start(batch.source, batch.source_valid))
     sizes = {"layer": section.decoder.layers, "head": getattr(section.attention, "heads", 0)}
@@ -41,9 +43,7 @@ def test_teacher_forced_equals_repeated_steps(any_model, batch) -> None:
 
 
 def test_every_parameter_that_affects_the_loss_gets_a_finite_gradient(any_model, batch) -> None:
-    attention = any_model.section.attention
-    scored = attention.has_scores and not getattr(attention, "hard", False)
-    modules.check_gradients(any_model.model, batch, complete=scored)
+    modules.check_gradients(any_model.model, batch, complete=any_model.section.attention.has_scores)
 
 
 def test_the_settings_know_the_longest_sequence(any_model) -> None:
@@ -165,29 +165,34 @@ def choices(section: ModelSection) -> set[tuple[str, str]]:
     chosen |= {(f"{side} layers", str(coder.layers)) for side, coder in (("source", encoder), ("target", decoder))}
     chosen |= {("source positions", encoder.positions.kind), ("target positions", decoder.positions.kind)}
     chosen |= {("readout", decoder.readout)}
-    chosen |= {("option", option) for option in ("hard", "unit_norm") if getattr(attention, option, False)}
+    chosen |= {("option", option) for option in OPTIONS if getattr(attention, option, False)}
     if encoder.kind == "recurrent":
         chosen |= {("encoder cell", encoder.cell), ("directions", "both" if encoder.bidirectional else "one")}
     if decoder.kind == "recurrent":
         chosen |= {("decoder cell", decoder.cell), ("wiring", decoder.wiring), ("start", decoder.start)}
+        chosen |= {("readout input", decoder.readout_input)} if decoder.readout_input else set()
     return chosen
 
 
 def test_any_two_choices_are_combined_in_some_model(all_sections) -> None:
     """Except where one makes the other meaningless or impossible."""
-    recurrent_only = {"encoder cell", "directions"}, {"decoder cell", "wiring", "start"}
+    recurrent_only = {"encoder cell", "directions"}, {"decoder cell", "wiring", "start", "readout input"}
     chosen_by_model = [choices(section) for section in all_sections]
     pairs = {frozenset(pair) for chosen in chosen_by_model for pair in combinations(sorted(chosen), 2)}
     everything = sorted(set().union(*chosen_by_model))
 
     def possible(one: tuple[str, str], other: tuple[str, str]) -> bool:
         names, values = {one[0], other[0]}, {one[1], other[1]}
-        without_scores = "option" in names and values & {"none", "mean"} and "mechanism" in names
+        without_scores = values & {"none", "last", "mean", "aligned"} and (
+            names == {"option", "mechanism"} or ("context" in values and "mechanism" in names)
+        )
+        without_scores = without_scores or {"hard", "context"} <= values
+        useless = names == {"wiring", "readout input"} and values in ({"before", "context"}, {"after", "state"})
         no_cell = "self-attention" in values and names & recurrent_only[0]
         no_cell = no_cell or ("transformer" in values and names & recurrent_only[1])
         # A copied start needs equal numbers of layers and the same memory cells on both sides.
         copy = ("start", "copy") in (one, other) and "2" in values and "self-attention" in values
-        return len(names) == 2 and not (without_scores or no_cell or copy)
+        return len(names) == 2 and not (without_scores or useless or no_cell or copy)
 
     missing = [pair for pair in product(everything, repeat=2) if possible(*pair) and frozenset(pair) not in pairs]
     assert missing == []

@@ -256,6 +256,39 @@ def test_wiring_after_queries_with_the_current_state_and_feeds_the_context_to_th
         torch.testing.assert_close(logits[:, step], expected, **CLOSE)
 
 
+@pytest.mark.parametrize("kind", kinds.CELLS)
+@torch.inference_mode()
+def test_last_feeds_the_final_state_to_every_step_and_with_both_to_the_readout(kind: str) -> None:
+    """h_t = f([y_{t-1} ; c], h_{t-1}), p = W [c ; h_t] + b with c = [→h_T ; ←h_1] of the encoder."""
+    encoder = bidirectional_encoder()
+    parts: dict[str, Any] = {"start": nn.ZeroStart, "readout": nn.DirectReadout, "readout_input": "both"}
+    attention = nn.LastAttention(7, encoder.size)
+    decoder = nn.AttendBeforeDecoder(nn.Embedding(13, 2), attention, cell=kinds.CELLS[kind], **parts)
+    encoding = encoder(TOKENS, VALID)
+    logits, weights = decoder.teacher_forced(READ, decoder.start(encoding))
+    c = encoding.final_state[0][-1]
+    inputs = torch.cat([decoder.embedding(READ), c.unsqueeze(1).expand(-1, READ.shape[1], -1)], -1)
+    states, _ = decoder.cell(inputs)
+    readout = decoder.readout.output_layer
+    for step in range(READ.shape[1]):
+        expected = torch.cat([c, states[:, step]], -1) @ readout.weight.T + readout.bias
+        torch.testing.assert_close(logits[:, step], expected, **CLOSE)
+    assert torch.equal(weights.argmax(-1), (VALID.sum(1, keepdim=True) - 1).expand(-1, READ.shape[1]))
+
+
+@torch.inference_mode()
+def test_a_readout_of_the_context_reads_nothing_else() -> None:
+    """p = W c_t + b, as in EECS 182, figure 2."""
+    encoder = bidirectional_encoder()
+    parts: dict[str, Any] = {"start": nn.TanhStart, "readout": nn.DirectReadout, "readout_input": "context"}
+    attention = nn.ScaledDotAttention(7, encoder.size, key_size=3)
+    decoder = nn.AttendAfterDecoder(nn.Embedding(13, 2), attention, cell=nn.GRU, **parts)
+    encoding = encoder(TOKENS, VALID)
+    logits, weights = decoder.teacher_forced(READ, decoder.start(encoding))
+    readout = decoder.readout.output_layer
+    torch.testing.assert_close(logits, weights @ encoding.states @ readout.weight.T + readout.bias, **CLOSE)
+
+
 @torch.inference_mode()
 def test_a_tied_readout_uses_the_decoders_embeddings() -> None:
     """E tanh(W x + b) + b_o."""

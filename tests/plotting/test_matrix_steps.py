@@ -11,7 +11,7 @@ from regard.plotting.symbols import Formula
 def a_grid(rows: int, columns: int, **more: object) -> Grid:
     values = np.random.default_rng(0).normal(size=(rows, columns)).tolist()
     names = [f"r{n}" for n in range(rows)], [f"c{n}" for n in range(columns)]
-    return Grid("E", "e = q · k", values, *names, **more)
+    return Grid(Formula("E"), "e = q · k", values, *names, **more)
 
 
 def texts(figure: Figure) -> list[str]:
@@ -31,7 +31,8 @@ def overlaps(figure: Figure) -> int:
 
 
 def test_a_grid_shows_its_symbol_formula_labels_and_values() -> None:
-    grid = Grid("E", "e = q · k", [[1, -2, 0.5], [3, 0, 4]], [Formula("q_1"), "q_2"], ["k_1", "k_2", "k_3"])
+    symbols = Formula("E"), Formula("e = q · k")
+    grid = Grid(*symbols, [[1, -2, 0.5], [3, 0, 4]], [Formula("q_1"), "q_2"], ["k_1", "k_2", "k_3"])
     figure = draw_matrix_steps([[grid]], "{:g}".format)
     values, names = ["1", "-2", "0.5", "3", "0", "4"], ["$q_{1}$", "q_2", "k_1", "k_2", "k_3"]
     assert texts(figure) == ["$E$", "$e$ = $q$ · $k$", *values, *names], "symbols are typeset, other names are not"
@@ -79,10 +80,11 @@ def test_grids_are_placed_side_by_side_until_the_line_is_full() -> None:
 
 def test_labels_are_drawn_literally() -> None:
     hostile = "$x^2$ \x1b[31m" + "long" * 20
-    figure = draw_matrix_steps([[Grid("E", "", [[1]], [hostile], ["c"])]], "{:g}".format)
-    (name,) = (text for text in figure.axes[0].texts if text.get_text().startswith("$x^2$"))
-    assert not name.get_parse_math()
-    assert "\x1b" not in name.get_text()
+    figure = draw_matrix_steps([[Grid(hostile, "", [[1]], [hostile], ["c"])]], "{:g}".format)
+    symbol, name = (text for text in figure.axes[0].texts if text.get_text().startswith("$x^2$"))
+    for text in (symbol, name):
+        assert not text.get_parse_math()
+        assert "\x1b" not in text.get_text()
     assert len(name.get_text()) == 28
     figures.render_figure(figure, ".png")
 

@@ -156,8 +156,9 @@ class TestSelection:
             (BEST, 6),
             (WORST, 7),
         ]
-        summaries = [each.summary for each in chosen]
-        assert summaries[1:] == ["3.6 words back", "spread 0 %", "spread 100 %", "18 words", "score 99.0", "score 1.0"]
+        values = [each.caption.partition(" · ")[0] for each in chosen]
+        assert values[1:] == ["3.6 words back", "spread 0 %", "spread 100 %", "18 words", "score 99.0", "score 1.0"]
+        assert chosen[4].caption == "18 words · score 40.0"
         assert chosen[1].value == pytest.approx(0.9 * 4)
 
     def test_short_sentences_are_selected_only_by_score(self) -> None:

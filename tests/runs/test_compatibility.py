@@ -188,3 +188,19 @@ def test_a_run_of_format_2_lists_options_of_unused_schedules(trained: Path, tmp_
     (path / "run.json").write_text(json.dumps(known.metadata))
     with pytest.raises(UserError, match=r"training\.rate\.patience: 'one-cycle' learning rate has no option patience"):
         Run(path)
+
+
+@pytest.mark.parametrize(("unit_norm", "expected"), [("true", 1.0), ("false", None)])
+def test_unit_norm_without_a_temperature_keeps_dividing_by_1(
+    unit_norm: str, expected: float | None, trained: Path, tmp_path: Path
+):
+    """A learned temperature is the default now, of which the weights of older runs know nothing."""
+    path = tmp_path / "run"
+    shutil.copytree(trained, path)
+    settings = (path / "config.yaml").read_text()
+    old = settings.replace("    unit_norm: false\n    temperature: null\n", f"    unit_norm: {unit_norm}\n")
+    assert old != settings
+    (path / "config.yaml").write_text(old)
+    assert Run(path).experiment.model.attention.temperature == expected
+    (path / "config.yaml").write_text(settings.replace("unit_norm: false", "unit_norm: true"))
+    assert Run(path).experiment.model.attention.temperature is None

@@ -18,6 +18,7 @@ from regard.tasks import DataSection, task_for
 from regard.tasks.generated import GeneratedTask
 
 NAMES = [
+    "aligned",
     "attention",
     "attention-homework",
     "beam",
@@ -27,6 +28,7 @@ NAMES = [
     "mechanisms",
     "positions",
     "prompt-placement",
+    "sharpness",
     "teacher-forcing",
 ]
 

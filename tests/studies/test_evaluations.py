@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from regard.config import loading, recipes
-from regard.studies.evaluations import DecodeOptions, EvaluationSpec, fingerprint
+from regard.studies.evaluations import DecodeOptions, EvaluationSpec, fingerprint, identifying_settings
 from regard.tasks import SPLITS, DataSection
 from regard.tasks.copy import CopySection
 
@@ -28,6 +28,7 @@ def data_of(name: str, *overrides: str) -> DataSection:
     return loading.load_experiment(name, overrides).data
 
 
+TEST_SETS = (["data.test=2016_flickr"], ["data.test=2018_flickr"])
 FILES = "data={task: files, train: a, validation: ä, text: {unit: words}}"
 
 
@@ -53,6 +54,13 @@ def test_options_share_a_file_only_if_they_are_equal(one: DecodeOptions, other: 
     assert (EvaluationSpec(CopySection(), one).file(Path()) == EvaluationSpec(CopySection(), other).file(Path())) == (
         one == other
     )
+
+
+def test_a_test_set_counts_only_if_it_is_not_the_default():
+    """Regard 0.5 had one test set of Multi30k; test_compatibility.py has the names of its files."""
+    default, explicit, other = (data_of("multi30k", *each) for each in ([], *TEST_SETS))
+    assert (identifying_settings(default), default.test_set) == (identifying_settings(explicit), "2016_flickr")
+    assert identifying_settings(other) == identifying_settings(default) | {"test": "2018_flickr"}
 
 
 def test_the_file_depends_on_every_option():

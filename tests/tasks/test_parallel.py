@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -215,22 +216,22 @@ def test_without_the_data_both_ways_to_get_it_are_reported(data_folder: Path):
     for call in (task.dataset.splits, lambda: task.dataset.pairs("test")):
         with pytest.raises(UserError) as error:
             call()
-        assert f"multi30k has not been downloaded to {data_folder / 'multi30k'}" in str(error.value)
+        assert f".en missing or incomplete in {data_folder / 'multi30k'}" in str(error.value)
         assert "'regard data get multi30k'" in str(error.value)
         assert "'regard data get multi30k --from FOLDER'" in str(error.value)
         assert "REGARD_DATA" in str(error.value)
 
 
-@pytest.mark.parametrize("name", [file.name for file in datasets.find_dataset("multi30k").files])
+@pytest.mark.parametrize("name", [file.name for file in datasets.find_dataset("multi30k").select().files])
 @pytest.mark.parametrize("change", [-1, 1])
 def test_a_file_of_another_size_is_refused(multi30k: Path, name: str, change: int):
     path = multi30k / name
     path.write_bytes(b"x" * (path.stat().st_size + change))
-    with pytest.raises(UserError, match="multi30k has not been downloaded"):
+    with pytest.raises(UserError, match=f"multi30k: {name} missing or incomplete in "):
         Multi30kDataset(Multi30kSection()).splits()
 
 
-@pytest.mark.parametrize(("source", "target"), [("de", "en"), ("en", "de")])
+@pytest.mark.parametrize(("source", "target"), list(permutations(("de", "en", "fr"), 2)))
 @pytest.mark.parametrize(("split", "name"), [("train", "train"), ("validation", "val"), ("test", "test_2016_flickr")])
 def test_each_split_is_read_from_its_files(multi30k: Path, split: Any, name: str, source: Any, target: Any):
     task = Multi30kTask(Multi30kSection(source=source, target=target))
@@ -240,16 +241,67 @@ def test_each_split_is_read_from_its_files(multi30k: Path, split: Any, name: str
     assert first == Pair(f"This is {name}.{source}", f"This is {name}.{target}")
 
 
-def test_other_languages_of_multi30k_are_refused():
-    with pytest.raises(UserError, match=r"data\.source: 'fr' is not a valid choice"):
-        loading.load_experiment("multi30k", ["data.source=fr"])
+@pytest.mark.parametrize("name", ["2016_flickr", "2017_flickr", "2017_mscoco", "2018_flickr"])
+def test_the_test_set_is_a_setting(multi30k: Path, name: Any):
+    dataset = Multi30kDataset(Multi30kSection(source="fr", target="de", test=name))
+    assert next(iter(dataset.pairs("test"))) == Pair(f"This is test_{name}.fr", f"This is test_{name}.de")
+    assert next(iter(dataset.splits()["train"])) == Pair("This is train.fr", "This is train.de")
+
+
+@pytest.mark.parametrize(
+    ("settings", "split", "missing", "options"),
+    [
+        ({"source": "fr"}, "train", "train.fr", " --languages en,fr"),
+        ({"target": "fr", "test": "2018_flickr"}, "validation", "val.fr", " --languages de,fr --tests 2018_flickr"),
+        ({"test": "2018_flickr"}, "test", "test_2018_flickr.de, test_2018_flickr.en", " --tests 2018_flickr"),
+    ],
+)
+def test_a_missing_language_or_test_set_is_reported_with_the_command(
+    multi30k: Path, settings: dict[str, Any], split: Any, missing: str, options: str
+):
+    default = {file.name for file in datasets.find_dataset("multi30k").select().files}
+    for path in multi30k.iterdir():
+        if path.name not in default:
+            path.unlink()
+    with pytest.raises(UserError) as error:
+        Multi30kDataset(Multi30kSection(**settings)).pairs(split)
+    command = f"regard data get multi30k{options}"
+    assert str(error.value) == (
+        f"multi30k: {missing} missing or incomplete in {multi30k}; run '{command}' or, if you have the files, "
+        f"'{command} --from FOLDER'; REGARD_DATA sets the folder for data sets"
+    )
+
+
+def test_only_the_files_of_the_split_are_needed(multi30k: Path):
+    for path in multi30k.glob("[!t]*"):
+        path.unlink()
+    dataset = Multi30kDataset(Multi30kSection())
+    assert next(iter(dataset.pairs("test"))).source == "This is test_2016_flickr.de"
+    with pytest.raises(UserError, match=r"val\.de, val\.en missing"):
+        dataset.splits()
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("data.source=it", r"data\.source: 'it' is not a valid choice"),
+        ("data.test=2019_flickr", r"data\.test: '2019_flickr' is not a valid choice; did you mean '201"),
+        ("data.test=2018", r"data\.test: 2018 is not a valid choice; choices: .*, 2018_flickr$"),
+    ],
+)
+def test_other_languages_and_test_sets_of_multi30k_are_refused(setting: str, message: str):
+    with pytest.raises(UserError, match=message):
+        loading.load_experiment("multi30k", [setting])
 
 
 def test_texts_are_scored_by_bleu():
     assert FilesTask.metrics == Multi30kTask.metrics == ("bleu_lc", "bleu", "chrf", "exact_match")
 
 
-@pytest.mark.parametrize("recipe", [["multi30k", "data.source=en"], ["multi30k", "data.target=de"]])
+@pytest.mark.parametrize(
+    "recipe",
+    [["multi30k", "data.source=en"], ["multi30k", "data.target=de"], ["multi30k", "data.source=fr", "data.target=fr"]],
+)
 def test_equal_source_and_target_languages_are_refused(recipe: list[str]):
-    with pytest.raises(UserError, match=r"data\.target: '(de|en)' is the source as well"):
+    with pytest.raises(UserError, match=r"data\.target: '(de|en|fr)' is the source as well"):
         loading.load_experiment(recipe[0], recipe[1:])

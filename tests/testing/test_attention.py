@@ -32,6 +32,9 @@ def test_every_mechanism_passes(kind: str) -> None:
         (nn.ScaledDotAttention, {"hard": True, "key_size": 5}),
         (nn.AdditiveAttention, {"unit_norm": True}),
         (nn.MultiHeadAttention, {"heads": 5, "hard": True}),
+        (nn.BilinearAttention, {"temperature": 0.5, "value_size": 3}),
+        (nn.DotAttention, {"temperature": "learned", "value_size": 17}),
+        (nn.MultiHeadAttention, {"heads": 5, "unit_norm": True, "value_size": 35}),
     ],
 )
 def test_options_are_those_of_the_settings(mechanism: type[nn.Attention], options: dict[str, Any]) -> None:
@@ -160,14 +163,14 @@ class StepsCentered(TemperedAttention):
 class RepeatedMemory(TemperedAttention):
     """The memories of hypotheses are in the wrong order."""
 
-    def forward(self, query: Tensor, memory: nn.Memory) -> tuple[Tensor, Tensor]:
+    def forward(self, query: Tensor, memory: nn.Memory, offset: int = 0) -> tuple[Tensor, Tensor]:
         share = len(query) // len(memory.keys)
         parts = (part.repeat(share, 1, 1) for part in (memory.keys, memory.values, memory.valid))
         return self.attend_rows(query, nn.Memory(*parts))
 
 
 class UnsharedMemory(TemperedAttention):
-    def forward(self, query: Tensor, memory: nn.Memory) -> tuple[Tensor, Tensor]:
+    def forward(self, query: Tensor, memory: nn.Memory, offset: int = 0) -> tuple[Tensor, Tensor]:
         return self.attend_rows(query, memory)
 
 

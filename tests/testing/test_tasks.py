@@ -54,7 +54,7 @@ def test_multi30k_passes(corpus: Path, tmp_path: Path, monkeypatch: pytest.Monke
     for name, split in {"train": "train", "val": "validation", "test_2016_flickr": "test"}.items():
         for language in ("de", "en"):
             (tmp_path / f"{name}.{language}").write_bytes((corpus / f"{split}.{language}").read_bytes())
-    monkeypatch.setattr(datasets, "dataset_folder", lambda name: tmp_path)
+    monkeypatch.setattr(datasets, "dataset_folder", lambda *_: tmp_path)
     check_task(TASKS["multi30k"], text={"unit": "words"})
 
 

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-from outcomes import Campaign, Tally
-from server_requests import (
+from torture.outcomes import Campaign, Tally
+from torture.server_requests import (
     HANG_SECONDS,
     HEAD,
     HOST,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -76,6 +77,10 @@ def test_user_text_is_learned_scored_and_translated(regard: Regard, folder: Path
     assert answer.out.startswith("runs/my: done (all epochs done)")
     assert "BLEU" in answer.out
     assert "runs/my/examples/index.html: attention maps of example sentences" in answer.out
+    page = Path("runs/my/examples/index.html").read_text(encoding="utf-8")
+    examples = re.findall(r"sentence \d+, .*\n    source     (.+)\n    reference  (.+)\n    output     ", answer.out)
+    assert 2 <= len(examples) <= 7
+    assert all(text in page for pair in examples for text in pair), "the console shows some of the page's sentences"
     assert {"scores.json", "examples", "subwords.model"} <= {path.name for path in Path("runs/my").iterdir()}
 
     again = succeeded(regard("train", "my.yaml"))
@@ -146,10 +151,10 @@ def test_a_run_finds_its_texts_at_a_new_place(regard: Regard, folder: Path):
     [
         ("data.test=nowhere/test", "regard: --set data.test=nowhere/test: data.test: there is no "),
         ("data.test=5", "regard: --set data.test=5: data.test: 5 is invalid"),
-        ("data.source=en", "data.source: this is no path of this run's text files; "),
-        ("training.seed=2", "training.seed: this is no path of this run's text files; choices: data.train, "),
-        ("data.tset=x", "data.tset: this is no path of this run's text files; did you mean 'data.test'?"),
-        ("data={test: x}", "data: this is no path of this run's text files; "),
+        ("data.source=en", "data.source: only the texts of a run can be changed; "),
+        ("training.seed=2", "training.seed: only the texts of a run can be changed; choices: data.train, "),
+        ("data.tset=x", "data.tset: only the texts of a run can be changed; did you mean 'data.test'?"),
+        ("data={test: x}", "data: only the texts of a run can be changed; "),
         ("data.test", "--set data.test: this should be KEY=VALUE"),
     ],
 )
@@ -161,8 +166,8 @@ def test_only_paths_of_texts_can_be_set_in_a_run(folder: Path, setting: str, mes
 
 
 def test_a_task_without_paths_has_none_to_set():
-    with pytest.raises(UserError, match=r"data\.test: this is no path of this run's text files; REGARD_DATA sets"):
-        loading.set_data_paths(loading.load_experiment("multi30k"), ["data.test=x"])
+    with pytest.raises(UserError, match=r"data\.test: only the texts of a run can be changed; the data of this run is"):
+        loading.set_data_paths(loading.load_experiment("copy"), ["data.test=x"])
 
 
 def test_a_finished_training_whose_test_set_has_moved_is_not_scored(regard: Regard, folder: Path):

@@ -65,7 +65,7 @@ class RegardCommands(LazyGroup):
         ),
         "gradients": LazyCommand(
             "regard.cli.inspect_commands:gradients_command",
-            "Measure the gradient at each source position, through the bottleneck and through attention.",
+            "Measure the gradient at source positions, by path, and at weights; and the loss with other sources.",
         ),
         "probe": LazyCommand(
             "regard.cli.inspect_commands:probe_command",

@@ -20,11 +20,21 @@ def data_get_command(
         str | None,
         typer.Option("--from", metavar="FOLDER|URL", help="A folder, an archive or a URL, in place of the mirrors."),
     ] = None,
+    languages: Annotated[
+        str | None, typer.Option(metavar="de,en,fr", help="Languages to download (default: de,en).")
+    ] = None,
+    tests: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,…",
+            help="Test sets to download: 2016_flickr (the default), 2017_flickr, 2017_mscoco, 2018_flickr.",
+        ),
+    ] = None,
 ) -> None:
-    """Download a known data set and verify its checksums."""
+    """Download a known data set and verify its checksums. Files that are complete are not downloaded again."""
     from regard.cli.data_get import print_get
 
-    print_get(name, origin)
+    print_get(name, origin, languages, tests)
 
 
 @data.command("check")

@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 CHECKSUM_SHOWN = 12  # characters: enough to compare by eye
 
 
-def print_get(name: str, origin: str | None) -> None:
+def print_get(name: str, origin: str | None, languages: str | None = None, tests: str | None = None) -> None:
     """Download a data set and print its files.
 
     Args:
         name: The name of the data set.
         origin: A folder, an archive or a URL to take the files from instead of its mirrors.
+        languages: The languages to download, such as `de,en`; None means the default.
+        tests: The test sets to download, such as `2016_flickr,2018_flickr`; None means the default.
     """
-    dataset = datasets.find_dataset(name)
+    dataset = datasets.find_dataset(name).select(split_list(languages), split_list(tests))
     print_result(f"{dataset.name}: {dataset.description}")
     print_result(f"terms of use: {dataset.terms}", flush=True)  # before the first byte arrives
     with GetObserver() as observer:
@@ -33,6 +35,10 @@ def print_get(name: str, origin: str | None) -> None:
     for reason in observer.failures:  # after a failure, they are part of the error
         print_message(f"failed attempt: {reason}")
     print_result(f"data set folder: {folder}")
+
+
+def split_list(text: str | None) -> list[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",")]
 
 
 class GetObserver:

@@ -12,6 +12,9 @@ from regard.errors import UserError
 from regard.evaluation.evaluation_data import EvaluationData
 from regard.evaluation.evaluation_result import beam_table, evaluation_table
 from regard.evaluation.evaluator import Evaluator, changed_split_message
+from regard.evaluation.final import example_sentences
+from regard.reports.example_selection import select_examples
+from regard.reports.example_text import example_lines
 from regard.search import SearchOptions
 from regard.tasks import Split
 from regard.terminal.output import note, print_result
@@ -27,19 +30,29 @@ def parse_beam_widths(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def print_evaluations(evaluators: Sequence[Evaluator], searches: Sequence[SearchOptions], json_lines: bool) -> None:
-    """Evaluate every run with every search and print the results: JSON lines, or a table."""
-    results = []
+def print_evaluations(
+    evaluators: Sequence[Evaluator], searches: Sequence[SearchOptions], json_lines: bool, per_criterion: int = 0
+) -> None:
+    """Evaluate every run with every search and print the results and examples: JSON lines, or a table and text."""
+    results, texts = [], []
     sentences = sum(len(evaluator.pairs) for evaluator in evaluators)
     with ProgressMeter(sentences * len(searches), shown=not (json_lines and sys.stdout.isatty())) as meter:
         for evaluator in evaluators:
             set_num_threads(evaluator.translator.runs[0])
             for search in searches:
-                results.append(evaluator.evaluate(search, meter.advance))
+                result, translations = evaluator.translate(search, meter.advance)
+                results.append(result)
+                found: dict[str, object] = {}
+                if per_criterion:
+                    selected = select_examples(example_sentences(evaluator.pairs, translations), per_criterion)
+                    found["examples"] = [example.to_dict() for example in selected]
+                    texts += ["", *example_lines(selected, f"{result.run}, beam {result.beam}")]
                 if json_lines:
-                    print_result(json.dumps(results[-1].to_dict()), flush=True)
+                    print_result(json.dumps(result.to_dict() | found), flush=True)
     if not json_lines:
         print_table(*(beam_table if len(searches) > 1 else evaluation_table)(results))
+        if texts:
+            print_result("\n".join(texts))
 
 
 def split_evaluators(

@@ -124,7 +124,7 @@ def gradients_command(
     from regard.terminal.progress import ProgressMeter
 
     translators = [load_with_data("gradients", run, [split.value], data_paths) for run in runs]
-    with ProgressMeter(None, shown=not as_json) as meter:
+    with ProgressMeter(None, shown=not as_json, what="passes") as meter:
         report = gradient_report(
             translators,
             split.value,

@@ -7,16 +7,13 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import options
+from regard.cli import lab_models, options
+from regard.cli.lab_models import MatrixText
 from regard.cli.report_output import check_output_path, print_report
 from regard.terminal.output import print_result
 from regard.terminal.tables import print_table
 
 lab = typer.Typer(add_completion=False)
-
-MatrixText = Annotated[
-    str | None, typer.Option(metavar="'A,B; C,D'", help="A matrix, row by row (default: that of the example).")
-]
 
 
 @lab.callback(invoke_without_command=True)
@@ -99,6 +96,10 @@ def bleu_command(
 
     report = bleu_report(hypothesis, reference, max_ngram_order=max_ngram_order, floor=floor)
     print_report(report, paths, as_json)
+
+
+for model_name, model_command in lab_models.COMMANDS.items():
+    lab.command(model_name)(model_command)
 
 
 def add_experiment(name: str, summary: str) -> None:

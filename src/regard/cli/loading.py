@@ -38,7 +38,7 @@ def load_with_data(command: str, run: Path, splits: Sequence[Split], paths: Sequ
         command: The name of the command, for messages.
         run: A run directory.
         splits: The splits that are read.
-        paths: New paths of text files, as `data.test=corpus/test`.
+        paths: New paths of text files, as `data.test=corpus/test`, or another test set.
 
     Raises:
         UserError: If files are missing. The message has the command with the option that sets their new place.

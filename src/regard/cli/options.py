@@ -29,8 +29,9 @@ DataPaths = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        metavar="data.SPLIT=PATH",
-        help="Where a text file of the run is now, if it has moved: data.test=corpus/test; can be repeated.",
+        metavar="data.SPLIT=VALUE",
+        help="Where a text file of the run is now, if it has moved: data.test=corpus/test; or another test set of "
+        "multi30k: data.test=2018_flickr; can be repeated.",
     ),
 ]
 

@@ -93,6 +93,12 @@ def evaluate_command(
     metric: Annotated[
         list[str] | None, typer.Option(help="A metric of output texts besides those of the task; can be repeated.")
     ] = None,
+    examples: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, max=100, help="Print up to N example sentences for each of seven criteria, too."
+        ),
+    ] = 0,
     paths: options.DataPaths = None,
     as_json: options.Json = False,
     trust_code: options.TrustCode = False,
@@ -109,4 +115,4 @@ def evaluate_command(
         raise UserError(f"{'--split' if split else '--set'}: give either a split or --source and --reference")
     else:
         evaluators = text_evaluators(runs, source, reference, metric or [])
-    print_evaluations(evaluators, searches, as_json)
+    print_evaluations(evaluators, searches, as_json, examples)

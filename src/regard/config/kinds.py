@@ -23,10 +23,17 @@ class DataSection(Section):
     Attributes:
         task: Name of the task.
         path_keys: Keys that name files; relative paths start from the folder of the experiment file.
+        test_set_key: The key that chooses one of several test sets, which may be another one in an evaluation.
     """
 
     task: str = ""
     path_keys: ClassVar[frozenset[str]] = frozenset()
+    test_set_key: ClassVar[str | None] = None
+
+    @property
+    def test_set(self) -> str | None:
+        """The name of the chosen test set, if there are several."""
+        return getattr(self, self.test_set_key) if self.test_set_key else None
 
 
 TASKS: Kinds[DataSection] = Kinds(
@@ -111,8 +118,10 @@ MECHANISMS: Kinds[AttentionSection] = Kinds(
     "attention",
     "scaled-dot",
     {
-        "none": "regard.nn.mechanisms:NoAttention",
-        "mean": "regard.nn.mechanisms:MeanAttention",
+        "none": "regard.nn.unscored_mechanisms:NoAttention",
+        "last": "regard.nn.unscored_mechanisms:LastAttention",
+        "mean": "regard.nn.unscored_mechanisms:MeanAttention",
+        "aligned": "regard.nn.unscored_mechanisms:AlignedAttention",
         "dot": "regard.nn.mechanisms:DotAttention",
         "scaled-dot": "regard.nn.mechanisms:ScaledDotAttention",
         "bilinear": "regard.nn.mechanisms:BilinearAttention",
@@ -239,6 +248,13 @@ class DecoderSection(EncoderDecoderSection):
 
         Args:
             encoder: The settings of the encoder.
+        """
+
+    def check_attention(self, attention: AttentionSection) -> None:
+        """Raise `invalid_combination` if the decoder cannot learn with an attention mechanism.
+
+        Args:
+            attention: The settings of the mechanism.
         """
 
 

@@ -57,21 +57,22 @@ def load_experiment(
 
 
 def set_data_paths(experiment: Experiment, settings: Iterable[str]) -> Experiment:
-    """The experiment of a run with other paths of its text files, which must exist.
+    """The experiment of a run with other paths of its text files, which must exist, or with another test set.
 
     Args:
         experiment: The settings of the run.
-        settings: The paths as `data.test=corpus/test`, relative to the working directory.
+        settings: The paths as `data.test=corpus/test`, relative to the working directory, or the name of a test set.
 
     Raises:
         UserError: If another setting is changed, or if a file is missing.
     """
     overrides = [Override.parse(each) for each in settings]
-    known = [f"data.{key}" for key in (*SPLITS, "file") if key in experiment.data.path_keys]
+    data = experiment.data
+    known = [f"data.{key}" for key in (*SPLITS, "file") if key in data.path_keys or key == data.test_set_key]
     for override in overrides:
         if (key := ".".join(override.path)) not in known:
-            rest = suggest(key, known) if known else "REGARD_DATA sets the folder for data sets"
-            raise UserError(f"{override.origin}: {key}: this is no path of this run's text files; {rest}")
+            rest = suggest(key, known) if known else "the data of this run is not in files of yours"
+            raise UserError(f"{override.origin}: {key}: only the texts of a run can be changed; {rest}")
     draft = _draft_of(parse_settings(dump_experiment(experiment), "the run"), "the run")
     draft.add_layer(overrides)
     moved = _validate(draft)

@@ -235,7 +235,7 @@ def _distributions() -> Mapping[str, list[str]]:
 def _source(name: str) -> bytes | None:
     """The source of a plug-in: the files of its class and of its base classes, or the cell of a notebook.
 
-    Of base classes, and of those of its `Section`, the files in the same folder count.
+    Of base classes, and of classes that are its attributes (`Section`, for example), files in the same folder count.
 
     Returns:
         What was in the files when they were imported; None if there is no source.
@@ -248,7 +248,8 @@ def _source(name: str) -> bytes | None:
         if not file:  # of a notebook
             methods = [each for each in vars(found).values() if inspect.isfunction(each)]
             return "".join(inspect.findsource(methods[0])[0]).encode()
-        classes = [*getattr(found, "__mro__", ()), *getattr(getattr(found, "Section", None), "__mro__", ())]
+        parts = [part for _, part in inspect.getmembers(found, inspect.isclass)] if inspect.isclass(found) else []
+        classes = [base for each in (found, *parts) for base in getattr(each, "__mro__", ())]
         beside = _files_beside(os.path.abspath(file), [sys.modules.get(each.__module__) for each in classes])
         return b"".join(_read_source(each) for each in dict.fromkeys([os.path.abspath(file), *beside]))
     except (OSError, TypeError, LookupError):

@@ -70,9 +70,10 @@ class ModelSection(Section):
         return self
 
     @model_validator(mode="after")
-    def _check_start(self) -> Self:
+    def _check_decoder(self) -> Self:
         with prefix_errors("decoder"):
             self.decoder.check_encoder(self.encoder)
+            self.decoder.check_attention(self.attention)
         return self
 
 

@@ -11,7 +11,7 @@ import errno
 import hashlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import IO, Protocol
@@ -101,7 +101,7 @@ def _path(origin: str) -> Path:
 def _try_origins(pending: _PendingFiles, dataset: DatasetSpec, origin: str | None) -> None:
     if origin is None:
         for mirror in dataset.mirrors:
-            pending.in_addresses(mirror.addresses)
+            pending.in_addresses(mirror.addresses, mirror.contents)
     elif not _is_address(origin):
         pending.in_folder(_path(origin))
     elif is_archive(urlsplit(origin).path):
@@ -127,10 +127,11 @@ class _PendingFiles:
             if self._may_hold(package.name):
                 self._store_members(package, package.name, str(package))
 
-    def in_addresses(self, addresses: Iterable[str]) -> None:
+    def in_addresses(self, addresses: Iterable[str], contents: Mapping[str, Collection[str]] | None = None) -> None:
         """Download each URL once; after a server did not answer, the rest of its URLs are skipped."""
         for address in addresses:
-            if self._may_hold(_url_file_name(address)):
+            known = (contents or {}).get(address, self._wanted())
+            if self._may_hold(_url_file_name(address)) and any(name in self._wanted() for name in known):
                 try:
                     self._fetch(address)
                 except NotThereError as error:
@@ -247,7 +248,7 @@ def _failure_message(pending: _PendingFiles, dataset: DatasetSpec) -> str:
         [
             f"{dataset.name}: could not download {names}",
             *(f"  {reason}" for reason in reasons),
-            f"if you have the files, plain, as .gz or in an archive: 'regard data get {dataset.name} --from FOLDER'; "
-            "a URL works as well",
+            f"if you have the files, plain, as .gz or in an archive: '{dataset.command} --from FOLDER'; a URL works as "
+            "well",
         ]
     )

@@ -39,6 +39,11 @@ class EvaluationData:
     source: str | None = None
 
     @property
+    def test_set(self) -> str | None:
+        """The name of the test set, if the task has several."""
+        return self.section.test_set if self.section is not None and self.split == "test" else None
+
+    @property
     def references(self) -> list[tuple[str, ...]]:
         """All references of each sentence."""
         return [(pair.target, *pair.other_targets) for pair in self.pairs]

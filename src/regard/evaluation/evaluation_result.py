@@ -23,6 +23,7 @@ class EvaluationResult:
         run: The run directory; of an ensemble, all of them with ` + ` between them.
         split: The split; None for given texts.
         source: For given texts, the file of the sources or `given texts`; None for a split.
+        test_set: The name of the test set, if the task has several.
         sentences: Number of sentences.
         beam: Beam width; 1 is greedy search.
         length_penalty: Length penalty of the search.
@@ -44,6 +45,7 @@ class EvaluationResult:
     run: str
     split: str | None
     source: str | None = None
+    test_set: str | None = None
     sentences: int
     beam: int
     length_penalty: float
@@ -89,6 +91,8 @@ def evaluation_table(results: Sequence[EvaluationResult]) -> TextTable:
         results: The evaluations.
     """
     rows = [["sentences", *(f"{result.sentences:,}" for result in results)]]
+    if any(result.test_set for result in results):
+        rows.insert(0, ["test set", *(result.test_set or UNKNOWN for result in results)])
     rows += [[metric.title, *(_value_text(result, metric) for result in results)] for metric in _metrics_of(results)]
     return ["", *(result.run for result in results)], rows
 

@@ -65,9 +65,12 @@ class Evaluator:
         return sources, examples
 
     def _has_changed(self, examples: list[Example]) -> bool:
+        run = self.translator.runs[0]
         if self.data.split is None or self.data.section != self.translator.experiment.data:
             return False
-        known = self.translator.runs[0].data_digests.get(self.data.split)
+        if self.data.test_set not in (None, run.experiment.data.test_set):
+            return False  # the run has no digest of another test set
+        known = run.data_digests.get(self.data.split)
         return known is not None and known != digest_examples(examples)
 
     def _compute_losses(self, examples: list[Example]) -> LossMetrics:
@@ -109,6 +112,7 @@ class Evaluator:
             run=" + ".join(str(run.path) for run in runs),
             split=self.data.split,
             source=self.data.source,
+            test_set=self.data.test_set,
             sentences=len(translations),
             beam=search.beam,
             length_penalty=self.translator.length_penalty(search),

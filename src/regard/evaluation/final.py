@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from regard import files
@@ -55,9 +56,7 @@ def score_test_set(run: Run, advance: ProgressCallback = no_progress) -> FinalEv
     evaluator = Evaluator(Translator(run), EvaluationData.of_split(run.experiment.data, "test"))
     greedy = evaluator.evaluate(GREEDY, advance)
     beam, translations = evaluator.translate(BEAM, advance)
-    numbered = enumerate(zip(evaluator.pairs, translations, strict=True), start=1)
-    sentences = [_example_sentence(number, *both) for number, both in numbered]
-    return FinalEvaluation([greedy, beam], sentences, evaluator.changed)
+    return FinalEvaluation([greedy, beam], example_sentences(evaluator.pairs, translations), evaluator.changed)
 
 
 def write_test_examples(run: Run, evaluation: FinalEvaluation, advance: ProgressCallback = no_progress) -> None:
@@ -79,19 +78,28 @@ def write_test_examples(run: Run, evaluation: FinalEvaluation, advance: Progress
     files.write_atomic(run.path / SCORES, json.dumps(scores, indent=2).encode())
 
 
-def _example_sentence(number: int, pair: Pair, translation: Translation) -> ExampleSentence:
-    return ExampleSentence(
-        number=number,
-        source=pair.source,
-        output=translation.text,
-        reference=pair.target,
-        tokens=translation.tokens,
-        source_tokens=translation.source_tokens,
-        starts=translation.word_starts,
-        source_starts=translation.source_word_starts,
-        weights=mean_attention(translation.attention),
-        score=sentence_chrf(translation.text, [pair.target, *pair.other_targets]),
-    )
+def example_sentences(pairs: Sequence[Pair], translations: Sequence[Translation]) -> list[ExampleSentence]:
+    """Sentences with their translations, from which examples can be selected.
+
+    Args:
+        pairs: The sentences.
+        translations: The translation of each.
+    """
+    return [
+        ExampleSentence(
+            number=number,
+            source=pair.source,
+            output=translation.text,
+            reference=pair.target,
+            tokens=translation.tokens,
+            source_tokens=translation.source_tokens,
+            starts=translation.word_starts,
+            source_starts=translation.source_word_starts,
+            weights=mean_attention(translation.attention),
+            score=sentence_chrf(translation.text, [pair.target, *pair.other_targets]),
+        )
+        for number, (pair, translation) in enumerate(zip(pairs, translations, strict=True), start=1)
+    ]
 
 
 def _page_facts(run: Run, result: EvaluationResult) -> dict[str, str]:

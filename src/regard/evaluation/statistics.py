@@ -17,7 +17,7 @@ from typing import Any
 from scipy import stats
 
 CONFIDENCE = 0.95
-MIN_RUNS = 3  # of each side of a test: two values say next to nothing about their variance
+MIN_RUNS = 3  # of each side of a test: two values do not give a reliable variance
 NO_VARIANCE = "no variance"
 ROUNDING = 10 * sys.float_info.epsilon  # relative to the scores
 

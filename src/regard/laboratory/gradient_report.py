@@ -1,20 +1,23 @@
-"""The report of `regard gradients`: the gradient of the loss at each source position, of one run or several."""
+"""The report of `regard gradients`: the gradient of the loss at source positions and weights, of one run or several."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from regard.errors import UserError
+from regard.evaluation.losses import LossMetrics
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.laboratory.formatting import format_number, format_percent
 from regard.laboratory.gradients import PARTS, GradientProfile, Part, gradient_profile
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.sentences import load_examples
+from regard.laboratory.sequence_losses import Condition, sequence_losses
+from regard.laboratory.weight_gradients import WeightPart, weight_gradients
 from regard.nn.build import initial_model
 from regard.plotting.band_plot import Band, draw_bands
 from regard.plotting.figures import message_figure
@@ -26,6 +29,13 @@ LEAD = (
     "‖∂loss/∂z_i‖: how much the loss of a sentence, −Σ log p in nats, changes with the embedding z_i of a source "
     "position. The gradient has two paths: the decoder's initial state (the bottleneck) and attention."
 )
+CONDITIONS: Mapping[Condition, str] = {
+    "reference": "own source, reference prefix",
+    "other_source": "other source, reference prefix",
+    "random_prefix": "own source, random prefix",
+    "neither": "other source, random prefix",
+    "free_running": "own source, own outputs",
+}
 LABELS: Mapping[Part, str] = {
     "total": "total gradient",
     "bottleneck": "through the bottleneck",
@@ -35,17 +45,21 @@ LABELS: Mapping[Part, str] = {
 
 @dataclass(frozen=True)
 class RunGradients:
-    """The gradient profile of one run.
+    """The measurements of one run.
 
     Args:
         name: The name of the run in tables.
         translator: The run's translator.
-        profile: The measurement.
+        profile: Gradients at the source.
+        weights: Gradients at the weights.
+        losses: Losses given the right sequences, and given others.
     """
 
     name: str
     translator: Translator
     profile: GradientProfile
+    weights: Sequence[WeightPart]
+    losses: Mapping[Condition, LossMetrics]
 
     @property
     def attention_kind(self) -> str:
@@ -62,7 +76,7 @@ def gradient_report(
     expect: ProgressCallback = no_progress,
     advance: ProgressCallback = no_progress,
 ) -> LabReport:
-    """The gradient at each source position, averaged over sentences.
+    """The gradient at each source position and each part of the weights, and the loss given other sequences.
 
     Args:
         translators: One translator per run.
@@ -70,24 +84,32 @@ def gradient_report(
         limit: The maximum number of sentences of each run; None for all.
         from_end: Count positions from the end of the source.
         untrained: Use the weights before training, drawn from the run's seed.
-        expect: Called once with the total number of sentences.
-        advance: Called with the number of sentences done.
+        expect: Called once with the total number of passes over single sentences.
+        advance: Called with the number of passes done.
     """
     names = run_names(translators)
     sentences = [load_examples(translator, split, limit)[1] for translator in translators]
-    expect(sum(map(len, sentences)))
+    expect((2 + len(CONDITIONS)) * sum(map(len, sentences)))
     runs = []
     for name, translator, examples in zip(names, translators, sentences, strict=True):
-        model = initial_model(translator.experiment, *translator.codec.sizes) if untrained else translator.model
-        runs.append(RunGradients(name, translator, gradient_profile(model, examples, advance)))
+        initial = initial_model(translator.experiment, *translator.codec.sizes)
+        model = initial if untrained else translator.model
+        profile = gradient_profile(model, examples, advance)
+        weights = weight_gradients(model, initial, examples, advance)
+        runs.append(RunGradients(name, translator, profile, weights, sequence_losses(model, examples, advance)))
     counted = "from the end of the source" if from_end else "from the start of the source"
     facts = {
         "sentences": f"{split} split, with teacher forcing",
         "weights": "before training" if untrained else "trained",
         "positions": f"counted {counted}, <end> included; only those that a tenth of the sentences have",
     }
-    sections = (_summary_section(runs), _position_section(runs, from_end, counted))
-    page = ReportPage("Gradients at the source", LEAD, facts, sections)
+    sections = (
+        _summary_section(runs),
+        _position_section(runs, from_end, counted),
+        _weight_section(runs),
+        _sequence_section(runs),
+    )
+    page = ReportPage("Gradients of the loss", LEAD, facts, sections)
     settings = {"split": split, "weights": "untrained" if untrained else "trained", "from_end": from_end}
     return LabReport(page, settings | {"runs": [_gradient_data(run, from_end) for run in runs]})
 
@@ -146,7 +168,7 @@ def _summary_section(runs: Sequence[RunGradients]) -> ReportSection:
     )
     parts = tuple((run.name, *(format_percent(run.profile.share(part)) for part in PARTS[1:])) for run in runs)
     text = (
-        "A model with a smaller loss has smaller gradients everywhere: compare positions and paths within a run, and "
+        "A model with a smaller loss usually has smaller gradients: compare positions and paths within a run, and "
         "losses before sizes.",
         "Shares are Σ‖g_i^part‖ / Σ‖g_i‖. The parts are vectors that may point in opposite directions, so shares need "
         "not add up to 100 %.",
@@ -181,6 +203,39 @@ def _position_table(run: RunGradients, from_end: bool, counted: str) -> Table:
         for position in shown[::every]
     )
     return Table(("position", "sentences", "‖g‖", "bottleneck", "attention"), rows, f"{run.name}, {counted}")
+
+
+def _weight_section(runs: Sequence[RunGradients]) -> ReportSection:
+    text = (
+        "L is the loss per token, which training minimizes; ∂L/∂W is a sum over all steps at which a weight is used. "
+        "W_0 are the weights before training.",
+    )
+    head = ("weights", "tensors", "elements", "‖W‖", "‖W − W_0‖", "‖∂L/∂W‖")
+    tables = []
+    for run in runs:
+        rows = (
+            (w.part, str(w.tensors), f"{w.elements:,}", *map(format_number, (w.norm, w.change, w.gradient)))
+            for w in run.weights
+        )
+        tables.append(Table(head, tuple(rows), run.name))
+    return ReportSection("By part of the weights", text, tuple(tables))
+
+
+def _sequence_section(runs: Sequence[RunGradients]) -> ReportSection:
+    text = (
+        "How well the same reference tokens are predicted if the decoder gets the source of another sentence of the "
+        "same or a similar length, if it reads outputs of all sentences in random order in place of the reference "
+        "prefix (a random prefix), and if it reads its own outputs, as at inference.",
+    )
+    head = ("the decoder reads", "loss per token", "token accuracy", "exact match")
+    tables = []
+    for run in runs:
+        rows = (
+            (CONDITIONS[condition], format_number(m.loss), *map(format_percent, (m.token_accuracy, m.exact_match)))
+            for condition, m in run.losses.items()
+        )
+        tables.append(Table(head, tuple(rows), run.name))
+    return ReportSection("Other sources and prefixes", text, tuple(tables))
 
 
 def _index(position: int, from_end: bool) -> int:
@@ -221,4 +276,6 @@ def _gradient_data(run: RunGradients, from_end: bool) -> dict[str, Any]:
             }
             for position in profile.positions
         ],
+        "weights": [asdict(part) for part in run.weights],
+        "conditions": {condition: asdict(metrics) for condition, metrics in run.losses.items()},
     }

@@ -5,8 +5,8 @@
                   └─ states ─ attention ───┘
 
 A decoder depends on the source through two paths only: the encoder's final state, from which its initial state is
-computed, and the encoder states, to which it attends. The gradient at z_i, the embedding of source position i, is
-therefore a sum of two:
+computed (and which is the context of `last` attention), and the encoder states, to which it attends. The gradient at
+z_i, the embedding of source position i, is therefore a sum of two:
 
     g_i = ∂loss/∂z_i = g_i^bottleneck + g_i^attention
 
@@ -165,7 +165,7 @@ def gradient_profile(
     model = double_precision_copy(model)
     losses: list[float] = []
     norms: list[Tensor] = []
-    ordered = sorted(examples, key=lambda example: len(example.source))
+    ordered = by_source_length(examples)
     for begin in range(0, len(ordered), BATCH_SIZE):
         some = ordered[begin : begin + BATCH_SIZE]
         found = input_gradients(model, collate(some).to(model_device(model)))
@@ -173,3 +173,12 @@ def gradient_profile(
         norms += [row[:, : len(e.source)] for row, e in zip(found.norms, some, strict=True)]
         advance(len(some))
     return GradientProfile(sum(len(example.target) - 1 for example in examples), losses, norms)
+
+
+def by_source_length(examples: Sequence[Example]) -> list[Example]:
+    """The examples, shortest source first, so that batches have little padding.
+
+    Args:
+        examples: The sentences as token ids.
+    """
+    return sorted(examples, key=lambda example: len(example.source))

@@ -29,6 +29,38 @@ def parse_matrices(**texts: str | None) -> dict[str, Matrix]:
     }
 
 
+def parse_indices(option: str, text: str) -> list[int]:
+    """The whole numbers of a list such as '2,0,1'.
+
+    Args:
+        option: The option that gives the list.
+        text: The list.
+
+    Raises:
+        UserError: If the text is not a list of whole numbers.
+    """
+    (row, *more) = _parse_matrix(option, text)
+    if more or any(value != int(value) for value in row):
+        raise UserError(f"{option} must be one row of whole numbers, such as 2,0,1")
+    return [int(value) for value in row]
+
+
+def check_shape(option: str, matrix: Matrix, rows: int | None, columns: int | None, reason: str) -> None:
+    """Raise a `UserError` if a matrix does not have this shape.
+
+    Args:
+        option: The option that gives the matrix.
+        matrix: The matrix.
+        rows: The number of rows; None: any.
+        columns: The number of columns; None: any.
+        reason: Why it must have this shape.
+    """
+    found = len(matrix), len(matrix[0])
+    for what, count, needed in zip(("rows", "columns"), found, (rows, columns), strict=True):
+        if needed is not None and count != needed:
+            raise UserError(f"{option} has {count} {what}, but needs {needed}: {reason}")
+
+
 def _parse_matrix(option: str, text: str) -> Matrix:
     if not text.strip():
         raise UserError(f"{option} is empty; {EXAMPLE}")

@@ -42,8 +42,8 @@ class ModuleCall:
         """For an attention mechanism, the scores before softmax [1, (heads,) steps, positions]; otherwise None."""
         if not isinstance(self.module, Attention):
             return None
-        query, memory = self.inputs
-        return self.module.score(self.module.normalize(query), memory.keys)
+        query, memory, *_ = self.inputs
+        return self.module.scale_scores(self.module.score(self.module.normalize(query), memory.keys))
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def trace_translation(model: Seq2Seq, source_ids: Sequence[int], decoder_inputs:
     for token_id in decoder_inputs:
         token = torch.tensor([[token_id]], device=device)
         features, _, state = model.decoder.forward_steps(token, state)
-        yield DecoderStep(token, features, model.decoder.readout(features), state)
+        yield DecoderStep(token, features, model.decoder.logits(features), state)
 
 
 @contextmanager

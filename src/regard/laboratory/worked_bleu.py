@@ -5,9 +5,8 @@ The example is from the Week 4 slides (docs/sources.md).
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from math import isfinite
 
 from regard.errors import UserError
@@ -18,16 +17,38 @@ from regard.laboratory.worked_examples import ERRATUM
 from regard.laboratory.worked_steps import indexed, steps_report
 from regard.plotting.matrix_steps import Grid
 from regard.plotting.symbols import Formula
+from regard.reports.report_page import ReportSection, Table
 
 # The Week 4 slides replace P_3 = 0/2 by 0.01; sacreBLEU's floor replaces the count: 0.02/2 is 0.01.
 HYPOTHESIS, REFERENCE = "Le chat sur tapis", "Le chat est sur le tapis"
 ORDER, FLOOR = 3, 0.02
-# The interpretation of BLEU in the Week 4 slides: below the first limit, below the second, and so on.
-QUALITY_LIMITS = (0.1, 0.3, 0.5)
-QUALITY_LABELS = ("useless", "understandable", "good", "very good")
+# The interpretation of BLEU in the Week 4 slides.
+QUALITY_RANGES = {"useless": "below 0.1", "understandable": "0.1–0.3", "good": "0.3–0.5", "very good": "above 0.5"}
+PRINTED_BLEU = 0.13
+# Counts that could replace 0: a tenth of the slides' value, the slides' value, sacreBLEU's for `floor`, and 1.
+FLOORS = (0.002, FLOOR, 0.1, 1.0)
 
 MAX_CHARACTERS = 500
 MAX_NGRAM_ORDER = 9
+
+
+@dataclass(frozen=True)
+class FloorScore:
+    """A score with a replacement of an n-gram count of 0.
+
+    Args:
+        floor: The replacement; None: sacreBLEU's exponential smoothing.
+        size: The first n whose count is 0.
+        precision: P_n for this n.
+        score: BLEU from 0 to 1.
+        quality: The interpretation of the score.
+    """
+
+    floor: float | None
+    size: int
+    precision: float
+    score: float
+    quality: str
 
 
 def bleu_report(
@@ -56,12 +77,12 @@ def bleu_report(
         "From precisions to BLEU": score_grids(result, floor),
     }
     value = result.score / 100
-    quality = QUALITY_LABELS[bisect_right(QUALITY_LIMITS, value)]
+    quality = interpretation(value)
     facts = {
         "hypothesis": hypothesis,
         "reference": reference,
         "BLEU": f"{value:.4f}, or {result.score:.2f} on a scale of 100",
-        "interpretation of the Week 4 slides": quality,
+        "interpretation of the Week 4 slides": f"{quality} ({QUALITY_RANGES[quality]})",
         "signature": result.signature,
     }
     lead = "BLEU is the precision of the n-grams of the hypothesis, with a penalty for a short hypothesis."
@@ -76,8 +97,67 @@ def bleu_report(
         remarks["Why the score is 0"] = "No word of the hypothesis is in the reference."
     if slides and (max_ngram_order, floor) == (ORDER, FLOOR):
         remarks[ERRATUM] = _erratum(result)
+    zero = 0 in result.counts and any(result.counts) and 0 not in result.totals
+    floors = scores_by_floor(hypothesis, reference, max_ngram_order) if zero else []
+    sections = [*([_floor_section(floors)] if floors else []), _interpretation_section()]
     data = {"hypothesis": hypothesis, "reference": reference, "floor": floor, "quality": quality, **asdict(result)}
-    return steps_report("BLEU, n-gram by n-gram", lead, facts, groups, remarks, data)
+    data |= {"floors": [asdict(each) for each in floors]}
+    return steps_report("BLEU, n-gram by n-gram", lead, facts, groups, remarks, data, sections)
+
+
+def interpretation(score: float) -> str:
+    """How the Week 4 slides read a BLEU score. Exactly 0.5 is "good": it is not above 0.5.
+
+    Args:
+        score: BLEU from 0 to 1.
+    """
+    score = round(score, 9)  # sacreBLEU computes with logarithms: 1/2 becomes 0.5000000000000001
+    return list(QUALITY_RANGES)[(score >= 0.1) + (score >= 0.3) + (score > 0.5)]
+
+
+def _interpretation_section() -> ReportSection:
+    rows = tuple((limits, quality) for quality, limits in QUALITY_RANGES.items())
+    text = (
+        "How the Week 4 slides read BLEU. A score of exactly 0.3 is in two of the ranges and is read as good here; "
+        "exactly 0.5 is not above 0.5, so it is good, too."
+    )
+    return ReportSection("Interpretation of the Week 4 slides", (text,), (Table(("BLEU", "interpretation"), rows),))
+
+
+def scores_by_floor(hypothesis: str, reference: str, max_ngram_order: int) -> list[FloorScore]:
+    """The score with several replacements of an n-gram count of 0, the last by sacreBLEU's smoothing.
+
+    Args:
+        hypothesis: The hypothesis; for some n, none of its n-grams is in the reference.
+        reference: The reference.
+        max_ngram_order: The largest n.
+    """
+    scores = []
+    for floor in (*FLOORS, None):
+        result = bleu([hypothesis], [reference], max_ngram_order=max_ngram_order, floor=floor)
+        size = result.counts.index(0) + 1
+        score = result.score / 100
+        scores.append(FloorScore(floor, size, result.precisions[size - 1] / 100, score, interpretation(score)))
+    return scores
+
+
+def _floor_section(scores: Sequence[FloorScore]) -> ReportSection:
+    size = scores[0].size
+    rows = [
+        (
+            "1/2, 1/4, …: sacreBLEU's smoothing" if each.floor is None else format_number(each.floor),
+            format_number(each.precision),
+            format_number(each.score),
+            each.quality,
+        )
+        for each in scores
+    ]
+    text = (
+        f"No {size}-gram matches. Without a replacement, P_{size} and BLEU are 0; the replacement of the count 0 is "
+        "arbitrary, and the score of a single sentence depends on it."
+    )
+    head = (Formula("count in place of 0"), Formula(f"P_{size}"), "BLEU", "interpretation")
+    return ReportSection("The replacement of 0", (Formula(text),), (Table(head, tuple(rows)),))
 
 
 def ngram_grids(hypothesis: str, reference: str, max_ngram_order: int) -> list[Grid]:
@@ -155,7 +235,8 @@ def _erratum(result: BleuScore) -> str:
     return (
         f"With P_3 set to 0.01, the Week 4 slides print a geometric mean of 0.22 and a BLEU of 0.13. Correct are "
         f"{score / penalty:.4f} and {score:.4f}: (1 · 1/3 · 0.01)^(1/3) = {score / penalty:.4f}, and multiplied by "
-        f"BP = {penalty:.4f} it is {score:.4f}."
+        f"BP = {penalty:.4f} it is {score:.4f}. In the slides' own interpretation this is not {PRINTED_BLEU}, "
+        f"{interpretation(PRINTED_BLEU)}, but {interpretation(score)}."
     )
 
 

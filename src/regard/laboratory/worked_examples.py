@@ -163,7 +163,20 @@ def softmax_report(scores: Matrix = SCORES) -> LabReport:
             f"exp(0.1), while 0.70 is {0.70 / 0.15:.2f} times 0.15. Different scores, such as 0.1 and 0.3, cannot "
             "have equal weights."
         )
+        remarks["Contexts with these weights"] = _contexts_of_slides(a)
     return steps_report("From scores to weights", lead, facts, groups, remarks, {})
+
+
+def _contexts_of_slides(weights: Tensor) -> str:
+    """The contexts with the correct weights [1, 2, 3] over the values of the slides."""
+    contexts = (weights @ matrix_tensor(VALUES))[0].tolist()
+    first, second = (f"({one:.4f}, {two:.4f})" for one, two in contexts)
+    return (
+        "Over the values (0.1, 0.2), (0.7, 0.4), (0.3, 0.6) of the slides, the correct weights of the first example "
+        f"give the context {first}, those of the second {second}. The printed weights 0.15, 0.70, 0.15 give "
+        "(0.55, 0.40). The 0.46 that the slides print is, rounded, the first entry with the correct weights, "
+        f"{contexts[0][0]:.4f}."
+    )
 
 
 def context_report(weights: Matrix = WEIGHTS, values: Matrix = VALUES) -> LabReport:
@@ -191,10 +204,13 @@ def context_report(weights: Matrix = WEIGHTS, values: Matrix = VALUES) -> LabRep
     remarks = {}
     if slides:
         first, second = c[0, 0].tolist()
+        correct = attend(matrix_tensor(SCORES), unmasked_memory(v))[0][0, 0].tolist()
         remarks[ERRATUM] = (
             f"The Week 4 slides print 0.46. Correct is c = ({first:.2f}, {second:.2f}): "
             f"0.15 · 0.1 + 0.70 · 0.7 + 0.15 · 0.3 = {first:.2f}, and "
-            f"0.15 · 0.2 + 0.70 · 0.4 + 0.15 · 0.6 = {second:.2f}; neither sum is 0.46."
+            f"0.15 · 0.2 + 0.70 · 0.4 + 0.15 · 0.6 = {second:.2f}; neither sum is 0.46. With the correct "
+            f"weights of the scores 0.1, 0.9, 0.3 the context is ({correct[0]:.4f}, {correct[1]:.4f}); its first "
+            "entry rounds to 0.46."
         )
     return steps_report("From weights to a context", lead, facts, groups, remarks, {})
 

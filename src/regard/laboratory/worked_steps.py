@@ -48,6 +48,7 @@ def steps_report(
     groups: Mapping[str, Sequence[Grid]],
     remarks: Mapping[str, str],
     data: Mapping[str, Any],
+    more: Sequence[ReportSection] = (),
 ) -> LabReport:
     """The report of a computation.
 
@@ -58,6 +59,7 @@ def steps_report(
         groups: The steps by the heading of their section.
         remarks: Paragraphs by the heading of their section.
         data: Additional data for JSON.
+        more: Sections between the steps and the remarks.
     """
     picture = Picture(
         matrix_steps.draw_matrix_steps(list(groups.values()), format_number),
@@ -66,6 +68,7 @@ def steps_report(
     )
     sections = [ReportSection(heading, (), tuple(map(_grid_table, grids))) for heading, grids in groups.items()]
     sections[0] = ReportSection(sections[0].title, (), (picture, *sections[0].blocks))
+    sections += more
     sections += [ReportSection(heading, (Formula(text),), ()) for heading, text in remarks.items()]
     steps = [asdict(grid) for grids in groups.values() for grid in grids]
     return LabReport(
@@ -75,4 +78,4 @@ def steps_report(
 
 def _grid_table(grid: Grid) -> Table:
     rows = [(name, *map(format_number, numbers)) for name, numbers in zip(grid.rows, grid.numbers, strict=True)]
-    return Table((Formula(grid.symbol), *grid.columns), tuple(rows), Formula(grid.formula))
+    return Table((grid.symbol, *grid.columns), tuple(rows), grid.formula)

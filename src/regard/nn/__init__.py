@@ -12,9 +12,7 @@ from regard.nn.mechanisms import (
     BilinearAttention,
     DotAttention,
     KeyedAttention,
-    MeanAttention,
     MultiHeadAttention,
-    NoAttention,
     ScaledDotAttention,
 )
 from regard.nn.positions import (
@@ -31,14 +29,17 @@ from regard.nn.recurrent import AttendAfterDecoder, AttendBeforeDecoder, Recurre
 from regard.nn.recurrent_layers import GRU, LSTM, RecurrentLayers, TanhRNN
 from regard.nn.recurrent_start import CopyStart, ReluStart, TanhStart, ZeroStart
 from regard.nn.seq2seq import Seq2Seq
+from regard.nn.step_attention import StepAttention, StepModule
 from regard.nn.transformer import SelfAttentionEncoder, TransformerDecoder
 from regard.nn.transformer_layers import DecoderLayer, EncoderLayer, FeedForward
+from regard.nn.unscored_mechanisms import AlignedAttention, LastAttention, MeanAttention, NoAttention
 
 __all__ = [
     "GRU",
     "LSTM",
     "AddedSinusoidalPositions",
     "AdditiveAttention",
+    "AlignedAttention",
     "AttendAfterDecoder",
     "AttendBeforeDecoder",
     "Attention",
@@ -55,6 +56,7 @@ __all__ = [
     "Encoding",
     "FeedForward",
     "KeyedAttention",
+    "LastAttention",
     "LearnedPositions",
     "MeanAttention",
     "Memory",
@@ -72,6 +74,8 @@ __all__ = [
     "Seq2Seq",
     "SinusoidalPositions",
     "State",
+    "StepAttention",
+    "StepModule",
     "TanhRNN",
     "TanhStart",
     "TiedReadout",

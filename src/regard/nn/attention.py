@@ -10,9 +10,11 @@ axis `heads` after `batch`. A mechanism defines its score; masking, softmax and 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -64,20 +66,33 @@ def attend(scores: Tensor, memory: Memory, *, hard: bool = False) -> tuple[Tenso
     Args:
         scores: e, [batch, (heads,) steps, positions].
         memory: The values, and which positions are valid.
-        hard: Put all weight on the highest score instead of the softmax.
+        hard: Put all weight on the highest score instead of the softmax. The scores get the gradient of the softmax
+            (straight-through), because that of argmax is 0 everywhere.
 
     Returns:
         The context c, [batch, (heads,) steps, value], and the weights α, [batch, (heads,) steps, positions].
     """
     masked = ~memory.valid
     scores = scores.masked_fill(masked, torch.finfo(scores.dtype).min)
+    weights = torch.softmax(scores, -1)
     if hard:
-        best = scores.argmax(-1, keepdim=True)
-        weights = torch.zeros_like(scores).scatter(-1, best, 1.0)
-    else:
-        weights = torch.softmax(scores, -1)
+        one_hot = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
+        weights = one_hot + (weights - weights.detach())  # the difference is exactly 0
     weights = weights.masked_fill(masked, 0.0)
     return weights @ memory.values, weights
+
+
+Temperature = float | Literal["learned"]
+UNIT_NORM_SCALE = 10.0  # 1/τ at the start of training: cosines are at most 1, which softmax hardly distinguishes
+
+
+class AttentionOptions(TypedDict, total=False):
+    """The options of every mechanism that computes scores, documented in `Attention`."""
+
+    hard: bool
+    unit_norm: bool
+    temperature: Temperature | None
+    value_size: int | None
 
 
 class Attention(nn.Module, ABC):
@@ -88,23 +103,42 @@ class Attention(nn.Module, ABC):
         memory_size: Size of a state h_i of the memory.
         hard: Put all weight on the highest score.
         unit_norm: Divide queries and states by their Euclidean norms before scoring.
+        temperature: τ, by which scores are divided before the softmax; "learned": a parameter of the model. None: 1,
+            or learned with `unit_norm`, whose scores would otherwise have a small range, so that weights stay flat.
+        value_size: Size of the values v_i = W_V h_i; None: the values are the states.
 
     Attributes:
         Section: The settings class of the mechanism.
         weight_axes: Names of the axes of the weights between batch and steps, for example ("head",).
+        order_sensitive: Whether the weights depend on the order of the states. Otherwise attention treats them as a
+            set: a permutation of the states permutes the weights and leaves the context as it is.
         context_size: Size of the context.
     """
 
     Section: ClassVar[type[AttentionSection]] = AttentionSection
     weight_axes: tuple[str, ...] = ()
+    order_sensitive: ClassVar[bool] = False
 
-    def __init__(self, query_size: int, memory_size: int, *, hard: bool = False, unit_norm: bool = False) -> None:
+    def __init__(
+        self,
+        query_size: int,
+        memory_size: int,
+        *,
+        hard: bool = False,
+        unit_norm: bool = False,
+        temperature: Temperature | None = None,
+        value_size: int | None = None,
+    ) -> None:
         super().__init__()
         self.query_size = query_size
         self.memory_size = memory_size
-        self.context_size = memory_size
+        self.context_size = value_size or memory_size
         self.hard = hard
         self.unit_norm = unit_norm
+        self.value_layer = nn.Linear(memory_size, value_size, bias=False) if value_size else nn.Identity()  # W_V
+        self.temperature = temperature or ("learned" if unit_norm else 1.0)
+        if self.temperature == "learned":
+            self.log_scale = nn.Parameter(torch.tensor(math.log(UNIT_NORM_SCALE if unit_norm else 1.0)))  # log 1/τ
 
     @classmethod
     def from_section(cls, section: AttentionSection, query_size: int, memory_size: int) -> Self:
@@ -127,9 +161,19 @@ class Attention(nn.Module, ABC):
         """
         if valid.dim() == 2:
             valid = valid.unsqueeze(1)
-        return Memory(self.project_keys(self.normalize(states)), states, valid)
+        return Memory(self.project_keys(self.normalize(states)), self.project_values(states), valid)
 
-    def forward(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    def prepare_source(self, states: Tensor, valid: Tensor, final_state: Sequence[Tensor]) -> Memory:
+        """The memory for queries to an encoded source: `prepare`, unless a mechanism needs the encoder's final state.
+
+        Args:
+            states: h, [batch, positions, memory_size].
+            valid: True for tokens, False for padding, [batch, positions].
+            final_state: The state that the encoder ends with, [layers, batch, memory_size] each.
+        """
+        return self.prepare(states, valid)
+
+    def forward(self, query: Tensor, memory: Memory, offset: int = 0) -> tuple[Tensor, Tensor]:
         """Context and weights.
 
         The query may have several times as many rows as the memory. Consecutive rows of the query then share a row of
@@ -139,6 +183,7 @@ class Attention(nn.Module, ABC):
         Args:
             query: s, [batch, steps, query_size].
             memory: What `prepare` returned.
+            offset: Number of decoder steps before these, for mechanisms whose weights depend on the step.
 
         Returns:
             The context, [batch, steps, context_size], and the weights, [batch, (heads,) steps, positions].
@@ -157,7 +202,7 @@ class Attention(nn.Module, ABC):
             query: s, [batch, steps, query_size].
             memory: What `prepare` returned, with the same batch size.
         """
-        return attend(self.score(self.normalize(query), memory.keys), memory, hard=self.hard)
+        return attend(self.scale_scores(self.score(self.normalize(query), memory.keys)), memory, hard=self.hard)
 
     def normalize(self, states: Tensor) -> Tensor:
         """`states` divided by their norms if the mechanism has `unit_norm`, otherwise unchanged.
@@ -167,6 +212,16 @@ class Attention(nn.Module, ABC):
         """
         return nn.functional.normalize(states, dim=-1) if self.unit_norm else states
 
+    def scale_scores(self, scores: Tensor) -> Tensor:
+        """e / τ.
+
+        Args:
+            scores: e, [batch, (heads,) steps, positions].
+        """
+        if self.temperature == "learned":
+            return scores * self.log_scale.exp()
+        return scores if self.temperature == 1.0 else scores / self.temperature
+
     def project_keys(self, states: Tensor) -> Tensor:
         """The keys of the states: the part of the score that needs no query.
 
@@ -174,6 +229,14 @@ class Attention(nn.Module, ABC):
             states: h, [batch, positions, memory_size].
         """
         return states
+
+    def project_values(self, states: Tensor) -> Tensor:
+        """The values, whose weighted sum is the context: v_i = W_V h_i, or h_i itself without a `value_size`.
+
+        Args:
+            states: h, [batch, positions, memory_size].
+        """
+        return self.value_layer(states)
 
     @abstractmethod
     def score(self, query: Tensor, keys: Tensor) -> Tensor:

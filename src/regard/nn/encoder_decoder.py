@@ -178,6 +178,14 @@ class Decoder(nn.Module, ABC, Generic[StateType]):
         """
         return features
 
+    def logits(self, features: Tensor) -> Tensor:
+        """The logits of the next token, [..., vocabulary].
+
+        Args:
+            features: What `forward_steps` returned, [..., feature].
+        """
+        return self.readout(features)
+
     def step(self, token: Tensor, state: StateType) -> tuple[Tensor, StateType]:
         """Run the decoder over one step.
 
@@ -189,7 +197,7 @@ class Decoder(nn.Module, ABC, Generic[StateType]):
             The logits of the next token, [batch, vocabulary], and the state after the step.
         """
         features, _, state = self.forward_steps(token.unsqueeze(1), state)
-        return self.readout(features.squeeze(1)), state
+        return self.logits(features.squeeze(1)), state
 
     def teacher_forced(self, tokens: Tensor, state: StateType, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Run the decoder over given tokens, all steps at once where the wiring allows it.
@@ -205,7 +213,7 @@ class Decoder(nn.Module, ABC, Generic[StateType]):
             [batch, …, steps, positions].
         """
         features, weights, _ = self.forward_steps(tokens, state)
-        return self.readout(features if valid is None else features[valid]), weights
+        return self.logits(features if valid is None else features[valid]), weights
 
     def scheduled_sampling(self, tokens: Tensor, state: StateType, teacher_forcing_mask: Tensor) -> Tensor:
         """Run the decoder step by step, over given tokens or over its own most likely ones.

@@ -1,63 +1,19 @@
-"""The attention mechanisms, each with its settings. Symbols and shapes as in `regard.nn.attention`."""
+"""The attention mechanisms that compute scores, with their settings. Symbols and shapes as in `regard.nn.attention`."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Annotated, Literal, Unpack
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from regard.config.base import Count, Size, invalid_combination
 from regard.config.kinds import AttentionSection
 from regard.errors import UserError
-from regard.nn.attention import Attention, Memory
-
-
-class UnscoredAttentionSection(AttentionSection):
-    """Settings of a mechanism whose weights do not depend on the query: it has no options."""
-
-    @property
-    def has_scores(self) -> bool:
-        return False
-
-
-class UnscoredAttention(Attention):
-    """Base class of the mechanisms whose weights do not depend on the query: e_ti = 0.
-
-    Args:
-        query_size: Size of a query.
-        memory_size: Size of a state of the memory.
-    """
-
-    Section = UnscoredAttentionSection
-
-    def __init__(self, query_size: int, memory_size: int) -> None:
-        super().__init__(query_size, memory_size)
-
-    def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        return query.new_zeros(len(query), query.shape[1], keys.shape[1])
-
-
-class NoAttention(UnscoredAttention):
-    """No attention: all weights and the context are 0, so that only the encoder's final state is passed on.
-
-    Args:
-        query_size: Size of a query.
-        memory_size: Size of a state of the memory.
-    """
-
-    def attend_rows(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        context = query.new_zeros(len(query), query.shape[1], self.context_size)
-        return context, self.score(query, memory.keys)
-
-
-class MeanAttention(UnscoredAttention):
-    """Uniform weights over the valid positions.
-
-    Args:
-        query_size: Size of a query.
-        memory_size: Size of a state of the memory.
-    """
+from regard.nn.attention import Attention, AttentionOptions, Memory
 
 
 class ScoredAttentionSection(AttentionSection):
@@ -66,10 +22,15 @@ class ScoredAttentionSection(AttentionSection):
     Attributes:
         hard: Put all weight on the highest score.
         unit_norm: Divide queries and states by their norms before scoring.
+        temperature: Divide scores by this before the softmax; `learned` makes it a parameter. Null means 1, or learned
+            with `unit_norm`.
+        value_size: Size of the projected values W_V h_i; null means that the values are the states.
     """
 
     hard: bool = False
     unit_norm: bool = False
+    temperature: Annotated[float, Field(ge=0.001, le=1000)] | Literal["learned"] | None = None
+    value_size: Size | None = None
 
 
 class DotAttentionSection(ScoredAttentionSection):
@@ -91,20 +52,19 @@ class DotAttention(Attention):
     Args:
         query_size: Size of a query.
         memory_size: Size of a state of the memory; equal to `query_size`.
-        hard: Put all weight on the highest score.
-        unit_norm: Divide queries and states by their norms before scoring.
+        **options: Those of every mechanism, see `Attention`.
     """
 
     Section = DotAttentionSection
 
-    def __init__(self, query_size: int, memory_size: int, *, hard: bool = False, unit_norm: bool = False) -> None:
+    def __init__(self, query_size: int, memory_size: int, **options: Unpack[AttentionOptions]) -> None:
         if query_size != memory_size:
             raise UserError(
                 f"dot attention multiplies a query of size {query_size} with states of size {memory_size}; they must "
                 "be equal (a bidirectional encoder's states are twice its size), or choose scaled-dot, bilinear, "
                 "additive or multi-head"
             )
-        super().__init__(query_size, memory_size, hard=hard, unit_norm=unit_norm)
+        super().__init__(query_size, memory_size, **options)
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return query @ keys.transpose(-1, -2)
@@ -116,43 +76,37 @@ class BilinearAttention(Attention):
     Args:
         query_size: Size of a query.
         memory_size: Size of a state of the memory.
-        hard: Put all weight on the highest score.
-        unit_norm: Divide queries and states by their norms before scoring.
+        **options: Those of every mechanism, see `Attention`.
     """
 
     Section = ScoredAttentionSection
 
-    def __init__(self, query_size: int, memory_size: int, *, hard: bool = False, unit_norm: bool = False) -> None:
-        super().__init__(query_size, memory_size, hard=hard, unit_norm=unit_norm)
+    def __init__(self, query_size: int, memory_size: int, **options: Unpack[AttentionOptions]) -> None:
+        super().__init__(query_size, memory_size, **options)
         self.query_layer = nn.Linear(query_size, memory_size, bias=False)  # W_g
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return self.query_layer(query) @ keys.transpose(-1, -2) / math.sqrt(self.memory_size)
 
 
-class KeyedAttentionSection(AttentionSection):
+class KeyedAttentionSection(ScoredAttentionSection):
     """Settings of a mechanism that projects queries and states.
 
     Attributes:
         key_size: Size of the projections; null means the decoder's size.
-        hard: Put all weight on the highest score.
-        unit_norm: Divide queries and states by their norms before scoring.
     """
 
     key_size: Size | None = None
-    hard: bool = False
-    unit_norm: bool = False
 
 
 class KeyedAttention(Attention):
-    """Base class of mechanisms that project first: q_t = W_q s_t, k_i = W_k h_i. The value is h_i itself.
+    """Base class of mechanisms that project first: q_t = W_q s_t, k_i = W_k h_i.
 
     Args:
         query_size: Size of a query.
         memory_size: Size of a state of the memory.
         key_size: Size of q_t and k_i; `query_size` if None.
-        hard: Put all weight on the highest score.
-        unit_norm: Divide queries and states by their norms before scoring.
+        **options: Those of every mechanism, see `Attention`.
     """
 
     Section = KeyedAttentionSection
@@ -163,10 +117,9 @@ class KeyedAttention(Attention):
         memory_size: int,
         *,
         key_size: int | None = None,
-        hard: bool = False,
-        unit_norm: bool = False,
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(query_size, memory_size, hard=hard, unit_norm=unit_norm)
+        super().__init__(query_size, memory_size, **options)
         self.key_size = key_size or query_size
         self.query_layer = nn.Linear(query_size, self.key_size, bias=False)
         self.key_layer = nn.Linear(memory_size, self.key_size, bias=False)
@@ -182,8 +135,7 @@ class ScaledDotAttention(KeyedAttention):
         query_size: Size of a query.
         memory_size: Size of a state of the memory.
         key_size: Size of q_t and k_i; `query_size` if None.
-        hard: Put all weight on the highest score.
-        unit_norm: Divide queries and states by their norms before scoring.
+        **options: Those of every mechanism, see `Attention`.
     """
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
@@ -197,8 +149,7 @@ class AdditiveAttention(KeyedAttention):
         query_size: Size of a query.
         memory_size: Size of a state of the memory.
         key_size: Size of W_k h_i and W_q s_t; `query_size` if None.
-        hard: Put all weight on the highest score.
-        unit_norm: Divide queries and states by their norms before scoring.
+        **options: Those of every mechanism, see `Attention`.
     """
 
     def __init__(
@@ -207,10 +158,9 @@ class AdditiveAttention(KeyedAttention):
         memory_size: int,
         *,
         key_size: int | None = None,
-        hard: bool = False,
-        unit_norm: bool = False,
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(query_size, memory_size, key_size=key_size, hard=hard, unit_norm=unit_norm)
+        super().__init__(query_size, memory_size, key_size=key_size, **options)
         self.score_layer = nn.Linear(self.key_size, 1, bias=False)  # w_2
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
@@ -222,15 +172,28 @@ class MultiHeadAttentionSection(KeyedAttentionSection):
     """Settings of multi-head attention.
 
     Attributes:
-        heads: Number of heads, which share `key_size` equally.
+        heads: Number of heads, which share `key_size` and `value_size` equally.
     """
 
     heads: Count = 4
 
     def check_sizes(self, query_size: int, memory_size: int) -> None:
-        key_size = self.key_size or query_size
-        if key_size % self.heads:
-            raise invalid_combination("heads", f"{self.heads} heads cannot share a key size of {key_size} equally")
+        if problem := unequal_heads(self.heads, self.key_size or query_size, self.value_size):
+            raise invalid_combination("heads", problem)
+
+
+def unequal_heads(heads: int, key_size: int, value_size: int | None) -> str | None:
+    """The problem if heads cannot have the same size; None if they can.
+
+    Args:
+        heads: Number of heads.
+        key_size: Size of the keys of all heads together.
+        value_size: Size of the values of all heads together; None: the key size.
+    """
+    for name, size in (("key", key_size), ("value", value_size or key_size)):
+        if size % heads:
+            return f"{heads} heads cannot share a {name} size of {size} equally: it must be a multiple of {heads}"
+    return None
 
 
 class MultiHeadAttention(Attention):
@@ -243,12 +206,13 @@ class MultiHeadAttention(Attention):
         memory_size: Size of a state of the memory.
         heads: Number of heads.
         key_size: Size of all heads together, as in `torch.nn.MultiheadAttention`; `query_size` if None.
-        hard: Put all weight of each head on its highest score.
-        unit_norm: Divide queries and states by their norms before scoring.
+        **options: Those of every mechanism, see `Attention`; `value_size` is that of all heads together, `key_size` if
+            None.
     """
 
     Section = MultiHeadAttentionSection
     weight_axes = ("head",)
+    value_layer: nn.Linear
 
     def __init__(
         self,
@@ -257,29 +221,32 @@ class MultiHeadAttention(Attention):
         *,
         heads: int = 1,
         key_size: int | None = None,
-        hard: bool = False,
-        unit_norm: bool = False,
+        **options: Unpack[AttentionOptions],
     ) -> None:
-        super().__init__(query_size, memory_size, hard=hard, unit_norm=unit_norm)
         key_size = key_size or query_size
-        if key_size % heads:
-            raise UserError(f"{heads} heads cannot share a key size of {key_size}: it must be a multiple of {heads}")
+        value_size = options.pop("value_size", None) or key_size
+        if problem := unequal_heads(heads, key_size, value_size):
+            raise UserError(problem)
+        super().__init__(query_size, memory_size, **options)
         self.heads = heads
         self.context_size = query_size
         self.query_layer = nn.Linear(query_size, key_size)
         self.key_layer = nn.Linear(memory_size, key_size)
-        self.value_layer = nn.Linear(memory_size, key_size)
-        self.output_layer = nn.Linear(key_size, query_size)
+        self.value_layer = nn.Linear(memory_size, value_size)
+        self.output_layer = nn.Linear(value_size, query_size)
         for layer in (self.query_layer, self.key_layer, self.value_layer):
             nn.init.xavier_uniform_(layer.weight)
             nn.init.zeros_(layer.bias)
 
     def prepare(self, states: Tensor, valid: Tensor) -> Memory:
         memory = super().prepare(states, valid)
-        return Memory(memory.keys, self.split_heads(self.value_layer(states)), memory.valid.unsqueeze(1))
+        return replace(memory, valid=memory.valid.unsqueeze(1))  # the same for all heads
 
     def project_keys(self, states: Tensor) -> Tensor:
         return self.split_heads(self.key_layer(states))
+
+    def project_values(self, states: Tensor) -> Tensor:
+        return self.split_heads(self.value_layer(states))
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         queries = self.split_heads(self.query_layer(query))  # [batch, heads, steps, key]

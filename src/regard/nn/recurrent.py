@@ -10,19 +10,31 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from inspect import isabstract
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import torch
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from regard.config.base import invalid_combination
 from regard.config.families import NameOf
-from regard.config.kinds import CELLS, READOUTS, STARTS, WIRINGS, DecoderSection, EncoderSection, StateShape
+from regard.config.kinds import (
+    CELLS,
+    READOUTS,
+    STARTS,
+    WIRINGS,
+    AttentionSection,
+    DecoderSection,
+    EncoderSection,
+    StateShape,
+)
 from regard.nn.attention import Attention, Memory
 from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, split_index
 from regard.nn.positions import Embedding
 from regard.nn.readout import Readout
 from regard.nn.recurrent_layers import LayersState, RecurrentLayers
+
+ReadoutInput = Literal["state", "context", "both"]
 
 
 class RecurrentEncoderSection(EncoderSection):
@@ -108,11 +120,33 @@ class RecurrentDecoderSection(DecoderSection):
         cell: The recurrent layers: `tanh`, `gru` or `lstm`.
         wiring: Whether attention comes `before` or `after` the recurrent step.
         start: How the initial state follows from the encoder's final state.
+        readout_input: What the readout reads: `state` or `both` if attention comes before the step, `both` or
+            `context` if it comes after; null means the first of these.
     """
 
     cell: Annotated[str, NameOf(CELLS)] = CELLS.default
     wiring: Annotated[str, NameOf(WIRINGS)] = WIRINGS.default
     start: Annotated[str, NameOf(STARTS)] = STARTS.default
+    readout_input: ReadoutInput | None = None
+
+    @model_validator(mode="after")
+    def _check_readout_input(self) -> Self:
+        allowed = WIRINGS[self.wiring].readout_inputs
+        if self.readout_input is not None and self.readout_input not in allowed:
+            raise invalid_combination(
+                "readout_input",
+                f"'{self.readout_input}' leaves attention or the previous token without effect in the wiring "
+                f"'{self.wiring}'; choose {' or '.join(allowed)}",
+            )
+        return self
+
+    def check_attention(self, attention: AttentionSection) -> None:
+        if self.readout_input == "context" and not attention.has_scores:
+            raise invalid_combination(
+                "readout_input",
+                f"the context of '{attention.label}' attention does not depend on the decoder's state, so an output "
+                "would not depend on earlier ones; choose both, or another attention",
+            )
 
     def check_encoder(self, encoder: EncoderSection) -> None:
         initial_state = StateShape(CELLS[self.cell].parts, self.layers, self.size)
@@ -127,6 +161,8 @@ class RecurrentDecoderSection(DecoderSection):
 class RecurrentDecoder(Decoder[RecurrentState]):
     """Base class of the recurrent decoders; a subclass, the wiring, defines when the decoder attends.
 
+    The features of a step are [c_t ; h_t]. The readout reads both, or one of them.
+
     Args:
         embedding: The target embedding.
         attention: Attention to the source. Its `query_size` is the size of the decoder.
@@ -134,10 +170,15 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         layers: Number of recurrent layers.
         start: Class of the initial state, such as `TanhStart`.
         readout: Class of the output layer.
+        readout_input: What the output layer reads: "state", "context" or "both"; None: the wiring's default.
         dropout: Dropout probability.
+
+    Attributes:
+        readout_inputs: What the output layer may read in this wiring; the first is the default.
     """
 
     Section = RecurrentDecoderSection
+    readout_inputs: ClassVar[tuple[ReadoutInput, ...]] = ("both", "state", "context")
 
     def __init__(
         self,
@@ -148,6 +189,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         layers: int = 1,
         start: Callable[..., nn.Module],
         readout: Callable[..., Readout],
+        readout_input: ReadoutInput | None = None,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
@@ -155,7 +197,10 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         self.attention = attention
         self.cell = cell(self.input_size(), attention.query_size, layers=layers, dropout=dropout)
         self.first_state = start(attention.memory_size, self.cell)
-        self.readout = readout(self.feature_size(), embedding, dropout=dropout)
+        context, both = attention.context_size, attention.context_size + attention.query_size
+        parts = {"context": (0, context), "state": (context, both), "both": (0, both)}
+        self.readout_part = slice(*parts[readout_input or self.readout_inputs[0]])  # of [c_t ; h_t]
+        self.readout = readout(len(range(both)[self.readout_part]), embedding, dropout=dropout)
         self.max_length = embedding.max_length
         self.weight_axes = attention.weight_axes
 
@@ -171,6 +216,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
             layers=section.layers,
             start=STARTS[section.start],
             readout=READOUTS[section.readout],
+            readout_input=section.readout_input,
             dropout=dropout,
         )
         return decoder
@@ -179,16 +225,19 @@ class RecurrentDecoder(Decoder[RecurrentState]):
     def input_size(self) -> int:
         """Size of the input of the recurrent layers."""
 
-    @abstractmethod
-    def feature_size(self) -> int:
-        """Size of the input of the readout."""
-
     @property
     def source_attentions(self) -> tuple[Attention, ...]:
         return (self.attention,)
 
     def start(self, encoding: Encoding) -> RecurrentState:
-        return RecurrentState(self.first_state(encoding), self.attention.prepare(encoding.states, encoding.valid))
+        memory = self.attention.prepare_source(encoding.states, encoding.valid, encoding.final_state)
+        return RecurrentState(self.first_state(encoding), memory)
+
+    def decoder_states(self, features: Tensor) -> Tensor:
+        return features[..., self.attention.context_size :]
+
+    def logits(self, features: Tensor) -> Tensor:
+        return self.readout(features[..., self.readout_part])
 
 
 class AttendBeforeDecoder(RecurrentDecoder):
@@ -203,26 +252,26 @@ class AttendBeforeDecoder(RecurrentDecoder):
         layers: Number of recurrent layers.
         start: Class of the initial state, such as `TanhStart`.
         readout: Class of the output layer.
+        readout_input: What the output layer reads: "state" (h_t, also if None) or "both".
         dropout: Dropout probability.
     """
+
+    readout_inputs = ("state", "both")
 
     def input_size(self) -> int:
         return self.embedding.size + self.attention.context_size
 
-    def feature_size(self) -> int:
-        return self.attention.query_size
-
     def forward_steps(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
-        outputs, all_weights, hidden = [], [], state.hidden
-        for embedded in self.embedding(tokens, state.position).split(1, dim=1):  # [batch, 1, size]
+        features, all_weights, hidden, position = [], [], state.hidden, state.position
+        for embedded in self.embedding(tokens, position).split(1, dim=1):  # [batch, 1, size]
             query = hidden[0][-1].unsqueeze(1)
-            context, weights = self.attention(query, state.memory)
+            context, weights = self.attention(query, state.memory, position)
             output, hidden = self.cell(torch.cat([embedded, context], -1), hidden)
-            outputs.append(output)
+            position += 1
+            features.append(torch.cat([context, output], -1))
             all_weights.append(weights)
-        position = state.position + tokens.shape[1]
         state = RecurrentState(hidden, state.memory, position, all_weights[-1].select(-2, -1))
-        return torch.cat(outputs, 1), torch.cat(all_weights, -2), state
+        return torch.cat(features, 1), torch.cat(all_weights, -2), state
 
 
 class AttendAfterDecoder(RecurrentDecoder):
@@ -237,21 +286,18 @@ class AttendAfterDecoder(RecurrentDecoder):
         layers: Number of recurrent layers.
         start: Class of the initial state, such as `TanhStart`.
         readout: Class of the output layer.
+        readout_input: What the output layer reads: "both" ([c_t ; h_t], also if None) or "context".
         dropout: Dropout probability.
     """
+
+    readout_inputs = ("both", "context")
 
     def input_size(self) -> int:
         return self.embedding.size
 
-    def feature_size(self) -> int:
-        return self.attention.context_size + self.attention.query_size
-
-    def decoder_states(self, features: Tensor) -> Tensor:
-        return features[..., self.attention.context_size :]
-
     def forward_steps(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
         outputs, hidden = self.cell(self.embedding(tokens, state.position), state.hidden)
-        context, weights = self.attention(outputs, state.memory)
+        context, weights = self.attention(outputs, state.memory, state.position)
         position = state.position + tokens.shape[1]
         state = RecurrentState(hidden, state.memory, position, weights.select(-2, -1))
         return torch.cat([context, outputs], -1), weights, state

@@ -196,7 +196,10 @@ class TransformerDecoder(Decoder[TransformerState]):
         return tuple(cast(DecoderLayer, layer).cross_attention for layer in self.layers)
 
     def start(self, encoding: Encoding) -> TransformerState:
-        source = tuple(each.prepare(encoding.states, encoding.valid) for each in self.source_attentions)
+        source = tuple(
+            each.prepare_source(encoding.states, encoding.valid, encoding.final_state)
+            for each in self.source_attentions
+        )
         return TransformerState(len(encoding.states), source, (None,) * len(source))
 
     def forward_steps(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, Tensor, TransformerState]:

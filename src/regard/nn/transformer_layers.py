@@ -109,7 +109,8 @@ class DecoderLayer(nn.Module):
             steps_so_far = steps_so_far.append_to(past)
         context, _ = self.self_attention(normed, steps_so_far)
         states = states + self.dropout(context)
-        context, weights = self.cross_attention(self.cross_norm(states), source)
+        past_steps = visible.shape[-1] - states.shape[1]
+        context, weights = self.cross_attention(self.cross_norm(states), source, past_steps)
         states = states + self.dropout(self.context_layer(context))
         states = states + self.dropout(self.feed_forward(self.feed_forward_norm(states)))
         return states, weights, steps_so_far

@@ -32,7 +32,7 @@ EDGE = 0.03  # half of a line is drawn beyond its cell
 
 @dataclass(frozen=True)
 class Grid:
-    """One step of a computation: a matrix with its formula.
+    """One step of a computation: a matrix with its formula. A `Formula` is typeset, other text is drawn literally.
 
     Args:
         symbol: The symbol of the result.
@@ -145,9 +145,9 @@ def _wrap_boxes(boxes: Sequence[MatrixBox]) -> list[list[MatrixBox]]:
 def _draw_matrix(sheet: Axes, box: MatrixBox, left: float, top: float) -> None:
     """Symbol and formula, below them the names of the columns, and to the left of the cells those of the rows."""
     heading: dict[str, Any] = {"ha": "left", "va": "top"}
-    symbol, style = figure_text(Formula(box.grid.symbol))
+    symbol, style = figure_text(box.grid.symbol)
     sheet.text(left, top, symbol, fontsize=TYPE + 4, **heading, **style)
-    formula, style = figure_text(Formula(box.grid.formula))
+    formula, style = figure_text(box.grid.formula)
     sheet.text(left, top + 0.33, formula, fontsize=TYPE - 1, color="0.25", **heading, **style)
     x = left + box.left + box.cell_width * np.arange(len(box.columns) + 1)  # the edges of the cells
     y = top + box.top + box.cell_height * np.arange(len(box.rows) + 1)

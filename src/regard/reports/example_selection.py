@@ -185,8 +185,23 @@ class SelectedExample:
     sentence: ExampleSentence
 
     @property
-    def summary(self) -> str:
-        return self.criterion.value_format.format(self.value)
+    def caption(self) -> str:
+        """The value of the measure, and the score of the sentence if this is something else."""
+        value, score = self.criterion.value_format.format(self.value), f"score {self.sentence.score:.1f}"
+        return value if value == score else f"{value} · {score}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Why it was selected, the texts and the score, as in JSON."""
+        return {
+            "criterion": self.criterion.title,
+            "value": self.value,
+            "number": self.sentence.number,
+            "source": self.sentence.source,
+            "reference": self.sentence.reference,
+            "output": self.sentence.output,
+            "truncated": self.sentence.truncated,
+            "score": self.sentence.score,
+        }
 
 
 CRITERIA = (

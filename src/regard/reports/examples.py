@@ -149,6 +149,4 @@ def _examples_page(
 def _article(
     selected: SelectedExample, image: Image | None, previous: int | None, following: int | None
 ) -> ExampleArticle:
-    score = f"score {selected.sentence.score:.1f}"
-    summary = selected.summary if selected.summary == score else f"{selected.summary} · {score}"
-    return ExampleArticle(selected.sentence, summary, image, previous, following)
+    return ExampleArticle(selected.sentence, selected.caption, image, previous, following)

@@ -20,7 +20,7 @@ from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.evaluation.metrics import OLD_NAMES, Metric, find_metric, task_metrics
 from regard.studies.axes import Axis, option_label
-from regard.studies.evaluations import EvaluationSpec, fingerprint
+from regard.studies.evaluations import EvaluationSpec, fingerprint, identifying_settings
 
 Label = Annotated[str, BeforeValidator(option_label)]
 Method = Literal["randomization", "bootstrap"]
@@ -141,6 +141,7 @@ def run_name(experiment: Experiment) -> str:
         experiment: The experiment, with its seed.
     """
     settings = experiment.model_dump(exclude={"description": True, "training": {"seed"}})
+    settings["data"] = identifying_settings(experiment.data)
     # Runs with code that has changed are other runs.
     digests = [plugins.describe_code(name, Path()).get("sha256") for name in plugin_names(experiment)]
     task = re.sub(r"\W", "-", short_reference(settings["data"]["task"]))

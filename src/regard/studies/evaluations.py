@@ -54,7 +54,7 @@ class EvaluationSpec:
         """The name of the result file: that of Regard 0.5, so newer options count only if they are set."""
         options = self.options.model_dump(include={"split", "beam", "length_penalty"})
         options |= self.options.model_dump(exclude_defaults=True)
-        return f"{fingerprint({'data': self.data.model_dump(), 'manner': options})}.json"
+        return f"{fingerprint({'data': identifying_settings(self.data), 'manner': options})}.json"
 
     def file(self, run: Path) -> Path:
         """Where to write the result.
@@ -72,6 +72,16 @@ class EvaluationSpec:
         """
         candidates = (self.file(run), run / OLD_FOLDER / self.file_name)
         return next((path for path in candidates if path.is_file()), None)
+
+
+def identifying_settings(data: DataSection) -> dict[str, Any]:
+    """The settings that names of runs and results depend on: those of Regard 0.5, and a test set if one is chosen.
+
+    Args:
+        data: The section `data`.
+    """
+    newer = {data.test_set_key} if data.test_set_key else set()
+    return data.model_dump(exclude=newer) | data.model_dump(include=newer, exclude_defaults=True)
 
 
 def fingerprint(settings: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from typing import IO, Any, Literal, Protocol
 
 from regard import files
 from regard.errors import UserError
-from regard.runs import FORMAT, Run
+from regard.runs import Run
 from regard.studies.definition import Study, run_name
 from regard.studies.worker import STOP, STOPPED, WorkerRequest
 
@@ -154,7 +154,9 @@ def training_jobs(study: Study, runs: Path) -> list[TrainingJob]:
 
 
 def find_old_runs(runs: Path) -> dict[str, Run]:
-    """The runs of older formats by the names that they would have now, which depend on fewer settings.
+    """The runs of older versions by the names that they would have now: a version may have other settings.
+
+    Those with code outside Regard are left out, because it may have changed since.
 
     Args:
         runs: The folder of all run directories.
@@ -165,7 +167,7 @@ def find_old_runs(runs: Path) -> dict[str, Run]:
             run = Run(file.parent)
         except UserError:  # of a later version, or damaged
             continue
-        if run.metadata["format"] < FORMAT:
+        if not run.code:
             found.setdefault(run_name(run.experiment), run)
     return found
 

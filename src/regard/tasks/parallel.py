@@ -216,32 +216,37 @@ class Multi30kSection(ParallelSection):
 
     Attributes:
         task: Name of the task.
-        source: `de` or `en`.
-        target: `de` or `en`, the other one.
+        source: `de`, `en` or `fr`.
+        target: `de`, `en` or `fr`, another one.
+        test: The test set; the names of its files begin with `test_`.
     """
 
     task: str = "multi30k"
-    source: Literal["de", "en"] = "de"
-    target: Literal["de", "en"] = "en"
+    source: Literal["de", "en", "fr"] = "de"
+    target: Literal["de", "en", "fr"] = "en"
+    test: Literal["2016_flickr", "2017_flickr", "2017_mscoco", "2018_flickr"] = "2016_flickr"
+
+    test_set_key: ClassVar[str | None] = "test"
 
 
 class Multi30kDataset(ParallelDataset[Multi30kSection]):
-    """31,014 captions of photographs, in German and English.
+    """31,014 captions of photographs, in German, English and French.
 
     Args:
         section: The settings of the task.
     """
 
-    FILES: ClassVar[dict[Split, str]] = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
-
     def files_of(self, split: Split) -> tuple[Path, Path | None]:
-        folder = datasets.dataset_folder("multi30k")
-        name = self.FILES[split]
-        return folder / f"{name}.{self.section.source}", folder / f"{name}.{self.section.target}"
+        section = self.section
+        stem = {"train": "train", "validation": "val", "test": f"test_{section.test}"}[split]
+        source, target = f"{stem}.{section.source}", f"{stem}.{section.target}"
+        selected = datasets.find_dataset("multi30k").select([section.source, section.target], [section.test])
+        folder = datasets.dataset_folder(selected, [source, target])
+        return folder / source, folder / target
 
 
 class Multi30kTask(ParallelTask[Multi30kSection]):
-    """Translation of captions between German and English.
+    """Translation of captions between German, English and French.
 
     Args:
         section: The settings of the task.

@@ -109,7 +109,7 @@ def beam_steps(model: Seq2Seq, batch: Batch, *, before: int = 2) -> Iterator[Bea
         logits, state = model.decoder.step(token, state.select(index))
         copies = model.start(batch.source[origins], batch.source_valid[origins])
         features, _, copied = model.decoder.forward_steps(read, copies)
-        yield BeamStep(len(index), logits, state, model.decoder.readout(features[:, -1]), copied)
+        yield BeamStep(len(index), logits, state, model.decoder.logits(features[:, -1]), copied)
 
 
 @checks_that("hypotheses that share a source continue as with sources of their own")

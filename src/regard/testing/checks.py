@@ -52,6 +52,7 @@ ATTENTION_PROPERTIES: tuple[AttentionCheck, ...] = (
     mechanisms.check_padded_states,
     mechanisms.check_rows,
     mechanisms.check_single_steps,
+    mechanisms.check_permutation,
     mechanisms.check_shared_memory,
 )
 
@@ -68,20 +69,24 @@ def check_attention(attention: type[Attention], **options: Any) -> None:
     """
     recipe = attention_recipe(attention, options)
     total = _check_mechanism(recipe)
-    scored = recipe.section.has_scores and not recipe.hard
     for number, model in enumerate(models_around_attention(recipe)):
-        check_model(model, attention, seed=SEEDS[number], total=total, hard=recipe.hard, complete=scored)
+        complete = recipe.section.has_scores
+        check_model(model, attention, seed=SEEDS[number], total=total, hard=recipe.hard, complete=complete)
 
 
-def _check_mechanism(recipe: AttentionRecipe) -> float:
-    """Check a mechanism on its own; returns the sum of its weights, 0 if it has no attention."""
-    total = 1.0
+def _check_mechanism(recipe: AttentionRecipe) -> float | None:
+    """Check a mechanism on its own; returns the sum of its weights, or None if it is 1 at some steps and 0 at others.
+
+    Only a mechanism without scores may have steps without weights: it does not select positions.
+    """
+    total: float | None = 1.0
     for seed in SEEDS:
         attention: Attention = seeded(recipe.build, seed)
         inputs = AttentionInputs.draw(attention, seed)
         mechanisms.check_shapes(attention, inputs)
-        if not recipe.section.has_scores and not mechanisms.attend_to(attention, inputs)[1].any():
-            total = 0.0
+        if not recipe.section.has_scores:
+            has_weights = mechanisms.attend_to(attention, inputs)[1].any(-1)
+            total = 1.0 if has_weights.all() else None if has_weights.any() else 0.0
         mechanisms.check_distribution(attention, inputs, total=total, hard=recipe.hard)
         for check in ATTENTION_PROPERTIES:
             check(attention, inputs)
@@ -127,7 +132,7 @@ def check_decoder(decoder: type[Decoder[Any]], **options: Any) -> None:
 
 
 def check_model(
-    recipe: ModelRecipe, kind: type, *, seed: int, total: float = 1.0, hard: bool = False, complete: bool = True
+    recipe: ModelRecipe, kind: type, *, seed: int, total: float | None = 1.0, hard: bool = False, complete: bool = True
 ) -> None:
     """Check all properties of a small model.
 
@@ -135,7 +140,8 @@ def check_model(
         recipe: How to build the model.
         kind: The class that failures are reported for.
         seed: Seed of the weights.
-        total: The expected sum of the attention weights; 0 without attention.
+        total: The expected sum of the attention weights; 0 without attention, None if it is 1 at some steps and 0 at
+            others.
         hard: Whether all weight is on one position.
         complete: Whether all parameters must affect the loss.
     """

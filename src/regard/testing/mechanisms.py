@@ -74,14 +74,14 @@ def check_shapes(attention: Attention, inputs: AttentionInputs) -> None:
 @checks_that("weights are a distribution over the valid positions")
 @torch.inference_mode()
 def check_distribution(
-    attention: Attention, inputs: AttentionInputs, *, total: float = 1.0, hard: bool = False
+    attention: Attention, inputs: AttentionInputs, *, total: float | None = 1.0, hard: bool = False
 ) -> None:
     """Weights are not negative, exactly 0 on padding, and sum to 1 over the other positions.
 
     Args:
         attention: The mechanism.
         inputs: Its inputs.
-        total: The expected sum of the weights; 0 without attention.
+        total: The expected sum of the weights; 0 without attention, None if it is 1 at some steps and 0 at others.
         hard: Whether all weight is on one position.
     """
     _, weights = attend_to(attention, inputs)
@@ -149,10 +149,33 @@ def check_single_steps(attention: Attention, inputs: AttentionInputs) -> None:
     memory = attention.prepare(inputs.states, inputs.valid)
     context, weights = attention(inputs.query, memory)
     for step in range(inputs.query.shape[1]):
-        own_context, own_weights = attention(inputs.query[:, step : step + 1], memory)
+        own_context, own_weights = attention(inputs.query[:, step : step + 1], memory, step)
         problem = "of a step alone differ from those of the same step among others"
         expect_close(own_weights.squeeze(-2), weights[..., step, :], f"the weights {problem}", advice)
         expect_close(own_context.squeeze(1), context[:, step], f"the contexts {problem}", advice)
+
+
+@checks_that("attention treats the states as a set")
+@torch.inference_mode()
+def check_permutation(attention: Attention, inputs: AttentionInputs) -> None:
+    """A permutation of the states permutes the weights and does not change the context.
+
+    Args:
+        attention: The mechanism. One that is `order_sensitive` is not checked.
+        inputs: Its inputs.
+    """
+    if attention.order_sensitive:
+        return
+    advice = (
+        "compute the score of a state from the query and that state alone; if the order matters on purpose, set the "
+    )
+    advice += "class attribute `order_sensitive = True`"
+    order = torch.arange(inputs.states.shape[1], device=inputs.states.device).flip(0)
+    permuted = AttentionInputs(inputs.query, inputs.states[:, order], inputs.valid[:, order])
+    context, weights = attend_to(attention, inputs)
+    new_context, new_weights = attend_to(attention, permuted)
+    expect_close(new_weights, weights[..., order], "states in another order get other weights", advice)
+    expect_close(new_context, context, "states in another order give another context", advice)
 
 
 @checks_that("queries that share a memory get the same as with memories of their own")

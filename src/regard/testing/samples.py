@@ -96,4 +96,4 @@ class AttentionInputs:
         generator = torch.Generator("cpu").manual_seed(seed)
         query = torch.randn(2, 3, attention.query_size, generator=generator, device="cpu")
         states = torch.randn(2, 5, attention.memory_size, generator=generator, device="cpu")
-        return cls(query * 2, states, valid_mask((5, 3), 5))
+        return cls(query * 2, states, valid_mask((5, 2), 5))  # the second row is shorter than its steps

@@ -131,7 +131,7 @@ class TrainingSession:
         return run
 
     def score(self, run: Run) -> None:
-        """Score the test set; print the scores and where the examples are.
+        """Score the test set; print the scores, some examples, and where all of them are.
 
         Args:
             run: The run directory of a finished training.
@@ -140,6 +140,8 @@ class TrainingSession:
         from regard.evaluation.evaluation_result import beam_table
         from regard.evaluation.evaluator import changed_split_message
         from regard.evaluation.final import score_test_set, write_test_examples
+        from regard.reports.example_selection import select_examples
+        from regard.reports.example_text import example_lines
 
         check_data_files("evaluate", self.path, run.experiment, ["test"])
         with lock_folder(self.path) as alone:
@@ -154,6 +156,9 @@ class TrainingSession:
                     note(changed_split_message(run, "test"))
                 if self.shown:
                     print_table(*beam_table(evaluation.results))
+                    print_result(
+                        "\n".join(["", *example_lines(select_examples(evaluation.sentences, 1)), ""]), flush=True
+                    )
                 with ProgressMeter(None, self.shown, what="pictures") as meter:
                     write_test_examples(run, evaluation, meter.advance)
             except KeyboardInterrupt:

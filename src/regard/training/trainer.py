@@ -82,7 +82,8 @@ def _check_same_experiment(run: Run, experiment: Experiment) -> None:
     if changes := run.code_changes():
         remedy = "restore it, or choose another run directory (--out)"
         raise UserError("\n".join(f"{each}; {remedy}" for each in changes))
-    changed = {key: values for key, values in run.experiment.diff(experiment).items() if key != "description"}
+    ignored = {"description", *run.former_defaults}
+    changed = {key: values for key, values in run.experiment.diff(experiment).items() if key not in ignored}
     if changed:
         key, (old, new) = next(iter(changed.items()))
         more = f", and {len(changed) - 1} more settings differ" if len(changed) > 1 else ""
