@@ -16,7 +16,7 @@ from regard import Search, load, nn, testing
 from regard.config.kinds import AttentionSection
 from regard.config.schema import Experiment
 from regard.errors import UserError
-from regard.nn.mechanisms import UnscoredAttentionSection
+from regard.nn.unscored_mechanisms import UnscoredAttentionSection
 from regard.testing.samples import valid_mask
 from regard.training.trainer import train_run
 

@@ -255,9 +255,12 @@ class Bench:
         ]
         log_probs = torch.stack([logits.log_softmax(-1) for logits, _ in outputs_of_models]).mean(0)
         weights = [weights for _, weights in outputs_of_models]
-        if n_models > 1:  # the mean over layers and heads, and then over the models that have attention
-            weights = [each.flatten(1, -3).mean(1) if each.dim() > 3 else each for each in weights if each.any()]
-        return log_probs, torch.stack(weights).mean(0)
+        if n_models == 1:
+            return log_probs, weights[0]
+        # The mean over layers and heads, and then over the models that have attention at a step.
+        by_model = torch.stack([each.flatten(1, -3).mean(1) if each.dim() > 3 else each for each in weights])
+        attending = by_model.any(-1, keepdim=True).sum(0)
+        return log_probs, by_model.sum(0) / attending.clamp(min=1)
 
     def next_log_probs(self, row: int, n_models: int = 1) -> NextLogProbs:
         """The next token's log-probabilities of a row after any possible prefix."""
