@@ -96,9 +96,9 @@ def test_numbers_have_four_significant_digits(value: float, formatted: str) -> N
 
 def test_the_laboratory_lists_its_experiments(regard: Callable[..., Any]) -> None:
     header, *lines = regard("lab").out.splitlines()
-    assert header == "command        what it shows"
+    assert header == "command          what it shows"
     assert [line.split()[0] for line in lines] == list(json.loads(regard("lab", "--json").out))
-    assert lines[0].startswith("qkv            Queries, keys and values: ")
+    assert lines[0].startswith("qkv              Queries, keys and values: ")
 
 
 @pytest.mark.parametrize(
