@@ -191,6 +191,11 @@ def test_an_override_without_a_key_or_a_value_is_refused(override: str):
         ("training=3", "training: 3 is not a section; it has the keys seed, epochs, "),
         ("training.seed.x=1", "training.seed: "),
         ("data.task=copi", "data.task: 'copi' is not a valid choice; did you mean 'copy'?"),
+        ("model.decoder.readout_input=contxt", "did you mean 'context'? choices: state, context, both"),
+        ("model.attention.temperature=0", "0 is invalid: a temperature is a number from 0.001 to 1000, or 'learned'"),
+        ("model.attention.temperature=cold", "'cold' is invalid: a temperature is a number"),
+        ("model.attention.temperature=true", "True is invalid: a temperature is a number"),
+        ("model.attention.temperature=.nan", "nan is invalid: a temperature is a number"),
         ("model.decoder.size=64", "model.attention.kind: 'dot' needs equal sizes"),
     ],
 )

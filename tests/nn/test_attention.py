@@ -264,6 +264,22 @@ def test_hard_attention_passes_the_gradient_of_the_softmax_to_the_scores() -> No
     assert scores.grad.flatten().tolist() == pytest.approx([expected, -expected])
 
 
+def test_hard_attention_needs_no_softmax_at_inference() -> None:
+    """Scores that overflow have a maximum, but no softmax."""
+    scores, values = torch.tensor([[[1.0, math.inf, 2.0]]]), torch.tensor([[3.0], [5.0], [7.0]])
+    context, weights = nn.attend(scores, unmasked_memory(values), hard=True)
+    assert weights.tolist() == [[[0.0, 1.0, 0.0]]]
+    assert context.item() == 5.0
+
+
+@pytest.mark.parametrize(
+    "options", [{"temperature": 0.0}, {"temperature": -1}, {"temperature": "hot"}, {"value_size": 0}]
+)
+def test_an_option_that_makes_no_sense_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=r"a temperature is a number from 0.001 to 1000|value_size is 0; it can be 1"):
+        nn.DotAttention(7, 7, **options)
+
+
 def test_a_value_size_makes_scaled_dot_the_general_attention_layer(states: Tensor) -> None:
     """Y = softmax(Q Kᵀ / √m) V with Q = S W_Q, K = X W_K, V = X W_V, as torch computes it."""
     torch.manual_seed(3)

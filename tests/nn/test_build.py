@@ -123,9 +123,13 @@ def test_values_and_temperature_reach_every_mechanism_that_computes_a_score(kind
         (
             {"wiring": "after", "readout_input": "state"},
             "dot",
-            r"leaves attention .* wiring 'after'; choose both or con",
+            r"leaves attention without effect in the wiring 'after'; choose both or con",
         ),
-        ({"wiring": "before", "readout_input": "context"}, "dot", r"wiring 'before'; choose state or both"),
+        (
+            {"wiring": "before", "readout_input": "context"},
+            "dot",
+            r"leaves the previous token without effect in the wiring 'before'; choose state or both",
+        ),
         ({"wiring": "after", "readout_input": "context"}, "mean", r"'mean' attention does not depend on the decoder's"),
     ],
 )

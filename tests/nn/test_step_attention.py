@@ -303,3 +303,31 @@ def test_wrong_shapes_in_a_notebook_are_user_errors(
     mask = None if valid is None else torch.ones(valid, dtype=torch.bool)
     with pytest.raises(UserError, match=r"should be \[(batch, 11\] and \[src_len, batch, 14|batch, src_len)\]"):
         module(torch.zeros(hidden), torch.zeros(outputs), mask)
+
+
+@pytest.mark.parametrize("mechanism", [nn.LastAttention, nn.AlignedAttention])
+def test_a_mechanism_that_depends_on_the_order_of_states_is_no_module(mechanism: type[nn.Attention]) -> None:
+    with pytest.raises(UserError, match="depends on the order of the states"):
+        nn.StepModule(mechanism(DEC, 2 * ENC))
+
+
+def test_a_module_is_called_once_for_each_length() -> None:
+    """Not for each step: a batch of captions has about 15 steps."""
+
+    class Counting(MeanPool):
+        calls = 0
+
+        def forward(self, hidden: Tensor, encoder_outputs: Tensor) -> tuple[Tensor, Tensor]:
+            Counting.calls += 1
+            return super().forward(hidden, encoder_outputs)
+
+    class CountedMean(nn.StepAttention):
+        Section = UnscoredAttentionSection
+
+        def make_module(self, enc_hid_dim: int, dec_hid_dim: int) -> Module:
+            return Counting()
+
+    attention = CountedMean(DEC, 2 * ENC)
+    memory = attention.prepare(torch.randn(BATCH, POSITIONS, 2 * ENC), valid_mask(LENGTHS, POSITIONS))
+    attention(torch.randn(BATCH, 19, DEC), memory)
+    assert Counting.calls == len(set(LENGTHS))

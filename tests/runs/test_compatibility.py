@@ -190,17 +190,49 @@ def test_a_run_of_format_2_lists_options_of_unused_schedules(trained: Path, tmp_
         Run(path)
 
 
-@pytest.mark.parametrize(("unit_norm", "expected"), [("true", 1.0), ("false", None)])
-def test_unit_norm_without_a_temperature_keeps_dividing_by_1(
-    unit_norm: str, expected: float | None, trained: Path, tmp_path: Path
-):
-    """A learned temperature is the default now, of which the weights of older runs know nothing."""
-    path = tmp_path / "run"
-    shutil.copytree(trained, path)
-    settings = (path / "config.yaml").read_text()
-    old = settings.replace("    unit_norm: false\n    temperature: null\n", f"    unit_norm: {unit_norm}\n")
-    assert old != settings
-    (path / "config.yaml").write_text(old)
-    assert Run(path).experiment.model.attention.temperature == expected
-    (path / "config.yaml").write_text(settings.replace("unit_norm: false", "unit_norm: true"))
-    assert Run(path).experiment.model.attention.temperature is None
+FORMAT_3 = FIXTURES.parent / "runs-format-3"
+
+
+@pytest.fixture
+def format_3(tmp_path: Path) -> Callable[[str], tuple[Path, str, dict[str, Any]]]:
+    """A copy of the run directory, the experiment file and the recorded numbers of a fixture."""
+
+    def copy(name: str) -> tuple[Path, str, dict[str, Any]]:
+        shutil.copytree(FORMAT_3 / name, tmp_path / name)
+        expected = json.loads((tmp_path / name / "expected.json").read_text())
+        return tmp_path / name / "run", str(tmp_path / name / "experiment.yaml"), expected
+
+    return copy
+
+
+@pytest.mark.parametrize(("name", "temperature"), [("unit-norm", 1.0), ("hard", None)])
+def test_a_run_of_format_3_translates_as_before(name: str, temperature: float | None, format_3: Any):
+    """A learned temperature is the default with `unit_norm` now, of which the weights of older runs know nothing."""
+    path, _, expected = format_3(name)
+    assert Run(path).experiment.model.attention.temperature == temperature
+    outputs = load(path).translate(expected["texts"])
+    assert [list(output.log_probabilities) for output in outputs] == [
+        close(known) for known in expected["log_probabilities"]
+    ]
+
+
+def test_a_run_of_format_3_with_unit_norm_continues_as_before(format_3: Any, new_callback: Any):
+    path, experiment, expected = format_3("unit-norm")
+    progress = train_run(loading.load_experiment(experiment), path, new_callback()).progress
+    assert progress.step == expected["steps"]
+    assert progress.best_loss == close(expected["best_loss"])
+
+
+@pytest.mark.parametrize("value", ["0.1", "learned"])
+def test_a_run_of_format_3_does_not_continue_with_another_temperature(value: str, format_3: Any, new_callback: Any):
+    path, experiment, _ = format_3("unit-norm")
+    changed = loading.load_experiment(experiment, [f"model.attention.temperature={value}"])
+    with pytest.raises(UserError, match=r"this run was started with model\.attention\.temperature = 1\.0, not"):
+        train_run(changed, path, new_callback())
+
+
+def test_a_run_of_format_3_with_hard_attention_does_not_continue(format_3: Any, new_callback: Any):
+    """It would continue with another gradient than it started with."""
+    path, experiment, _ = format_3("hard")
+    with pytest.raises(UserError, match=r"started by an older version of Regard: hard attention now passes"):
+        train_run(loading.load_experiment(experiment), path, new_callback())

@@ -20,6 +20,7 @@ KINDS = {
     "dot": (),
     "additive": ("model.attention.kind=additive", "model.attention.key_size=11"),
     "heads": ("model.attention.kind=multi-head", "model.attention.heads=4"),
+    "values": ("model.attention.kind=scaled-dot", "model.attention.key_size=13", "model.attention.value_size=173"),
     "transformer": (
         *("model.encoder.kind=self-attention", "model.encoder.heads=2"),
         *("model.decoder.kind=transformer", "model.decoder.layers=3", "model.decoder.heads=8"),
@@ -59,7 +60,23 @@ def test_score_sizes_follow_from_the_kind_of_attention(trained_brief: Callable[.
         (run,) = open_runs([trained_brief(*settings)])
         memory = run.memory
         sizes[kind] = (memory.cross_score_size, memory.encoder_heads, memory.decoder_heads)
-    assert sizes == {"dot": (1, 0, 0), "additive": (11, 0, 0), "heads": (4, 0, 0), "transformer": (4, 2, 8)}
+    assert sizes == {
+        "dot": (1, 0, 0),
+        "additive": (11, 0, 0),
+        "heads": (4, 0, 0),
+        "values": (1, 0, 0),
+        "transformer": (4, 2, 8),
+    }
+
+
+def test_keys_and_values_of_the_source_have_the_estimated_size(run: ServedRun):
+    encoding = run.translator.model.encoder(*pad([run.translator.encode("abcde").ids]))
+    sizes = []
+    for attention in run.translator.model.decoder.source_attentions:
+        memory = attention.prepare(encoding.states, encoding.valid)
+        projected = [part for part in (memory.keys, memory.values) if part is not encoding.states]
+        sizes += [part.numel() // encoding.states.shape[1] for part in projected]
+    assert sum(sizes) == run.memory.projected_size
 
 
 def test_larger_requests_need_more_memory(run: ServedRun):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from reprlib import repr as short_repr
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -71,7 +71,7 @@ def _describe(details: ErrorDetails, key: str, section: type[Section], kinds: Ki
         case "extra_forbidden":
             return f"unknown key; {suggest(key, section.model_fields)}"
         case "literal_error":
-            choices = [str(choice) for choice in get_args(section.model_fields[key].annotation)]
+            choices = _literal_choices(section.model_fields[key].annotation)
             return f"{value} is not a valid choice; {suggest(details['input'], choices)}"
         case "unknown_kind" if details["input"] is None:
             return f"missing; {suggest(None, context['choices'])}"
@@ -85,3 +85,10 @@ def _describe(details: ErrorDetails, key: str, section: type[Section], kinds: Ki
             return f"{value} is not a section; it has the keys {', '.join(section.model_fields)}"
         case _:
             return f"{value} is invalid: {details['msg'][0].lower()}{details['msg'][1:]}"
+
+
+def _literal_choices(annotation: Any) -> list[str]:
+    """The choices of a `Literal`, which may be part of a union such as `Literal["a", "b"] | None`."""
+    if get_origin(annotation) is Literal:
+        return [str(choice) for choice in get_args(annotation)]
+    return [choice for part in get_args(annotation) for choice in _literal_choices(part)]

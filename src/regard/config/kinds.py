@@ -9,7 +9,7 @@ a checkpoint has to know.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field, SerializeAsAny
 
@@ -95,6 +95,22 @@ class AttentionSection(KindSection):
     def has_scores(self) -> bool:
         """Whether the weights depend on the query, so that they select source positions."""
         return True
+
+    def of_format(self, format: int) -> Self:
+        """These settings with the defaults that they had in run directories of an earlier format.
+
+        Args:
+            format: The format of a run directory.
+        """
+        return self
+
+    def changed_training(self, format: int) -> str | None:
+        """What training does differently with these settings than in run directories of an earlier format, if anything.
+
+        Args:
+            format: The format of a run directory.
+        """
+        return None
 
     def check_sizes(self, query_size: int, memory_size: int) -> None:
         """Raise `invalid_combination` if the mechanism cannot compare vectors of these sizes.

@@ -218,6 +218,15 @@ class Experiment(Section):
         keys = dict.fromkeys([*own, *others])
         return {key: (own.get(key), others.get(key)) for key in keys if own.get(key) != others.get(key)}
 
+    def of_format(self, format: int) -> Experiment:
+        """This experiment with the defaults that it had in run directories of an earlier format.
+
+        Args:
+            format: The format of a run directory.
+        """
+        attention = self.model.attention.of_format(format)
+        return self.model_copy(update={"model": self.model.model_copy(update={"attention": attention})})
+
     def __str__(self) -> str:
         """All settings as YAML."""
         from regard.config.loading import dump_experiment

@@ -14,12 +14,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self, TypedDict
+from typing import Any, ClassVar, Literal, Self, TypedDict
 
 import torch
 from torch import Tensor, nn
 
 from regard.config.kinds import AttentionSection
+from regard.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -74,16 +75,34 @@ def attend(scores: Tensor, memory: Memory, *, hard: bool = False) -> tuple[Tenso
     """
     masked = ~memory.valid
     scores = scores.masked_fill(masked, torch.finfo(scores.dtype).min)
-    weights = torch.softmax(scores, -1)
-    if hard:
-        one_hot = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
-        weights = one_hot + (weights - weights.detach())  # the difference is exactly 0
+    if not hard:
+        weights = torch.softmax(scores, -1)
+    else:
+        weights = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
+        if scores.requires_grad:
+            soft = torch.softmax(scores, -1)
+            weights = weights + (soft - soft.detach())  # the difference is exactly 0
     weights = weights.masked_fill(masked, 0.0)
     return weights @ memory.values, weights
 
 
 Temperature = float | Literal["learned"]
 UNIT_NORM_SCALE = 10.0  # 1/τ at the start of training: cosines are at most 1, which softmax hardly distinguishes
+
+
+def check_temperature(value: Any) -> Any:
+    """The value, if it is a temperature: a number from 0.001 to 1000, "learned" or None.
+
+    Args:
+        value: The value of an argument or of a setting.
+
+    Raises:
+        UserError: If it is something else.
+    """
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if (is_number and 0.001 <= value <= 1000) or value in (None, "learned"):
+        return value
+    raise UserError(f"a temperature is a number from 0.001 to 1000, or 'learned', not {value!r}")
 
 
 class AttentionOptions(TypedDict, total=False):
@@ -132,11 +151,15 @@ class Attention(nn.Module, ABC):
         super().__init__()
         self.query_size = query_size
         self.memory_size = memory_size
+        if value_size is not None and value_size < 1:
+            raise UserError(f"value_size is {value_size}; it can be 1 or more, or None")
         self.context_size = value_size or memory_size
         self.hard = hard
         self.unit_norm = unit_norm
         self.value_layer = nn.Linear(memory_size, value_size, bias=False) if value_size else nn.Identity()  # W_V
-        self.temperature = temperature or ("learned" if unit_norm else 1.0)
+        if temperature is None:
+            temperature = "learned" if unit_norm else 1.0
+        self.temperature: Temperature = check_temperature(temperature)
         if self.temperature == "learned":
             self.log_scale = nn.Parameter(torch.tensor(math.log(UNIT_NORM_SCALE if unit_norm else 1.0)))  # log 1/τ
 

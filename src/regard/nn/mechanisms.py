@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Annotated, Literal, Unpack
+from typing import Annotated, Self, Unpack
 
 import torch
-from pydantic import Field
+from pydantic import BeforeValidator
 from torch import Tensor, nn
 
 from regard.config.base import Count, Size, invalid_combination
 from regard.config.kinds import AttentionSection
 from regard.errors import UserError
-from regard.nn.attention import Attention, AttentionOptions, Memory
+from regard.nn.attention import Attention, AttentionOptions, Memory, Temperature, check_temperature
 
 
 class ScoredAttentionSection(AttentionSection):
@@ -29,8 +29,17 @@ class ScoredAttentionSection(AttentionSection):
 
     hard: bool = False
     unit_norm: bool = False
-    temperature: Annotated[float, Field(ge=0.001, le=1000)] | Literal["learned"] | None = None
+    temperature: Annotated[Temperature | None, BeforeValidator(check_temperature)] = None
     value_size: Size | None = None
+
+    def of_format(self, format: int) -> Self:
+        is_former = format < 4 and self.unit_norm and self.temperature is None
+        return self.model_copy(update={"temperature": 1.0}) if is_former else self
+
+    def changed_training(self, format: int) -> str | None:
+        if format < 4 and self.hard:
+            return "hard attention now passes a straight-through gradient to its scores, which it did not before"
+        return None
 
 
 class DotAttentionSection(ScoredAttentionSection):

@@ -133,10 +133,11 @@ class RecurrentDecoderSection(DecoderSection):
     def _check_readout_input(self) -> Self:
         allowed = WIRINGS[self.wiring].readout_inputs
         if self.readout_input is not None and self.readout_input not in allowed:
+            ignored = "attention" if self.readout_input == "state" else "the previous token"
             raise invalid_combination(
                 "readout_input",
-                f"'{self.readout_input}' leaves attention or the previous token without effect in the wiring "
-                f"'{self.wiring}'; choose {' or '.join(allowed)}",
+                f"'{self.readout_input}' leaves {ignored} without effect in the wiring '{self.wiring}'; choose "
+                f"{' or '.join(allowed)}",
             )
         return self
 

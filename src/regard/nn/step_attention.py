@@ -26,9 +26,10 @@ class StepAttention(Attention):
         class MyAttention(StepAttention):
             module_class = SingleQueryScaledDotProductAttention
 
-    The module is called for each step and each set of rows with the same valid positions, and gets these positions
-    only. So padding never receives weight, whatever the module computes. Weights that are set to 0 and normalized
-    again afterwards would be right for a softmax, but not for a mean, and the context is known only to the module.
+    The module is called once for all queries with the same valid positions, of all rows and steps, and gets these
+    positions only. So padding never receives weight, whatever the module computes. Weights that are set to 0 and
+    normalized again afterwards would be right for a softmax, but not for a mean, and the context is known only to the
+    module.
 
     Args:
         query_size: Size of a query, `dec_hid_dim`.
@@ -71,32 +72,19 @@ class StepAttention(Attention):
             ) from error
 
     def attend_rows(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        valid = memory.valid.expand(-1, query.shape[1], -1)  # [batch, steps, positions]
-        steps = [
-            self.attend_step(hidden, memory.values, mask)
-            for hidden, mask in zip(query.unbind(1), valid.unbind(1), strict=True)
-        ]
-        contexts, weights = zip(*steps, strict=True)
-        return torch.stack(contexts, 1), torch.stack(weights, 1)
-
-    def attend_step(self, hidden: Tensor, states: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-        """Context, [batch, context_size], and weights, [batch, positions], of one step.
-
-        Args:
-            hidden: The queries, [batch, query_size].
-            states: The states of the memory, [batch, positions, memory_size].
-            valid: True where weight is allowed, [batch, positions].
-        """
+        batch, steps, _ = query.shape
+        hidden = query.flatten(0, 1)  # [queries, query_size]
+        valid = memory.valid.expand(batch, steps, -1).flatten(0, 1)  # [queries, positions]
         context, weights = hidden.new_zeros(len(hidden), self.context_size), hidden.new_zeros(valid.shape)
         masks, groups = valid.unique(dim=0, return_inverse=True)
         for group, mask in enumerate(masks):
-            rows, positions = (groups == group).nonzero()[:, 0], mask.nonzero()[:, 0]
+            queries, positions = (groups == group).nonzero()[:, 0], mask.nonzero()[:, 0]
             if len(positions):
-                outputs = states[rows][:, positions].transpose(0, 1)
-                attended, alpha = self._checked(self.module(hidden[rows], outputs), outputs)
-                context[rows] = attended.to(context)
-                weights[rows[:, None], positions] = alpha.to(weights)
-        return context, weights
+                outputs = memory.values[queries[:, None] // steps, positions].transpose(0, 1)
+                attended, alpha = self._checked(self.module(hidden[queries], outputs), outputs)
+                context[queries] = attended.to(context)
+                weights[queries[:, None], positions] = alpha.to(weights)
+        return context.unflatten(0, (batch, steps)), weights.unflatten(0, (batch, steps))
 
     def _checked(self, result: Any, outputs: Tensor) -> tuple[Tensor, Tensor]:
         """What the module returned, if it has the right shapes."""
@@ -129,11 +117,17 @@ class StepModule(nn.Module):
     """A mechanism of Regard as a module that attends one step at a time, for the decoder of that homework.
 
     Args:
-        attention: The mechanism. Its `query_size` is `dec_hid_dim` and its `memory_size` 2 · `enc_hid_dim`.
+        attention: The mechanism. Its `query_size` is `dec_hid_dim` and its `memory_size` 2 · `enc_hid_dim`. It must not
+            be `order_sensitive`, as `last` and `aligned` are: the module knows neither the step nor the final state.
     """
 
     def __init__(self, attention: Attention) -> None:
         super().__init__()
+        if attention.order_sensitive:
+            raise UserError(
+                f"{type(attention).__name__} depends on the order of the states; a module that attends one step at a "
+                "time knows neither its step nor the encoder's final state"
+            )
         self.attention = attention
 
     def forward(self, hidden: Tensor, encoder_outputs: Tensor, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -62,8 +62,9 @@ class MeanAttention(UnscoredAttention):
 class LastAttention(UnscoredAttention):
     """c_t = h_T: the encoder's final state is the context of every step, the bottleneck as an input of each step.
 
-    All weight is on the last valid position. Its value is the encoder's final state: h_T of the last layer, to which
-    both directions of a bidirectional encoder contribute, [→h_T ; ←h_1].
+    All weight is on the last valid position, whose value is replaced by the encoder's final state: h_T of the last
+    layer; [→h_T ; ←h_1] of a bidirectional encoder; the mean of the states of an encoder that has no last step. Only in
+    the first case is this the state of that position.
 
     Args:
         query_size: Size of a query.

@@ -20,7 +20,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,9 +40,9 @@ from regard.runs.weights import TensorFile, write_tensors
 from regard.tasks import Split
 from regard.text import Vocabulary
 
-FORMAT = 3
-UNIT_NORM, TEMPERATURE = (("model", "attention", name) for name in ("unit_norm", "temperature"))
-READABLE_FORMATS = range(1, FORMAT + 1)  # before format 3, config.yaml may list options of unused kinds
+# Before format 3, config.yaml may list options of unused kinds; before format 4, attention had no temperature.
+FORMAT = 4
+READABLE_FORMATS = range(1, FORMAT + 1)
 MODEL, STATE, METRICS = "model.safetensors", "state.safetensors", "metrics.jsonl"
 SCORES, EXAMPLES = "scores.json", "examples"
 DIGEST = "digest"  # in the metadata of weights
@@ -65,7 +64,6 @@ class Run:
     def __init__(self, path: str | os.PathLike[str], *, trust_code: bool = False) -> None:
         self.path = path = Path(path)
         self.metadata = read_metadata(path)
-        self.former_defaults: frozenset[str] = frozenset()  # settings that had no name and another default then
         self._settings: list[YamlLeaf] = self._read("config.yaml", self._parse_settings, yaml_source.MAX_BYTES)
         trusted = trust_code or plugins.runs_are_trusted()
         moved = self._moved_code()
@@ -73,9 +71,10 @@ class Run:
             plugins.accept_moved_files(moved)
         places = "".join(f"; {name} is now {place}" for name, place in moved.items())
         with plugins.refuse_code("" if trusted else REFUSED + places):
-            self.experiment = loading.build_experiment(
-                self._settings, str(path / "config.yaml"), ignore_unused=self.metadata["format"] < FORMAT
+            experiment = loading.build_experiment(
+                self._settings, str(path / "config.yaml"), ignore_unused=self.metadata["format"] < 3
             )
+        self.experiment = experiment.of_format(self.metadata["format"])
 
     @classmethod
     def create(
@@ -117,13 +116,7 @@ class Run:
         return cls(path)
 
     def _parse_settings(self, text: str) -> list[YamlLeaf]:
-        leaves = list(loading.parse_settings(text, str(self.path / "config.yaml")))
-        if not any(leaf.path == TEMPERATURE for leaf in leaves):
-            # Until attention had a temperature, `unit_norm` had none; now a learned one is the default.
-            former = [leaf for leaf in leaves if leaf.path == UNIT_NORM and leaf.value is True]
-            leaves += [replace(leaf, path=TEMPERATURE, value=1.0) for leaf in former]
-            self.former_defaults = frozenset(".".join(TEMPERATURE) for _ in former)
-        return leaves
+        return list(loading.parse_settings(text, str(self.path / "config.yaml")))
 
     @property
     def data_digests(self) -> dict[str, Any]:

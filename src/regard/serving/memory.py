@@ -2,7 +2,7 @@
 
 The bounds are close where a request is large. Search and scoring hold tensors of these sizes (4 bytes a number):
 
-    encoder            texts × source × (2 · encoder size + source · self-attention heads)
+    encoder            texts × source × (2 · encoder size + projected size + source · self-attention heads)
     search             texts × width × (target × (source · cross-attention maps + cache per step) + one step)
     teacher forcing    texts × target × (one step + cache per step)
 """
@@ -32,6 +32,7 @@ class MemoryEstimator:
     Args:
         cross_attention_maps: Attention weights for each pair of target and source token, over all layers and heads.
         cross_score_size: Numbers needed to compute the scores of one such pair, in the largest layer.
+        projected_size: Numbers of the projected keys and values of one source token, over all layers.
         encoder_size: Size of an encoder state.
         encoder_heads: Self-attention heads of an encoder layer; 0 without self-attention.
         decoder_heads: Self-attention heads of a decoder layer; 0 without self-attention.
@@ -41,6 +42,7 @@ class MemoryEstimator:
 
     cross_attention_maps: int
     cross_score_size: int
+    projected_size: int
     encoder_size: int
     encoder_heads: int
     decoder_heads: int
@@ -56,23 +58,22 @@ class MemoryEstimator:
         """
         encoder, decoder = translator.model.encoder, translator.model.decoder
         cross_attentions = decoder.source_attentions
-        encoder_layers = self_attentions(encoder)
         decoder_layers = [layer for layer in self_attentions(decoder) if layer not in cross_attentions]
         return cls(
             cross_attention_maps=sum(map(count_maps, cross_attentions)),
             cross_score_size=max(map(score_size, cross_attentions)),
+            projected_size=sum(map(projected_size, cross_attentions)),
             encoder_size=encoder.size,
-            encoder_heads=max((layer.heads for layer in encoder_layers), default=0),
-            decoder_heads=max((layer.heads for layer in decoder_layers), default=0),
-            cache_per_step=sum(
-                layer.key_layer.out_features + layer.value_layer.out_features for layer in decoder_layers
-            ),
+            encoder_heads=max(map(count_maps, self_attentions(encoder)), default=0),
+            decoder_heads=max(map(count_maps, decoder_layers), default=0),
+            cache_per_step=sum(map(projected_size, decoder_layers)),
             vocabulary_size=len(translator.codec.target_vocabulary),
         )
 
     def encoder_bytes(self, texts: int, source: int) -> int:
-        """The encoder's states, and the scores of its self-attention."""
-        return COPIES * FLOAT_BYTES * texts * source * (2 * self.encoder_size + source * self.encoder_heads)
+        """The encoder's states, the keys and values that the decoder attends to, and the scores of self-attention."""
+        states = 2 * self.encoder_size + self.projected_size
+        return COPIES * FLOAT_BYTES * texts * source * (states + source * self.encoder_heads)
 
     def search_bytes(self, texts: int, width: int, source: int, target: int) -> int:
         """The attention weights and cache of every hypothesis, and the logits of its next token."""
@@ -96,9 +97,15 @@ class MemoryEstimator:
         return NODE_BYTES * texts * target * (width + 3)
 
 
-def self_attentions(module: nn.Module) -> list[MultiHeadAttention]:
-    """The multi-head attention layers inside a module. In an encoder all of them are self-attention."""
-    return [layer for layer in module.modules() if isinstance(layer, MultiHeadAttention)]
+def self_attentions(module: nn.Module) -> list[Attention]:
+    """The attention layers inside a module. In an encoder all of them are self-attention."""
+    return [layer for layer in module.modules() if isinstance(layer, Attention)]
+
+
+def projected_size(attention: Attention) -> int:
+    """The numbers that the keys and values of one position have, apart from the states themselves."""
+    layers = (getattr(attention, name, None) for name in ("key_layer", "value_layer"))
+    return sum(layer.out_features for layer in layers if isinstance(layer, nn.Linear))
 
 
 def count_maps(attention: Attention) -> int:

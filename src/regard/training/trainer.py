@@ -54,6 +54,11 @@ def train_run(experiment: Experiment, path: Path, callback: Callback) -> Run:
         _check_same_experiment(run, experiment)
         if run.progress.finished:
             return run
+        if change := experiment.model.attention.changed_training(run.metadata["format"]):
+            raise UserError(
+                f"{path}: this run was started by an older version of Regard: {change}; start again with another run "
+                "directory (--out)"
+            )
     splits = experiment.task.dataset.splits()
     if run is None and experiment.task.learns_tokenization:
         callback.on_tokenizer_training()
@@ -82,8 +87,8 @@ def _check_same_experiment(run: Run, experiment: Experiment) -> None:
     if changes := run.code_changes():
         remedy = "restore it, or choose another run directory (--out)"
         raise UserError("\n".join(f"{each}; {remedy}" for each in changes))
-    ignored = {"description", *run.former_defaults}
-    changed = {key: values for key, values in run.experiment.diff(experiment).items() if key not in ignored}
+    former = experiment.of_format(run.metadata["format"])
+    changed = {key: values for key, values in run.experiment.diff(former).items() if key != "description"}
     if changed:
         key, (old, new) = next(iter(changed.items()))
         more = f", and {len(changed) - 1} more settings differ" if len(changed) > 1 else ""
