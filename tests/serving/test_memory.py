@@ -20,6 +20,7 @@ KINDS = {
     "dot": (),
     "additive": ("model.attention.kind=additive", "model.attention.key_size=11"),
     "heads": ("model.attention.kind=multi-head", "model.attention.heads=4"),
+    "plain": ("model.encoder.kind=plain-attention",),
     "transformer": (
         *("model.encoder.kind=self-attention", "model.encoder.heads=2"),
         *("model.decoder.kind=transformer", "model.decoder.layers=3", "model.decoder.heads=8"),
@@ -59,7 +60,13 @@ def test_score_sizes_follow_from_the_kind_of_attention(trained_brief: Callable[.
         (run,) = open_runs([trained_brief(*settings)])
         memory = run.memory
         sizes[kind] = (memory.cross_score_size, memory.encoder_heads, memory.decoder_heads)
-    assert sizes == {"dot": (1, 0, 0), "additive": (11, 0, 0), "heads": (4, 0, 0), "transformer": (4, 2, 8)}
+    assert sizes == {
+        "dot": (1, 0, 0),
+        "additive": (11, 0, 0),
+        "heads": (4, 0, 0),
+        "plain": (1, 1, 0),
+        "transformer": (4, 2, 8),
+    }
 
 
 def test_larger_requests_need_more_memory(run: ServedRun):

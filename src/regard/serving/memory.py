@@ -56,13 +56,13 @@ class MemoryEstimator:
         """
         encoder, decoder = translator.model.encoder, translator.model.decoder
         cross_attentions = decoder.source_attentions
-        encoder_layers = self_attentions(encoder)
-        decoder_layers = [layer for layer in self_attentions(decoder) if layer not in cross_attentions]
+        encoder_layers = [layer for layer in encoder.modules() if isinstance(layer, Attention)]
+        decoder_layers = [layer for layer in multi_head_layers(decoder) if layer not in cross_attentions]
         return cls(
             cross_attention_maps=sum(map(count_maps, cross_attentions)),
             cross_score_size=max(map(score_size, cross_attentions)),
             encoder_size=encoder.size,
-            encoder_heads=max((layer.heads for layer in encoder_layers), default=0),
+            encoder_heads=max(map(count_maps, encoder_layers), default=0),
             decoder_heads=max((layer.heads for layer in decoder_layers), default=0),
             cache_per_step=sum(
                 layer.key_layer.out_features + layer.value_layer.out_features for layer in decoder_layers
@@ -96,8 +96,8 @@ class MemoryEstimator:
         return NODE_BYTES * texts * target * (width + 3)
 
 
-def self_attentions(module: nn.Module) -> list[MultiHeadAttention]:
-    """The multi-head attention layers inside a module. In an encoder all of them are self-attention."""
+def multi_head_layers(module: nn.Module) -> list[MultiHeadAttention]:
+    """The multi-head attention layers inside a decoder: self-attention, and attention to the source if it has heads."""
     return [layer for layer in module.modules() if isinstance(layer, MultiHeadAttention)]
 
 
