@@ -121,7 +121,7 @@ KINDS = {
     "no attention": ("model.attention.kind=none",),
     "self-attention": ("model.encoder.kind=self-attention", "model.encoder.size=16"),
     "plain attention": ("model.encoder.kind=plain-attention", "model.encoder.size=16"),
-    "self-attention over an RNN": ("model.encoder.kind=recurrent-self-attention", "model.encoder.size=16"),
+    "self-attention over an RNN": ("model.encoder.kind=recurrent-self-attention",),
     "transformer": (
         "model.encoder.kind=self-attention",
         "model.encoder.size=16",
@@ -138,7 +138,7 @@ BOTTLENECKS = {
     "attention before": f"16 elements, {FINAL}; {UNUSED}",
     "self-attention": f"16 elements, {MEAN}; {USED}",
     "plain attention": f"16 elements, {MEAN}; {USED}",
-    "self-attention over an RNN": f"32 elements, {FINAL}; {USED}",
+    "self-attention over an RNN": f"16 elements, {FINAL}; {USED}",
     "transformer": f"16 elements, {MEAN}; {UNUSED}",
 }
 

@@ -20,7 +20,7 @@ KINDS = {
     "dot": (),
     "additive": ("model.attention.kind=additive", "model.attention.key_size=11"),
     "heads": ("model.attention.kind=multi-head", "model.attention.heads=4"),
-    "plain": ("model.encoder.kind=plain-attention",),
+    "plain": ("model.encoder.kind=plain-attention", "model.encoder.size=16"),
     "transformer": (
         *("model.encoder.kind=self-attention", "model.encoder.heads=2"),
         *("model.decoder.kind=transformer", "model.decoder.layers=3", "model.decoder.heads=8"),
