@@ -98,6 +98,18 @@ def test_state_sizes_follow_from_the_settings():
     assert encoder_section(size=5).state_size == 10
     assert encoder_section(size=5, bidirectional=False).state_size == 5
     assert encoder_section(size=8, kind="self-attention", heads=2).state_size == 8
+    assert encoder_section(size=7, kind="plain-attention", layers=0).state_size == 7
+    assert encoder_section(size=7, kind="plain-attention", layers=3).final_state == (1, 1, 7)
+    assert encoder_section(size=5, kind="recurrent-self-attention", heads=2).state_size == 10
+    assert encoder_section(
+        size=6,
+        kind="recurrent-self-attention",
+        cell="lstm",
+        layers=3,
+        self_attention_layers=2,
+        bidirectional=False,
+        heads=2,
+    ).final_state == (2, 3, 6)
     assert encoder_section(size=5, cell="lstm", layers=3).final_state == (2, 3, 10)
     assert encoder_section(size=8, kind="self-attention", layers=3).final_state == (1, 1, 8)
 

@@ -44,8 +44,11 @@ def encoders() -> dict[str, Choice]:
         f"{cell}{'-both-ways' if both else ''}": {"cell": cell, "bidirectional": both, "size": 5, "layers": 2}
         for cell, both in product(kinds.CELLS, (False, True))
     }
+    attention = {"size": 6, "heads": 2, "inner_size": 29}
     return recurrent | {
-        "self-attention": {"kind": "self-attention", "size": 6, "heads": 2, "layers": 2, "inner_size": 29}
+        "self-attention": {"kind": "self-attention", "layers": 2, **attention},
+        "plain-attention": {"kind": "plain-attention", "size": 6, "layers": 2},
+        "recurrent-self-attention": {"kind": "recurrent-self-attention", "bidirectional": False, **attention},
     }
 
 

@@ -120,6 +120,8 @@ KINDS = {
     "attention before": ("model.decoder.wiring=before", "model.decoder.start=zeros"),
     "no attention": ("model.attention.kind=none",),
     "self-attention": ("model.encoder.kind=self-attention", "model.encoder.size=16"),
+    "plain attention": ("model.encoder.kind=plain-attention", "model.encoder.size=16"),
+    "self-attention over an RNN": ("model.encoder.kind=recurrent-self-attention",),
     "transformer": (
         "model.encoder.kind=self-attention",
         "model.encoder.size=16",
@@ -135,6 +137,8 @@ BOTTLENECKS = {
     "two layers of lstm": f"64 elements, {FINAL}; {USED}",
     "attention before": f"16 elements, {FINAL}; {UNUSED}",
     "self-attention": f"16 elements, {MEAN}; {USED}",
+    "plain attention": f"16 elements, {MEAN}; {USED}",
+    "self-attention over an RNN": f"16 elements, {FINAL}; {USED}",
     "transformer": f"16 elements, {MEAN}; {UNUSED}",
 }
 

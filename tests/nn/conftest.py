@@ -31,11 +31,18 @@ RECURRENT_ENCODERS = {
     f"{direction}-{cell}": {"kind": "recurrent", "cell": cell, "bidirectional": direction == "bidirectional"}
     for direction, cell in product(("forward", "bidirectional"), kinds.CELLS)
 }
+OTHER_ENCODERS = {kind: {"kind": kind} for kind in kinds.ENCODERS if "recurrent" not in kind} | {
+    "embeddings": {"kind": "plain-attention", "layers": 0},
+    **{
+        f"{name}-self-attention": RECURRENT_ENCODERS[name] | {"kind": "recurrent-self-attention"}
+        for name in ("forward-tanh", "bidirectional-gru", "forward-lstm")
+    },
+}
 RECURRENT_DECODERS = {
     f"{wiring}-{cell}": {"kind": "recurrent", "cell": cell, "wiring": wiring}
     for wiring, cell in product(kinds.WIRINGS, kinds.CELLS)
 }
-ENCODER_CHOICES = RECURRENT_ENCODERS | {kind: {"kind": kind} for kind in kinds.ENCODERS if kind != "recurrent"}
+ENCODER_CHOICES = RECURRENT_ENCODERS | OTHER_ENCODERS
 DECODER_CHOICES = RECURRENT_DECODERS | {kind: {"kind": kind} for kind in kinds.DECODERS if kind != "recurrent"}
 
 
@@ -130,7 +137,7 @@ def build_section(choice: ModelChoice) -> ModelSection:
     own_size = 11 if choice.decoder in RECURRENT_DECODERS else 10
     decoder_size = state_size if choice.start == "copy" or choice.mechanism == "dot" else own_size
     encoder = encoder | {"embedding": 5, "inner_size": 23}
-    encoder |= stack(encoder_size, choice.encoder_layers, choice.encoder_positions)
+    encoder = stack(encoder_size, choice.encoder_layers, choice.encoder_positions) | encoder
     decoder = decoder | {"embedding": 3, "inner_size": 29, "start": choice.start, "readout": choice.readout}
     decoder["readout_input"] = choice.readout_input
     decoder |= stack(decoder_size, choice.decoder_layers, choice.decoder_positions)

@@ -75,7 +75,9 @@ def test_a_transformer_has_the_configured_parts_and_sizes() -> None:
         ("none", {}, 3, None),
         ("one-hot", {"longest": 11}, 14, 11),
         ("sine", {"width": 5}, 8, None),
+        ("sine", {"width": 5, "first_frequency": 1}, 8, None),
         ("sine-added", {}, 3, None),
+        ("sine-added", {"first_frequency": 1}, 3, None),
         ("learned", {"longest": 11}, 3, 11),
     ],
 )
@@ -85,6 +87,7 @@ def test_each_side_has_positions_of_its_own(
     model = model_of(encoder={"embedding": 3, "positions": {"kind": kind, **options}})
     assert type(model.encoder.embedding.positions) is kinds.POSITIONS[kind]
     assert (model.encoder.embedding.size, model.encoder.max_length) == (size, max_length)
+    assert getattr(model.encoder.embedding.positions, "first_frequency", 0) == options.get("first_frequency", 0)
     assert type(model.decoder.embedding.positions) is nn.Positions
     assert model.decoder.max_length is None
 
@@ -250,9 +253,9 @@ def test_settings_that_contradict_each_other_are_refused(sections: dict[str, Any
 def test_settings_accept_a_copied_start_exactly_where_the_model_can_be_built(
     encoder: str, layers: int, encoder_cell: str, decoder_cell: str
 ) -> None:
-    recurrent = {"recurrent": {"cell": encoder_cell, "bidirectional": False}, "self-attention": {}}
+    recurrent = {"cell": encoder_cell, "bidirectional": False} if "recurrent" in encoder else {}
     sections = {
-        "encoder": {"kind": encoder, "size": 4, "layers": layers} | recurrent[encoder],
+        "encoder": {"kind": encoder, "size": 4, "layers": layers} | recurrent,
         "decoder": {"size": 4, "cell": decoder_cell, "layers": layers, "start": "copy"},
     }
     tokens = torch.tensor([[4, 5, 6]])

@@ -166,7 +166,7 @@ def choices(section: ModelSection) -> set[tuple[str, str]]:
     chosen |= {("source positions", encoder.positions.kind), ("target positions", decoder.positions.kind)}
     chosen |= {("readout", decoder.readout)}
     chosen |= {("option", option) for option in OPTIONS if getattr(attention, option, False)}
-    if encoder.kind == "recurrent":
+    if hasattr(encoder, "cell"):
         chosen |= {("encoder cell", encoder.cell), ("directions", "both" if encoder.bidirectional else "one")}
     if decoder.kind == "recurrent":
         chosen |= {("decoder cell", decoder.cell), ("wiring", decoder.wiring), ("start", decoder.start)}
@@ -188,7 +188,13 @@ def test_any_two_choices_are_combined_in_some_model(all_sections) -> None:
         )
         without_scores = without_scores or {"hard", "context"} <= values
         useless = names == {"wiring", "readout input"} and values in ({"before", "context"}, {"after", "state"})
-        no_cell = "self-attention" in values and names & recurrent_only[0]
+        no_cell = values & {"self-attention", "plain-attention"} and names & recurrent_only[0]
+        # Without attention layers, an encoder has neither a cell nor layers of another kind.
+        no_cell = no_cell or (
+            ("source layers", "0") in (one, other)
+            and names & {"encoder", *recurrent_only[0]}
+            and "plain-attention" not in values
+        )
         no_cell = no_cell or ("transformer" in values and names & recurrent_only[1])
         # A copied start needs equal numbers of layers and the same memory cells on both sides.
         copy = ("start", "copy") in (one, other) and "2" in values and "self-attention" in values
@@ -206,6 +212,7 @@ def test_the_full_tests_include_every_model_of_the_default_ones(sampled_and_all_
 @pytest.mark.parametrize(
     ("kind", "table"),
     [
+        ("encoder", kinds.ENCODERS),
         ("mechanism", kinds.MECHANISMS),
         ("encoder cell", kinds.CELLS),
         ("decoder cell", kinds.CELLS),

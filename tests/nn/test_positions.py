@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor
 
 from regard import nn
 from regard.config import kinds
 from regard.errors import UserError
+from regard.nn.positions import FirstFrequency
 
 SIZE, WIDTH, LONGEST, BATCH, STEPS = 7, 5, 11, 2, 3
 OPTIONS: dict[str, dict[str, int]] = {
@@ -32,26 +34,71 @@ def vectors() -> Tensor:
     return torch.randn(BATCH, LONGEST, SIZE, generator=torch.Generator().manual_seed(2))
 
 
+@pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("size", [1, 2, 5, 16])
-def test_sines_follow_their_formula(size: int) -> None:
-    waves = nn.sinusoidal_encoding(3, 4, size)
+def test_sines_follow_their_formula(size: int, first: FirstFrequency) -> None:
+    waves = nn.sinusoidal_encoding(3, 4, size, first)
     assert waves.shape == (4, size)
     for row, t in enumerate(range(3, 7)):
         for index in range(size):
-            frequency = 1 / 10_000 ** (2 * (index // 2) / size)
+            frequency = 1 / 10_000 ** (2 * (first + index // 2) / size)
             expected = math.cos(frequency * t) if index % 2 else math.sin(frequency * t)
             assert float(waves[row, index]) == pytest.approx(expected, abs=1e-6)
 
 
-def test_wavelengths_are_a_geometric_progression_from_2_pi_to_20000_pi() -> None:
+@pytest.mark.parametrize(
+    ("first", "shortest", "longest"), [(0, 1.0, 10_000 ** (1 - 2 / 64)), (1, 10_000 ** (2 / 64), 10_000.0)]
+)
+def test_wavelengths_are_a_geometric_progression_with_one_of_the_ends_that_eecs_182_states(
+    first: FirstFrequency, shortest: float, longest: float
+) -> None:
+    """From 2π to 10000 · 2π, says the source: the first is right if k starts with 0, the last if it starts with 1."""
     size = 64
     # The angle of each pair at t = 1 is its frequency.
-    one = nn.sinusoidal_encoding(1, 1, size).double().view(-1, 2)
+    one = nn.sinusoidal_encoding(1, 1, size, first).double().view(-1, 2)
     wavelengths = 2 * math.pi / torch.atan2(one[:, 0], one[:, 1])
-    assert float(wavelengths[0]) == pytest.approx(2 * math.pi, rel=1e-6)
+    assert len(wavelengths) == size // 2
+    assert float(wavelengths[0]) / (2 * math.pi) == pytest.approx(shortest, rel=1e-6)
+    assert float(wavelengths[-1]) / (2 * math.pi) == pytest.approx(longest, rel=1e-6)
     ratios = wavelengths[1:] / wavelengths[:-1]
     torch.testing.assert_close(ratios, torch.full_like(ratios, 10_000 ** (2 / size)), rtol=1e-4, atol=0)
-    assert float(wavelengths[-1] * ratios[-1]) == pytest.approx(10_000 * 2 * math.pi, rel=1e-3)
+
+
+def test_sines_are_those_of_earlier_versions_unless_the_first_frequency_is_set(vectors: Tensor) -> None:
+    exponents = torch.arange(0, WIDTH, 2, dtype=torch.float64) / WIDTH
+    angles = torch.arange(2, 2 + LONGEST, dtype=torch.float64).unsqueeze(1) * 10_000.0**-exponents
+    expected = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :WIDTH].float()
+    assert torch.equal(build("sine")(vectors, 2)[0, :, SIZE:], expected)
+    for kind in ("sine", "sine-added"):
+        assert kinds.POSITIONS.parse_section({"kind": kind}).first_frequency == 0
+        other = kinds.POSITIONS[kind](SIZE, **OPTIONS.get(kind, {}), first_frequency=1)
+        assert not torch.allclose(other(vectors), build(kind)(vectors))
+        with pytest.raises(ValidationError, match="Input should be 0 or 1"):
+            kinds.POSITIONS.parse_section({"kind": kind, "first_frequency": 2})
+
+
+def test_a_linear_layer_after_one_hot_positions_learns_a_vector_for_each_position(vectors: Tensor) -> None:
+    """W [x_t ; one-hot(t)] + b = W_x x_t + (column t of W_p) + b: the columns are a learned embedding of positions."""
+    torch.manual_seed(1)
+    positions = build("one-hot")
+    layer = torch.nn.Linear(positions.size, 3)
+    columns = layer.weight[:, SIZE:]  # W_p, [3, positions]
+    embedding = torch.nn.Embedding.from_pretrained(columns.detach().T.clone(), freeze=False)
+    used = torch.arange(4, 4 + STEPS)
+    actual = layer(positions(vectors[:, :STEPS], 4))
+    expected = torch.nn.functional.linear(vectors[:, :STEPS], layer.weight[:, :SIZE], layer.bias) + embedding(used)
+    torch.testing.assert_close(actual, expected)
+
+    loss = torch.randn(actual.shape)
+    (gradient,) = torch.autograd.grad((actual * loss).sum(), layer.weight)
+    (of_embedding,) = torch.autograd.grad((expected * loss).sum(), embedding.weight)
+    torch.testing.assert_close(gradient[:, SIZE:], of_embedding.T)
+    assert gradient[:, SIZE:].any(0).nonzero().flatten().tolist() == used.tolist()
+
+
+def test_one_hot_and_sinusoidal_encodings_are_not_learned() -> None:
+    learned = {kind for kind in kinds.POSITIONS if list(build(kind).parameters())}
+    assert learned == {"learned"}
 
 
 def test_sines_stay_exact_far_from_the_beginning() -> None:
@@ -143,6 +190,10 @@ def encoders(kind: str) -> dict[str, nn.Encoder]:
     return {
         "recurrent": nn.RecurrentEncoder(embedding, nn.GRU(embedding.size, 5)),
         "self-attention": nn.SelfAttentionEncoder(embedding, 6, layers=1, heads=2, inner_size=3),
+        "plain-attention": nn.PlainAttentionEncoder(embedding, 6),
+        "recurrent-self-attention": nn.RecurrentSelfAttentionEncoder(
+            embedding, nn.GRU(embedding.size, 6), self_attention_layers=1, heads=2, inner_size=3
+        ),
     }
 
 

@@ -70,7 +70,7 @@ def test_runs_and_evaluations_of_built_in_studies_are_found_under_their_old_name
         f"{job.path.name}/exams/{spec.file_name}"
         for job in training_jobs(study, tmp_path)
         for spec in job.request.evaluations
-        if job.seed == 1
+        if job.seed == 1 and job.path.exists()  # a study may have got more conditions
     }
     assert sorted(files) == expected
 

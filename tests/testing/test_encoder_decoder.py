@@ -31,7 +31,13 @@ def test_every_decoder_passes(kind: str) -> None:
 
 def test_options_are_those_of_the_settings() -> None:
     check_encoder(nn.RecurrentEncoder, cell="lstm", bidirectional=False, layers=1)
+    check_encoder(nn.RecurrentSelfAttentionEncoder, cell="lstm", bidirectional=False, self_attention_layers=2)
     check_decoder(nn.RecurrentDecoder, cell="lstm", start="copy", readout="tied", positions={"kind": "sine-added"})
+
+
+@pytest.mark.parametrize("layers", [0, 1, 3])
+def test_plain_attention_passes_with_any_number_of_layers(layers: int) -> None:
+    check_encoder(nn.PlainAttentionEncoder, layers=layers)
 
 
 def test_a_wiring_is_a_decoder() -> None:

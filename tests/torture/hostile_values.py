@@ -182,6 +182,7 @@ EXTREME_NUMBERS = (
 NAMES = (
     *("none", "mean", "dot", "scaled-dot", "bilinear", "additive", "multi-head", "gru", "lstm", "tanh", "recurrent"),
     *("self-attention", "transformer", "sine", "learned", "one-hot", "sine-added", "before", "after", "tied", "zeros"),
+    *("plain-attention", "recurrent-self-attention"),
     *("adamw", "constant", "linear", "plateau", "stepped", "copy", "reverse", "case", "clauses", "addition", "spaces"),
 )
 BOOLEANS = ("true", "false")

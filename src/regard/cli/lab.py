@@ -137,6 +137,9 @@ add_experiment("two-heads", "Two heads with keys of random length: the average o
 def positions_command(
     size: Annotated[int, typer.Option(help="The size of a sinusoidal encoding.")] = 64,
     length: Annotated[int, typer.Option(help="The number of positions.")] = 100,
+    first_frequency: Annotated[
+        int, typer.Option(help="The first k of ω_k = 1/10000^(2k/size): 0 as in the Transformer, 1 as in EECS 182.")
+    ] = 0,
     out: options.Out = None,
     as_json: options.WholeJson = False,
 ) -> None:
@@ -144,4 +147,4 @@ def positions_command(
     paths = check_output_path(out)
     from regard.laboratory.positions import position_report
 
-    print_report(position_report(size, length), paths, as_json)
+    print_report(position_report(size, length, first_frequency), paths, as_json)

@@ -280,6 +280,8 @@ ENCODERS: Kinds[EncoderSection] = Kinds(
     {
         "recurrent": "regard.nn.recurrent:RecurrentEncoder",
         "self-attention": "regard.nn.transformer:SelfAttentionEncoder",
+        "plain-attention": "regard.nn.attention_encoders:PlainAttentionEncoder",
+        "recurrent-self-attention": "regard.nn.attention_encoders:RecurrentSelfAttentionEncoder",
     },
     base="regard.nn.encoder_decoder:Encoder",
     section=EncoderSection,

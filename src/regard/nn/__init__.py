@@ -5,6 +5,7 @@ Inputs are token ids and tensors, outputs are tensors. The names that experiment
 """
 
 from regard.nn.attention import Attention, Memory, attend
+from regard.nn.attention_encoders import PlainAttentionEncoder, RecurrentSelfAttentionEncoder
 from regard.nn.dropout import Dropout
 from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, State
 from regard.nn.mechanisms import (
@@ -63,11 +64,13 @@ __all__ = [
     "MultiHeadAttention",
     "NoAttention",
     "OneHotPositions",
+    "PlainAttentionEncoder",
     "Positions",
     "Readout",
     "RecurrentDecoder",
     "RecurrentEncoder",
     "RecurrentLayers",
+    "RecurrentSelfAttentionEncoder",
     "ReluStart",
     "ScaledDotAttention",
     "SelfAttentionEncoder",

@@ -1,13 +1,14 @@
 """Token embeddings and position encodings.
 
 Shapes: tokens [batch, steps], vectors [batch, steps, size]. `offset` is the position of the first step, counted from
-0, so that a decoder that computes one step at a time encodes each step with its own position.
+0, so that a decoder that computes one step at a time encodes each step with its own position. One-hot and sinusoidal
+encodings that are concatenated are from EECS 182 (docs/sources.md).
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -77,6 +78,8 @@ class LimitedPositionsSection(PositionsSection):
 class OneHotPositions(Positions):
     """Concatenates a one-hot vector of the position. Not learned; its size grows with the length.
 
+    The weight matrix of the next layer has a column for each position, so that it learns a vector for each.
+
     Args:
         input_size: Size of the vectors.
         max_length: Number of positions, which is the size of the one-hot vector.
@@ -97,25 +100,42 @@ class OneHotPositions(Positions):
         return torch.cat([vectors, one_hot.expand(batch, -1, -1)], -1)
 
 
-def sinusoidal_encoding(offset: int, steps: int, size: int) -> Tensor:
-    """PE(t) = [sin ω_0 t, cos ω_0 t, sin ω_1 t, cos ω_1 t, …], ω_k = 1 / 10000^(2k/size).
+FirstFrequency = Literal[0, 1]
 
-    The wavelengths form a geometric progression from 2π toward 10000·2π.
+
+def sinusoidal_encoding(offset: int, steps: int, size: int, first_frequency: FirstFrequency = 0) -> Tensor:
+    """PE(t) = [sin ω_k t, cos ω_k t, sin ω_{k+1} t, cos ω_{k+1} t, …], ω_k = 1 / 10000^(2k/size).
+
+    The first k is 0 in the Transformer and 1 in EECS 182. Each pair of columns has a frequency of its own, which is the
+    same at all positions. The wavelengths 2π / ω_k form a geometric progression: from 2π to 10000^(1 − 2/size) · 2π if
+    k is 0, …, size/2 − 1, and from 10000^(2/size) · 2π to 10000 · 2π if k is 1, …, size/2.
 
     Args:
         offset: Position t of the first row.
         steps: Number of rows.
         size: Number of columns.
+        first_frequency: The first k.
 
     Returns:
         The encodings, [steps, size].
     """
-    frequencies = 10_000.0 ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+    doubled = torch.arange(0, size, 2, dtype=torch.float64) + 2 * first_frequency  # 2k
+    frequencies = 10_000.0 ** (-doubled / size)
     angles = torch.arange(offset, offset + steps, dtype=torch.float64).unsqueeze(1) * frequencies
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :size].float()
 
 
-class SinusoidalPositionsSection(PositionsSection):
+class AddedSinusoidalPositionsSection(PositionsSection):
+    """Settings of sinusoidal positions that are added.
+
+    Attributes:
+        first_frequency: The first k of ω_k = 1 / 10000^(2k/d): 0 as in the Transformer, or 1 as in EECS 182.
+    """
+
+    first_frequency: FirstFrequency = 0
+
+
+class SinusoidalPositionsSection(AddedSinusoidalPositionsSection):
     """Settings of concatenated sinusoidal positions.
 
     Attributes:
@@ -131,17 +151,19 @@ class SinusoidalPositions(Positions):
     Args:
         input_size: Size of the vectors.
         width: Size of PE(t), which does not limit the length.
+        first_frequency: The first k of ω_k, 0 or 1.
     """
 
     Section = SinusoidalPositionsSection
 
-    def __init__(self, input_size: int, *, width: int) -> None:
+    def __init__(self, input_size: int, *, width: int, first_frequency: FirstFrequency = 0) -> None:
         super().__init__(input_size)
         self.width = width
+        self.first_frequency = first_frequency
         self.size = input_size + width
 
     def forward(self, vectors: Tensor, offset: int = 0) -> Tensor:
-        encoding = sinusoidal_encoding(offset, vectors.shape[1], self.width).to(vectors)
+        encoding = sinusoidal_encoding(offset, vectors.shape[1], self.width, self.first_frequency).to(vectors)
         return torch.cat([vectors, encoding.expand(len(vectors), -1, -1)], -1)
 
 
@@ -150,10 +172,17 @@ class AddedSinusoidalPositions(Positions):
 
     Args:
         input_size: Size of the vectors.
+        first_frequency: The first k of ω_k, 0 or 1.
     """
 
+    Section = AddedSinusoidalPositionsSection
+
+    def __init__(self, input_size: int, *, first_frequency: FirstFrequency = 0) -> None:
+        super().__init__(input_size)
+        self.first_frequency = first_frequency
+
     def forward(self, vectors: Tensor, offset: int = 0) -> Tensor:
-        return vectors + sinusoidal_encoding(offset, vectors.shape[1], self.size).to(vectors)
+        return vectors + sinusoidal_encoding(offset, vectors.shape[1], self.size, self.first_frequency).to(vectors)
 
 
 class LearnedPositions(Positions):

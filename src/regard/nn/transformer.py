@@ -35,13 +35,23 @@ class TransformerSection(EncoderDecoderSection):
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
-        if self.size % self.heads:
-            raise invalid_combination("heads", f"{self.heads} heads cannot share a size of {self.size} equally")
+        check_heads(self.heads, self.size)
         return self
 
 
-class SelfAttentionEncoderSection(TransformerSection, EncoderSection):
-    """Settings of a Transformer encoder."""
+def check_heads(heads: int, size: int) -> None:
+    """Raise `invalid_combination` if self-attention heads cannot have the same size.
+
+    Args:
+        heads: Number of heads.
+        size: Size of the states that they share.
+    """
+    if size % heads:
+        raise invalid_combination("heads", f"{heads} heads cannot share a size of {size} equally")
+
+
+class MeanStateEncoderSection(EncoderSection):
+    """Settings of an encoder whose final state is the mean of its states."""
 
     @property
     def state_size(self) -> int:
@@ -50,6 +60,25 @@ class SelfAttentionEncoderSection(TransformerSection, EncoderSection):
     @property
     def final_state(self) -> StateShape:
         return StateShape(1, 1, self.size)
+
+
+def mean_state(states: Tensor, valid: Tensor) -> tuple[Tensor]:
+    """The mean of the states of each source: the final state of an encoder that has no last step.
+
+    Args:
+        states: h_i, [batch, positions, size].
+        valid: True for tokens, False for padding, [batch, positions].
+
+    Returns:
+        One tensor, [1, batch, size].
+    """
+    included = valid.unsqueeze(-1).to(states)
+    mean = (states * included).sum(1) / included.sum(1)
+    return (mean.unsqueeze(0),)
+
+
+class SelfAttentionEncoderSection(TransformerSection, MeanStateEncoderSection):
+    """Settings of a Transformer encoder."""
 
 
 class SelfAttentionEncoder(Encoder):
@@ -102,10 +131,7 @@ class SelfAttentionEncoder(Encoder):
         for layer in self.layers:
             states = layer(states, valid)
         states = self.norm(states)
-        # There is no last step; the mean of the states takes the place of a final state.
-        included = valid.unsqueeze(-1).to(states)
-        mean = (states * included).sum(1) / included.sum(1)
-        return Encoding(states, valid, (mean.unsqueeze(0),))
+        return Encoding(states, valid, mean_state(states, valid))
 
 
 @dataclass(frozen=True)
