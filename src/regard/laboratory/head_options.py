@@ -40,9 +40,14 @@ class HeadOptions:
     draws: int
     seed: int
 
+    @property
+    def noisy(self) -> bool:
+        """True if draws differ."""
+        return bool(self.noise or self.orientation_noise)
+
     def random_keys(self) -> RandomKeys:
         """The keys of these options; without noise all draws are equal, and there is one."""
-        draws = self.draws if self.noise or self.orientation_noise else 1
+        draws = self.draws if self.noisy else 1
         return RandomKeys(self.keys, self.size, self.noise, self.orientation_noise, draws, self.seed)
 
     def configurations(self, experiment: HeadExperiment) -> dict[str, Heads]:

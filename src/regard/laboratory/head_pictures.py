@@ -68,9 +68,10 @@ def scale_picture(heads: Heads, options: HeadOptions, means: Mapping[float, list
         for label, part in groups.items()
     ]
     lines = "" if formula is None else ", lines are the closed form"
+    share = "mean share in the outputs" if options.noisy else "share in the output"
     return Picture(
         formula_vs_measured.draw_formula_curves(
-            curves, Formula("scale s of the query"), "share in the output", [(unit_scale, Formula("‖q‖ = 1"))]
+            curves, Formula("scale s of the query"), share, [(unit_scale, Formula("‖q‖ = 1"))]
         ),
         alt="the shares of the values in the output over the scale of the query",
         caption=f"Points are measured{lines}. The dotted line marks a query of length 1.",

@@ -52,7 +52,7 @@ def head_report(experiment: HeadExperiment, options: HeadOptions) -> LabReport:
         ),
         ReportSection("Effect of the scale", *(_growth_table if growth else _variation_table)(by_scale, options)),
     ]
-    if options.noise or options.orientation_noise:
+    if options.noisy:
         sections.insert(1, ReportSection("The first draws", (), (_draw_table(shares, options),)))
     heads = head_count(len(options.subset)).capitalize()
     page = ReportPage(
@@ -99,7 +99,6 @@ def _sum(names: list[str]) -> str:
 
 
 def _facts(options: HeadOptions) -> dict[str, str]:
-    random = bool(options.noise or options.orientation_noise)
     return {
         Formula("scale s"): f"{options.scale:g}",
         Formula("noise β"): f"{options.noise:g}",
@@ -108,7 +107,7 @@ def _facts(options: HeadOptions) -> dict[str, str]:
         "keys": str(options.keys),
         Formula("size d"): str(options.size),
         "subset": ", ".join(str(index + 1) for index in options.subset),
-        "draws": f"{options.draws:,}" + ("" if random else ", all equal without noise"),
+        "draws": f"{options.draws:,}" + ("" if options.noisy else ", all equal without noise"),
         "seed": str(options.seed),
     }
 
@@ -273,10 +272,13 @@ def _variation_table(by_scale: ByScale, options: HeadOptions) -> tuple[tuple[str
     texts = [
         f"With a query {length} (s = {format_number(unit)}), the share of {first} with one head is "
         f"{_spread(by_scale[unit]['one head'])}; uniform weights would give it {format_number(1 / options.keys)}. With "
-        f"s = {format_number(options.scale)} it is {_spread(by_scale[options.scale]['one head'])}.",
-        f"The output of one head varies more, the larger s is. The output of {head_count(len(options.subset))} is "
-        "stable once s is large enough to copy, as long as no key has a length near zero.",
+        f"s = {format_number(options.scale)} it is {_spread(by_scale[options.scale]['one head'])}."
     ]
+    if options.noisy:
+        texts.append(
+            f"The output of one head varies more, the larger s is. The output of {head_count(len(options.subset))} is "
+            "stable once s is large enough to copy, as long as no key has a length near zero."
+        )
     rows = [
         (
             format_number(scale),

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
@@ -24,6 +25,7 @@ from regard.plotting.symbols import Formula, figure_text
 
 MAX_DRAWS_IN_ORDER = 60  # more could not be distinguished
 MAX_BARS = 30
+OTHER_COLOR = to_rgba("0.85")  # of values that are not named
 MAX_LEGEND = 6  # values in a legend
 MAX_POINTS = 2000  # of a scatter plot
 HISTOGRAM_EDGES = np.linspace(0, 1, 22)  # one of the bins is around 1/2
@@ -129,13 +131,14 @@ def draw_head_shares(kinds: Sequence[HeadOutputs], values: Sequence[str]) -> Fig
     figure = Figure(figsize=(10.0, 4.6))
     figure.subplots_adjust(left=0.08, right=0.985, bottom=0.15, top=0.8, wspace=0.08)
     panels = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
-    colors = [LINE_COLORS[index % len(LINE_COLORS)] for index in range(len(values))]  # repeated, from bottom to top
+    count = len(LINE_COLORS)  # repeated in lighter shades
+    colors = [to_rgba(LINE_COLORS[index % count], 0.5 ** (index // count)) for index in range(len(values))]
     for axes, heads in zip(panels, kinds, strict=True):
         shares = np.asarray(heads.shares, dtype=float)[:MAX_BARS]
         shares = np.column_stack([shares, 1 - shares.sum(1)])
         below = np.cumsum(shares, 1) - shares
         draws = np.arange(1, len(shares) + 1)
-        for share, bottom, color in zip(shares.T, below.T, [*colors, "0.85"], strict=True):
+        for share, bottom, color in zip(shares.T, below.T, [*colors, OTHER_COLOR], strict=True):
             axes.bar(draws, share, 0.82, bottom, color=color)
         _name_axes(axes, printable(heads.label), "draw", "share in the output" if axes is panels[0] else "")
         axes.set(xlim=(0.2, len(shares) + 0.8), ylim=(0, 1.0))
@@ -143,10 +146,10 @@ def draw_head_shares(kinds: Sequence[HeadOutputs], values: Sequence[str]) -> Fig
         axes.grid(visible=False)
     shown = list(zip(colors, (figure_text(Formula(value))[0] for value in values), strict=True))
     if len(shown) > MAX_LEGEND:
-        shown = [*shown[: MAX_LEGEND - 1], ("none", "…"), shown[-1]]
-    shown.append(("0.85", "other values"))
+        shown = [*shown[: MAX_LEGEND - 1], (to_rgba("none"), "…"), shown[-1]]
+    shown.append((OTHER_COLOR, "other values"))
     figure.legend(
-        [Patch(color=color) for color, _ in shown], [name for _, name in shown], loc="upper right", frameon=False,
+        [Patch(facecolor=color) for color, _ in shown], [name for _, name in shown], loc="upper right", frameon=False,
         bbox_to_anchor=(0.985, 1.0), ncols=len(shown), fontsize=TYPE, handlelength=1.0, handleheight=1.0,
         columnspacing=1.2,
     )  # fmt: skip
