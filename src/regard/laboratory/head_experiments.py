@@ -164,8 +164,9 @@ class Heads:
             means: μ [keys, d].
             keys: k [draws, keys, d].
         """
-        summed = keys if self.from_keys else means.expand_as(keys)
-        return scale * torch.stack([summed[:, list(head)].sum(1) for head in self.keys], 1)
+        summed = keys if self.from_keys else means.unsqueeze(0)
+        queries = scale * torch.stack([summed[:, list(head)].sum(1) for head in self.keys], 1)
+        return queries.expand(len(keys), -1, -1)
 
     def run(self, scale: float, means: Tensor, keys: Tensor) -> Tensor:
         """The weights computed by attention: Σ_i α_i v_i with one-hot values, and the mean over heads [draws, keys].

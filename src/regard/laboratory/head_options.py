@@ -114,12 +114,12 @@ def head_options(
         raise UserError(f"--query-from is '{query_from}'; it can be {MEANS} or {KEYS}")
     if seed < 0:
         raise UserError(f"--seed is {seed}; it can be 0 or more")
-    size = _check_sizes(keys, size, draws)
+    size = _check_key_size(keys, size, draws)
     chosen = experiment.subset if subset is None else _check_subset(experiment, subset, keys)
     return HeadOptions(scale, noise, orientation_noise, query_from, keys, size, chosen, draws, seed)
 
 
-def _check_sizes(keys: int, size: int | None, draws: int) -> int:
+def _check_key_size(keys: int, size: int | None, draws: int) -> int:
     """The size of keys, if there can be so many of this size and so many draws."""
     if not 2 <= keys <= MAX_KEYS:
         raise UserError(f"--keys is {keys:,}; it can be from 2 to {MAX_KEYS}")
