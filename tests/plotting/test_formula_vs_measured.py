@@ -27,3 +27,11 @@ def test_identical_series_are_both_visible() -> None:
     first, second = (line for line in axes.lines if line.get_linestyle() == "None")
     assert first.get_markersize() > second.get_markersize()
     assert first.get_marker() != second.get_marker()
+
+
+def test_points_without_a_formula_have_no_line() -> None:
+    figure = draw_formula_curves([Curve("v_a", None, ([1, 4], [0.2, 0.8]))], "s", "share")
+    (axes,) = figure.axes
+    assert [line.get_linestyle() for line in axes.lines] == ["None"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["v_a", "points: measured"]

@@ -61,8 +61,9 @@ COMMANDS = (
     "lab teacher-forcing --target chat --embeddings 1,2;3,4;5,6;7,8;9,1 --json",
     "lab set --states 1,2;3,4;5,6 --permutation 2,0,1 --seed 2 --json",
     "lab variance --variances 1,2;3,4 --runs 5 --json",
-    "lab copy --beta 3 --keys 4 --json",
-    "lab noisy-average --beta 3 --sigma 0.2 --keys 4 --draws 50 --seed 2 --json",
+    "lab copy --scale 3 --keys 4 --size 6 --subset 2 --json",
+    "lab noisy-average --scale 3 --noise 0.2 --orientation-noise 0.1 --query-from keys --keys 4 --draws 50 --seed 2 "
+    "--json",
     "lab positions --size 8 --length 9 --json",
     "--version",
     "--help",

@@ -106,11 +106,23 @@ def add_experiment(name: str, summary: str) -> None:
     """Add a command for one of `regard.laboratory.head_experiments.EXPERIMENTS`."""
 
     def experiment(
-        beta: Annotated[float | None, typer.Option(help="β, the scale of the query.")] = None,
-        sigma: Annotated[
-            float | None, typer.Option(help="σ, the standard deviation of key lengths, whose mean is 1.")
+        scale: Annotated[float | None, typer.Option(help="s, the factor of the query (default: 50).")] = None,
+        noise: Annotated[
+            float | None,
+            typer.Option(help="β, the standard deviation of key lengths, whose mean is 1 (default: 0 or 0.1)."),
         ] = None,
+        orientation_noise: Annotated[
+            float, typer.Option(help="ε, the root mean squared length of noise that is added in all directions.")
+        ] = 0.0,
+        query_from: Annotated[
+            str, typer.Option(metavar="means|keys", help="Sum the means of keys to a query, or the noisy keys.")
+        ] = "means",
         keys: Annotated[int, typer.Option(help="The number of keys.")] = 5,
+        size: Annotated[int | None, typer.Option(help="d, the size of keys (default: their number).")] = None,
+        subset: Annotated[
+            str | None,
+            typer.Option(metavar="1,2", help="The values that are copied or averaged, from 1 (default: 1, or 1,2)."),
+        ] = None,
         draws: Annotated[int, typer.Option(help="The number of random draws of the keys.")] = 1000,
         seed: Annotated[int, typer.Option(help="The seed of the draws.")] = 1,
         out: options.Out = None,
@@ -118,19 +130,32 @@ def add_experiment(name: str, summary: str) -> None:
     ) -> None:
         paths = check_output_path(out)
         from regard.laboratory.head_experiments import EXPERIMENTS
+        from regard.laboratory.head_options import head_options
         from regard.laboratory.head_report import head_report
+        from regard.laboratory.matrix_parsing import parse_indices
 
-        report = head_report(EXPERIMENTS[name], beta=beta, sigma=sigma, keys=keys, draws=draws, seed=seed)
-        print_report(report, paths, as_json)
+        chosen = head_options(
+            EXPERIMENTS[name],
+            scale=scale,
+            noise=noise,
+            orientation_noise=orientation_noise,
+            query_from=query_from,
+            keys=keys,
+            size=size,
+            subset=None if subset is None else parse_indices("--subset", subset),
+            draws=draws,
+            seed=seed,
+        )
+        print_report(head_report(EXPERIMENTS[name], chosen), paths, as_json)
 
     experiment.__doc__ = summary
     lab.command(name)(experiment)
 
 
 add_experiment("copy", "One head copies a value, if its query is long enough (CS224n-style homework).")
-add_experiment("average", "One head averages two values, if its query is long enough.")
-add_experiment("noisy-average", "One head with keys of random length: the output alternates between two values.")
-add_experiment("two-heads", "Two heads with keys of random length: the average of two values is stable.")
+add_experiment("average", "One head averages two values, or any subset, if its query is long enough.")
+add_experiment("noisy-average", "One head with keys of random length: the output alternates between values.")
+add_experiment("two-heads", "One head for each value, with keys of random length: the average is stable.")
 
 
 @lab.command("positions")

@@ -1,308 +1,290 @@
-"""The report of an experiment with heads: the composition of their output, over all draws and for several β."""
+"""The report of an experiment with heads: the composition of their output, over all draws and for several scales."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from math import isfinite, sqrt
+from dataclasses import asdict
+from math import log, sqrt
 from typing import Any
 
 import torch
 
-from regard.errors import UserError
 from regard.laboratory.formatting import format_number
-from regard.laboratory.head_experiments import ONE_HEAD, A, B, HeadExperiment, HeadShares, RandomKeys, closed_form
+from regard.laboratory.head_experiments import HeadExperiment, Heads, HeadShares, ShareSummary
+from regard.laboratory.head_options import KEYS, HeadOptions, head_count
+from regard.laboratory.head_pictures import contrast_picture, join_names, scale_picture, swing_picture, value_names
 from regard.laboratory.lab_report import LabReport
-from regard.plotting import formula_vs_measured, head_outputs
-from regard.plotting.formula_vs_measured import Curve
-from regard.plotting.head_outputs import HeadOutputs
+from regard.plotting import head_outputs
 from regard.plotting.symbols import Formula
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 
-BETAS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
-SHARES = (Formula("v_a"), Formula("v_b"), "each other value")
-LINE_POINTS = 40
+SCALES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 TABLE_DRAWS = 6  # the first draws, in a table
-MAX_KEYS, MAX_DRAWS, MAX_PARAMETER = 50, 1_000_000, 1e6
-MAX_ELEMENTS = 50_000_000  # in the keys of all draws, which bounds the running time
-
-
-@dataclass(frozen=True)
-class ShareSummary:
-    """The shares of v_a, of v_b and of each other value, over all draws.
-
-    Args:
-        mean: The mean of each share.
-        std: Its standard deviation.
-        min: Its minimum.
-        max: Its maximum.
-        closed_form: The mean of its closed form.
-        max_error: The largest difference from the closed form, of any share in any draw.
-        max_error_without_others: The same for the closed form without the other keys.
-    """
-
-    mean: list[float]
-    std: list[float]
-    min: list[float]
-    max: list[float]
-    closed_form: list[float]
-    max_error: float
-    max_error_without_others: float
-
-    @classmethod
-    def of_shares(cls, found: HeadShares) -> ShareSummary:
-        """Summarize all draws.
-
-        Args:
-            found: The shares of each draw.
-        """
-        shares = found.measured
-        return cls(
-            mean=shares.mean(0).tolist(),
-            std=shares.std(0, correction=0).tolist(),
-            min=shares.amin(0).tolist(),
-            max=shares.amax(0).tolist(),
-            closed_form=found.exact.mean(0).tolist(),
-            max_error=(shares - found.exact).abs().max().item(),
-            max_error_without_others=(shares - found.approximate).abs().max().item(),
-        )
+TABLE_VALUES = 4  # columns for the values of the subset, in a table
+OURS = "The closed forms are derivations of Regard, not of the CS224n-style homework."
 
 
 Summaries = Mapping[str, ShareSummary]  # by configuration of heads
-ByBeta = Mapping[float, Summaries]
+ByScale = Mapping[float, Summaries]
 
 
-def head_report(
-    experiment: HeadExperiment, *, beta: float | None, sigma: float | None, keys: int, draws: int, seed: int
-) -> LabReport:
+def head_report(experiment: HeadExperiment, options: HeadOptions) -> LabReport:
     """The composition of the output over all draws, compared with its closed form.
 
     Args:
         experiment: The experiment.
-        beta: β; None for the experiment's own.
-        sigma: σ; None for the experiment's own.
-        keys: The number of keys.
-        draws: The number of draws.
-        seed: The seed of the draws.
-
-    Raises:
-        UserError: If an argument is out of range.
+        options: Its options.
     """
-    beta = experiment.beta if beta is None else beta
-    sigma = experiment.sigma if sigma is None else sigma
-    _check_head_options(beta, sigma, keys, draws, seed)
-    random_keys = RandomKeys(keys, sigma, draws if sigma else 1, seed)  # without σ, all draws are equal
-    shares = {kind: HeadShares.of_heads(heads, beta, random_keys) for kind, heads in experiment.configurations.items()}
+    configurations = options.configurations(experiment)
+    shares = {kind: _measure(heads, options.scale, options) for kind, heads in configurations.items()}
     summaries = {kind: ShareSummary.of_shares(each) for kind, each in shares.items()}
-    by_beta = _measure_betas(experiment, random_keys, {_unit_length_beta(experiment), *BETAS} - {beta})
-    by_beta = dict(sorted((by_beta | {beta: summaries}).items()))
-    effect = _variation_table(by_beta) if len(shares) > 1 else _growth_table(experiment, by_beta, keys)
-    picture = _head_picture(experiment, beta, random_keys, shares, by_beta)
+    by_scale: dict[float, Summaries] = {
+        scale: {kind: ShareSummary.of_shares(_measure(heads, scale, options)) for kind, heads in configurations.items()}
+        for scale in {_unit_scale(options.subset), *SCALES} - {options.scale}
+    }
+    by_scale = dict(sorted((by_scale | {options.scale: summaries}).items()))
+    growth = len(shares) == 1
     sections = [
         ReportSection(
-            "Composition of the output", _closed_form_text(summaries, experiment), (picture, _share_table(summaries))
+            "Composition of the output",
+            _closed_form_text(summaries, configurations, options),
+            (_head_picture(configurations, options, shares, by_scale), _share_table(summaries, options)),
         ),
-        ReportSection("Effect of β", *effect),
+        ReportSection("Effect of the scale", *(_growth_table if growth else _variation_table)(by_scale, options)),
     ]
-    if sigma:
-        sections.insert(1, ReportSection("The first draws", (), (_draw_table(shares, random_keys),)))
-    facts = {
-        Formula("β"): f"{beta:g}",
-        Formula("σ"): f"{sigma:g}",
-        "keys": str(keys),
-        "draws": f"{draws:,}" if sigma else f"{draws:,}, all equal without σ",
-        "seed": str(seed),
-    }
-    data = {
-        "experiment": experiment.name,
-        **{"beta": beta, "sigma": sigma, "keys": keys, "draws": draws, "seed": seed},
-        **_share_data(shares, by_beta, beta),
-    }
-    return LabReport(ReportPage(experiment.title, Formula(experiment.lead), facts, tuple(sections)), data)
+    if options.noisy:
+        sections.insert(1, ReportSection("The first draws", (), (_draw_table(shares, options),)))
+    heads = head_count(len(options.subset)).capitalize()
+    page = ReportPage(
+        experiment.title.format(heads=heads), _lead(experiment, options), _facts(options), tuple(sections)
+    )
+    return LabReport(page, _data(experiment, options, shares, by_scale))
 
 
-def _measure_betas(experiment: HeadExperiment, random_keys: RandomKeys, betas: set[float]) -> dict[float, Summaries]:
+def _measure(heads: Heads, scale: float, options: HeadOptions) -> HeadShares:
+    return HeadShares.of_heads(heads, scale, options.random_keys(), options.subset)
+
+
+def _spread(summary: ShareSummary) -> str:
+    """Mean, standard deviation and range of the first share."""
+    mean, std, low, high = (format_number(each[0]) for each in (summary.mean, summary.std, summary.min, summary.max))
+    return f"{mean} ± {std}, from {low} to {high}"
+
+
+def _unit_scale(head: tuple[int, ...]) -> float:
+    """The s of a query of length 1: ‖s Σ μ_i‖ = s √|S|."""
+    return 1 / sqrt(len(head))
+
+
+def _lead(experiment: HeadExperiment, options: HeadOptions) -> Formula:
+    """What the experiment shows, with the symbols of the subset."""
+    letter = "k" if options.query_from == KEYS else "μ"
+    vectors = [f"{letter}_{index + 1}" for index in options.subset]
+    values = value_names(options)
+    queries = [f"q_{head} = s {vector}" for head, vector in enumerate(vectors, start=1)]
+    return Formula(
+        experiment.lead.format(
+            query=f"q = s {_sum(vectors)}",
+            queries=join_names(queries),
+            average=_sum(values) + (f"/{len(values)}" if len(values) > 1 else ""),
+            values=join_names(values),
+        )
+    )
+
+
+def _sum(names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    return f"({' + '.join(names if len(names) <= TABLE_VALUES else [names[0], '…', names[-1]])})"
+
+
+def _facts(options: HeadOptions) -> dict[str, str]:
     return {
-        beta: {
-            kind: ShareSummary.of_shares(HeadShares.of_heads(heads, beta, random_keys))
-            for kind, heads in experiment.configurations.items()
-        }
-        for beta in betas
+        Formula("scale s"): f"{options.scale:g}",
+        Formula("noise β"): f"{options.noise:g}",
+        Formula("noise in orientation ε"): f"{options.orientation_noise:g}",
+        "queries from": options.query_from,
+        "keys": str(options.keys),
+        Formula("size d"): str(options.size),
+        "subset": ", ".join(str(index + 1) for index in options.subset),
+        "draws": f"{options.draws:,}" + ("" if options.noisy else ", all equal without noise"),
+        "seed": str(options.seed),
+    }
+
+
+def _data(
+    experiment: HeadExperiment, options: HeadOptions, shares: Mapping[str, HeadShares], by_scale: ByScale
+) -> dict[str, Any]:
+    """Options, summaries, first draws and histograms of the first value as JSON-serializable values."""
+    measured = {kind: each.measured for kind, each in shares.items()}
+    return {
+        "experiment": experiment.name,
+        **asdict(options),
+        "subset": [index + 1 for index in options.subset],
+        "unit_scale": _unit_scale(options.subset),
+        "heads": {kind: asdict(summary) for kind, summary in by_scale[options.scale].items()},
+        "by_scale": [
+            {"scale": scale, "heads": {kind: asdict(summary) for kind, summary in row.items()}}
+            for scale, row in by_scale.items()
+        ],
+        "first_draws": {kind: each[: head_outputs.MAX_DRAWS_IN_ORDER].tolist() for kind, each in measured.items()},
+        "histogram": {kind: head_outputs.share_histogram(each[:, 0]).tolist() for kind, each in measured.items()},
     }
 
 
 def _head_picture(
-    experiment: HeadExperiment, beta: float, random_keys: RandomKeys, shares: Mapping[str, HeadShares], by_beta: ByBeta
+    configurations: Mapping[str, Heads], options: HeadOptions, shares: Mapping[str, HeadShares], by_scale: ByScale
 ) -> Picture:
-    """The effect of β on one configuration of heads, the swings of a single head, or the contrast of two."""
-    if len(shares) == 1:
-        return _beta_picture(experiment, by_beta, random_keys)
-    kind = next(iter(shares))
-    if experiment.configurations[kind] == ONE_HEAD:
-        return _swing_picture(shares[kind], beta, random_keys)
-    return _contrast_picture(shares)
+    """The effect of the scale on one configuration of heads, the output of a single head, or the contrast of two."""
+    (kind, heads), *more = configurations.items()
+    if not more:
+        means = {scale: row[kind].mean for scale, row in by_scale.items()}
+        return scale_picture(heads, options, means, _unit_scale(options.subset))
+    if heads.keys == (options.subset,) and len(options.subset) == 2:
+        return swing_picture(shares[kind], options)
+    return contrast_picture(shares, options)
 
 
-def _share_data(shares: Mapping[str, HeadShares], by_beta: ByBeta, beta: float) -> dict[str, Any]:
-    """The summaries, the first draws and the histograms as JSON-serializable values."""
-    of_a = {kind: each.measured[:, A] for kind, each in shares.items()}
-    return {
-        "heads": {kind: asdict(summary) for kind, summary in by_beta[beta].items()},
-        "by_beta": [
-            {"beta": each, "heads": {kind: asdict(summary) for kind, summary in row.items()}}
-            for each, row in by_beta.items()
-        ],
-        "first_draws": {kind: each[: head_outputs.MAX_DRAWS_IN_ORDER].tolist() for kind, each in of_a.items()},
-        "histogram": {kind: head_outputs.share_histogram(each).tolist() for kind, each in of_a.items()},
-    }
-
-
-def _check_head_options(beta: float, sigma: float, keys: int, draws: int, seed: int) -> None:
-    for option, value in (("--beta", beta), ("--sigma", sigma)):
-        if not (isfinite(value) and 0 <= value <= MAX_PARAMETER):
-            raise UserError(f"{option} is {value:g}; it can be from 0 to {MAX_PARAMETER:,.0f}")
-    if not 3 <= keys <= MAX_KEYS:
-        raise UserError(f"--keys is {keys:,}; it can be from 3 to {MAX_KEYS}")
-    max_draws = min(MAX_DRAWS, MAX_ELEMENTS // keys**2)
-    if not 1 <= draws <= max_draws:
-        raise UserError(f"--draws is {draws:,}; for {keys} keys it can be from 1 to {max_draws:,}")
-    if seed < 0:
-        raise UserError(f"--seed is {seed}; it can be 0 or more")
-
-
-def _unit_length_beta(experiment: HeadExperiment) -> float:
-    """The β of a query of length 1: ‖β (μ_a + μ_b)‖ = β √2."""
-    heads, *_ = experiment.configurations.values()
-    return 1 / sqrt(len(heads[0]))
-
-
-def _closed_form_text(summaries: Summaries, experiment: HeadExperiment) -> tuple[str, ...]:
-    """The error of the closed form, with and without the other keys."""
-    error = max(summary.max_error for summary in summaries.values())
-    texts = [Formula(f"No share differs from its closed form by more than {format_number(error)} in any draw.")]
-    for kind, heads in experiment.configurations.items():
-        between = A in heads[0] and B in heads[0]
-        simple = "sigmoid(β (λ_a − λ_b) / √d)" if between else "1" if len(heads) == 1 else "1/2"
-        error = summaries[kind].max_error_without_others
+def _closed_form_text(
+    summaries: Summaries, configurations: Mapping[str, Heads], options: HeadOptions
+) -> tuple[str, ...]:
+    """The error of the closed form, with and without the other keys, or the effect of noise in orientation."""
+    if options.orientation_noise:
+        return tuple(map(Formula, _orientation_text(configurations, options)))
+    error = max(summary.max_error or 0 for summary in summaries.values())
+    texts = [f"No share differs from its closed form by more than {format_number(error)} in any draw. {OURS}"]
+    for kind, heads in configurations.items():
+        neglected = summaries[kind].max_error_without_others or 0
         texts.append(
-            Formula(
-                f"Without the other keys, the share of v_a with {kind} would be {simple}; no share differs from this "
-                f"approximation by more than {format_number(error)}."
-            )
+            f"Without the other keys, the share of {value_names(options)[0]} with {kind} would be "
+            f"{_simple_form(heads)}; no share differs from this approximation by more than {format_number(neglected)}."
         )
-    return tuple(texts)
+    if options.query_from == KEYS:
+        texts.append("The score of a key in its query is s λ_i^2 / √d; with a query from means it is s λ_i / √d.")
+    return tuple(map(Formula, texts))
 
 
-def _share_table(summaries: Summaries) -> Table:
+def _simple_form(heads: Heads) -> str:
+    """The share of the first value without other keys: a sigmoid for one head and two keys."""
+    power = "^2" if heads.from_keys else ""
+    lengths = [f"λ_{index + 1}{power}" for index in heads.keys[0]]
+    if len(lengths) == 1:
+        return "1" if len(heads.keys) == 1 else f"1/{len(heads.keys)}"
+    if len(lengths) == 2:
+        return f"sigmoid(s ({lengths[0]} − {lengths[1]}) / √d)"
+    return f"the softmax of s λ_i{power} / √d over the subset"
+
+
+def _orientation_text(configurations: Mapping[str, Heads], options: HeadOptions) -> list[str]:
+    """Noise in orientation has no closed form in the lengths; for queries from means its effect on scores is known."""
+    texts = ["With noise in orientation, the shares have no closed form in the lengths of keys."]
+    for kind, heads in configurations.items():
+        if not heads.from_keys:
+            count = len(heads.keys[0])
+            noise = sqrt(options.noise**2 + count * options.orientation_noise**2 / options.size)
+            factor = f"{count} " if count > 1 else ""
+            texts.append(
+                f"With {kind}, the scores of the keys in a query vary as if their lengths had a noise of "
+                f"√(β^2 + {factor}ε^2 / d) = {format_number(noise)}."
+            )
+    return texts
+
+
+def _share_names(options: HeadOptions) -> list[str]:
+    others = ["each other value"] if options.keys > len(options.subset) else []
+    return value_names(options) + others
+
+
+def _share_table(summaries: Summaries, options: HeadOptions) -> Table:
     rows: list[tuple[str, ...]] = []
     for kind, summary in summaries.items():
-        columns = (summary.mean, summary.std, summary.min, summary.max, summary.closed_form)
+        columns = [summary.mean, summary.std, summary.min, summary.max]
+        columns += [summary.closed_form] if summary.closed_form else []
         rows += [
             (Formula(f"{share}, {kind}"), *map(format_number, row))
-            for share, *row in zip(SHARES, *columns, strict=True)
+            for share, *row in zip(_share_names(options), *columns, strict=True)
         ]
-    return Table(("share of", "mean", "std", "min", "max", "closed form"), tuple(rows))
+    head = ("share of", "mean", "std", "min", "max", "closed form")
+    return Table(head[: len(rows[0])], tuple(rows))
 
 
-def _draw_table(shares_by_kind: Mapping[str, HeadShares], random_keys: RandomKeys) -> Table:
-    """The first draws: the measured share of v_a and its closed form with and without the other keys."""
-    columns = [next(random_keys.lengths())[:, A], next(random_keys.lengths())[:, B]]
-    head = ["draw", Formula("λ_a"), Formula("λ_b")]
-    for kind, shares in shares_by_kind.items():
-        columns += [shares.measured[:, A], shares.exact[:, A], shares.approximate[:, A]]
-        head += [Formula(f"v_a, {kind}"), "closed form", "without others"]
-    shown = torch.stack([column[:TABLE_DRAWS] for column in columns], -1)  # [draws, columns]
-    rows = [(str(index), *map(format_number, row)) for index, row in enumerate(shown.tolist(), start=1)]
-    return Table(tuple(head), tuple(rows))
+def _draw_table(shares_by_kind: Mapping[str, HeadShares], options: HeadOptions) -> Table:
+    """The first draws: the measured share of the first value and its closed form with and without the other keys."""
+    lengths = next(options.random_keys().lengths())
+    shown = options.subset[:TABLE_VALUES]
+    columns = [lengths[:, index] for index in shown]
+    head = ["draw", *(Formula(f"λ_{index + 1}") for index in shown)]
+    first = value_names(options)[0]
+    for kind, shares in list(shares_by_kind.items())[:2]:
+        head.append(Formula(f"{first}, {kind}"))
+        columns.append(shares.measured[:, 0])
+        if shares.exact is not None and shares.approximate is not None:
+            head += ["closed form", "without others"]
+            columns += [shares.exact[:, 0], shares.approximate[:, 0]]
+    rows = torch.stack([column[:TABLE_DRAWS] for column in columns], -1).tolist()  # [draws, columns]
+    return Table(tuple(head), tuple((str(draw), *map(format_number, row)) for draw, row in enumerate(rows, start=1)))
 
 
-def _growth_table(experiment: HeadExperiment, by_beta: ByBeta, keys: int) -> tuple[tuple[str, ...], tuple[Table, ...]]:
-    """The shares of one configuration for several β."""
-    ((kind, _),) = experiment.configurations.items()
-    short = by_beta[_unit_length_beta(experiment)][kind]
-    text = (
-        f"A query of length 1 gives v_a a share of {format_number(short.mean[A])}; uniform weights would give it "
-        f"1/{keys} = {format_number(1 / keys)}. The right direction is not enough: the scale matters."
-    )
-    head = ("β", "length of q", *SHARES, Formula("closed form of v_a"), "max error")
+def _growth_table(by_scale: ByScale, options: HeadOptions) -> tuple[tuple[str, ...], tuple[Table, ...]]:
+    """The shares of one head for several scales."""
+    names, count = _share_names(options), len(options.subset)
+    shown = [index for index, _ in enumerate(names) if index < TABLE_VALUES or index == count]
+    unit = _unit_scale(options.subset)
+    rows = []
+    for scale, summaries in by_scale.items():
+        (summary,) = summaries.values()
+        row = [scale, scale / unit, *(summary.mean[index] for index in shown)]
+        row += [summary.closed_form[0], summary.max_error or 0] if summary.closed_form else []
+        rows.append(tuple(map(format_number, row)))
+    head = ["s", "length of q", *(names[index] for index in shown), f"closed form of {names[0]}", "max error"]
+    if options.query_from == KEYS:
+        head[1] = "length of q without noise"
+    table = Table(tuple(map(Formula, head[: len(rows[0])])), tuple(rows))
+    return tuple(map(Formula, _growth_text(by_scale, options))), (table,)
+
+
+def _growth_text(by_scale: ByScale, options: HeadOptions) -> list[str]:
+    """The weights of a query of length 1, and the scale that is large enough."""
+    names, count = _share_names(options), len(options.subset)
+    unit = _unit_scale(options.subset)
+    (short,) = by_scale[unit].values()
+    weights = [f"{format_number(short.mean[index])} for {names[index]}" for index in {0, len(names) - 1}]
+    texts = [
+        f"With a query of length 1 (s = {format_number(unit)}), the weight is {' and '.join(weights)}; uniform weights "
+        f"would be 1/{options.keys} = {format_number(1 / options.keys)}."
+    ]
+    others = options.keys - count
+    if others:
+        enough = max(0.0, sqrt(options.size) * log(99 * others / count))
+        texts.append(
+            f"The right direction is not enough: with keys of length 1, {join_names(value_names(options))} "
+            f"{'gets' if count == 1 else 'together get'} 99 % of the weight from s = √d log(99 (n − m) / m) = "
+            f"{format_number(enough)} on, where m = {count} of n = {options.keys} values are in the subset."
+        )
+    return texts
+
+
+def _variation_table(by_scale: ByScale, options: HeadOptions) -> tuple[tuple[str, ...], tuple[Table, ...]]:
+    """Mean and standard deviation of the share of the first value for several scales."""
+    kinds = list(next(iter(by_scale.values())))
+    first, unit = value_names(options)[0], _unit_scale(options.subset)
+    length = "of length 1 without noise" if options.query_from == KEYS else "of length 1"
+    texts = [
+        f"With a query {length} (s = {format_number(unit)}), the share of {first} with one head is "
+        f"{_spread(by_scale[unit]['one head'])}; uniform weights would give it {format_number(1 / options.keys)}. With "
+        f"s = {format_number(options.scale)} it is {_spread(by_scale[options.scale]['one head'])}."
+    ]
+    if options.noisy:
+        texts.append(
+            f"The output of one head varies more, the larger s is. The output of {head_count(len(options.subset))} is "
+            "stable once s is large enough to copy, as long as no key has a length near zero."
+        )
     rows = [
         (
-            format_number(beta),
-            format_number(beta / _unit_length_beta(experiment)),
-            *map(format_number, row[kind].mean),
-            format_number(row[kind].closed_form[A]),
-            format_number(row[kind].max_error),
+            format_number(scale),
+            *(f"{format_number(row[kind].mean[0])} ± {format_number(row[kind].std[0])}" for kind in kinds),
         )
-        for beta, row in by_beta.items()
+        for scale, row in by_scale.items()
     ]
-    return (Formula(text),), (Table(tuple(map(Formula, head)), tuple(rows)),)
-
-
-def _variation_table(by_beta: ByBeta) -> tuple[tuple[str, ...], tuple[Table, ...]]:
-    """Mean and standard deviation of the share of v_a for several β."""
-    kinds = list(next(iter(by_beta.values())))
-    text = (
-        "The output of one head varies more, the larger β is. The output of two heads is stable once β is large enough "
-        "to copy, as long as no key has a length near zero."
-    )
-    rows = [
-        (
-            format_number(beta),
-            *(f"{format_number(row[kind].mean[A])} ± {format_number(row[kind].std[A])}" for kind in kinds),
-        )
-        for beta, row in by_beta.items()
-    ]
-    return (text,), (Table((Formula("β"), *(Formula(f"v_a, {kind}") for kind in kinds)), tuple(rows)),)
-
-
-def _contrast_picture(shares_by_kind: Mapping[str, HeadShares]) -> Picture:
-    """The spread of the outputs of one head and of two; one head comes first, as in other figures."""
-    measured = [(kind, shares_by_kind[kind].measured) for kind in sorted(shares_by_kind)]
-    kinds = [HeadOutputs(kind, shares[:, A], shares[:, B]) for kind, shares in measured]
-    return Picture(
-        head_outputs.draw_head_contrast(kinds),
-        alt="the outputs of one head spread from v_a to v_b, those of two heads stay at their mean",
-        caption=Formula(
-            "Left: each output in the plane of v_a and v_b. Right: the distribution of the share of v_a over all draws."
-        ),
-    )
-
-
-def _swing_picture(shares: HeadShares, beta: float, random_keys: RandomKeys) -> Picture:
-    """The output of one head between v_a and v_b, and the sigmoid of the closed form."""
-    differences = torch.cat([lengths[:, A] - lengths[:, B] for lengths in random_keys.lengths()])
-    largest = max(differences.abs().max().item(), 0.1)
-    x = torch.linspace(-largest, largest, 10 * LINE_POINTS + 1, dtype=torch.float64, device=differences.device)
-    curve = torch.sigmoid(beta * x / sqrt(random_keys.count))
-    return Picture(
-        head_outputs.draw_swing(
-            shares.measured[:, A], differences, (x.tolist(), curve.tolist()), "sigmoid(β (λ_a − λ_b) / √d)"
-        ),
-        alt="the share of v_a in the output of one head, draw after draw and over the difference of key lengths",
-        caption=Formula("Left: the share of v_a in the first draws. Right: it follows the sigmoid of λ_a − λ_b."),
-    )
-
-
-def _beta_picture(experiment: HeadExperiment, by_beta: ByBeta, random_keys: RandomKeys) -> Picture:
-    """Measured shares over β, and the curves of the closed form."""
-    ((kind, heads),) = experiment.configurations.items()
-    known = {beta: row[kind] for beta, row in by_beta.items() if beta > 0}
-    low, high = min(known), max(known)
-    line = [low * (high / low) ** (step / LINE_POINTS) for step in range(LINE_POINTS + 1)]
-    formula = torch.stack(  # [points, shares]
-        [torch.cat([closed_form(heads, beta, lengths) for lengths in random_keys.lengths()]).mean(0) for beta in line]
-    )
-    shown = [
-        share for share in range(len(SHARES)) if len(heads[0]) > 1 or share != B
-    ]  # for a copy, v_b is one of the others
-    curves = [
-        Curve(SHARES[share], (line, formula[:, share].tolist()), (list(known), [s.mean[share] for s in known.values()]))
-        for share in shown
-    ]
-    return Picture(
-        formula_vs_measured.draw_formula_curves(
-            curves, Formula("β"), "share in the output", [(_unit_length_beta(experiment), Formula("‖q‖ = 1"))]
-        ),
-        alt="the shares of the values in the output over β, measured and in closed form",
-        caption="Points are measured, lines are the closed form. The dotted line marks a query of length 1.",
-    )
+    head = tuple(map(Formula, ("s", *(f"{first}, {kind}" for kind in kinds))))
+    return tuple(map(Formula, texts)), (Table(head, tuple(rows)),)

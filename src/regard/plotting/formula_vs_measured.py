@@ -21,12 +21,12 @@ class Curve:
 
     Args:
         label: Its name in the legend.
-        formula: x and y of the line.
+        formula: x and y of the line; None if there is no formula.
         measured: x and y of the points.
     """
 
     label: str
-    formula: tuple[Sequence[float], Sequence[float]]
+    formula: tuple[Sequence[float], Sequence[float]] | None
     measured: tuple[Sequence[float], Sequence[float]]
 
 
@@ -49,10 +49,14 @@ def draw_formula_curves(
         style, size = line_style(number), max(5, 11 - 3 * number)  # where two are the same, both can be seen
         line = {"color": style["color"], "linestyle": style["linestyle"], "linewidth": size / 3}
         dots = {"color": style["color"], "marker": style["marker"], "markersize": size}
-        axes.plot(*curve.formula, **line)
+        if curve.formula is not None:
+            axes.plot(*curve.formula, **line)
+        else:
+            line["linestyle"] = "none"
         axes.plot(*curve.measured, **dots, linestyle="none")
         keys.append((Line2D([], [], **line | dots), curve.label))
-    keys.append((Line2D([], [], color=GRAY, linewidth=2), "lines: closed form"))
+    if any(curve.formula is not None for curve in curves):
+        keys.append((Line2D([], [], color=GRAY, linewidth=2), "lines: closed form"))
     keys.append((Line2D([], [], color=GRAY, linestyle="none", marker="o", markersize=7), "points: measured"))
     for x, name in marks:
         axes.axvline(x, color=GRAY, linewidth=1, linestyle=":")

@@ -1,6 +1,6 @@
-"""What attention heads put out from draw to draw, where keys have random lengths.
+"""The outputs of attention heads from draw to draw, where keys are noisy.
 
-Values are one-hot, so that an output shows what it is made of: shares [draws] of v_a and of v_b, each from 0 to 1.
+Values are one-hot, so an output shows its composition: shares [draws, values] of some of the values, each from 0 to 1.
 """
 
 from __future__ import annotations
@@ -11,17 +11,22 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from regard.errors import printable
 from regard.plotting.figures import fonts
-from regard.plotting.palette import GRAY, VERMILION, line_style
+from regard.plotting.palette import GRAY, LINE_COLORS, VERMILION, line_style
 from regard.plotting.panels import TYPE
 from regard.plotting.symbols import Formula, figure_text
 
 MAX_DRAWS_IN_ORDER = 60  # more could not be distinguished
+MAX_BARS = 30
+OTHER_COLOR = to_rgba("0.85")  # of values that are not named
+MAX_LEGEND = 6  # values in a legend
 MAX_POINTS = 2000  # of a scatter plot
 HISTOGRAM_EDGES = np.linspace(0, 1, 22)  # one of the bins is around 1/2
 
@@ -32,48 +37,50 @@ class HeadOutputs:
 
     Args:
         label: The name of the heads, for the legend.
-        share_a: The share of v_a in each output, [draws].
-        share_b: The share of v_b in each output, [draws].
+        shares: The shares of the values in each output, [draws, values].
     """
 
     label: str
-    share_a: ArrayLike
-    share_b: ArrayLike
+    shares: ArrayLike
 
 
 def draw_swing(
-    share_a: ArrayLike,
-    length_differences: ArrayLike,
+    shares: ArrayLike,
+    differences: ArrayLike,
     sigmoid: tuple[Sequence[float], Sequence[float]],
     sigmoid_label: str,
+    values: tuple[str, str],
+    difference_label: str,
 ) -> Figure:
-    """How the output of one head swings between v_a and v_b: draw after draw, and over the difference of key lengths.
+    """How the output of one head alternates between two values: draw by draw, and over the difference of key lengths.
 
     Args:
-        share_a: The share of v_a in each output, [draws].
-        length_differences: λ_a − λ_b of each draw, [draws].
+        shares: The share of the first value in each output, [draws].
+        differences: The difference of the key lengths, or of their squares, in each draw, [draws].
         sigmoid: x and y of the closed form without other keys.
         sigmoid_label: The formula of that curve, typeset.
+        values: The names of both values, typeset.
+        difference_label: The name of the difference, typeset.
     """
     figure = Figure(figsize=(10.0, 4.4))
     figure.subplots_adjust(left=0.09, right=0.985, bottom=0.16, top=0.86, wspace=0.08)
     order, closed_form = figure.subplots(1, 2, sharey=True, width_ratios=(1.5, 1))
-    share_a, differences = np.asarray(share_a, dtype=float), np.asarray(length_differences, dtype=float)
+    shares, differences = np.asarray(shares, dtype=float), np.asarray(differences, dtype=float)
     style = line_style(0)
-    first = share_a[:MAX_DRAWS_IN_ORDER]
+    first = shares[:MAX_DRAWS_IN_ORDER]
     order.plot(range(1, len(first) + 1), first, color=style["color"], marker="o", markersize=4.5, linewidth=1.2)
     order.set_xlim(0, 1.13 * len(first) + 1)
     order.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     dots: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 6, "markerfacecolor": "white"}
-    closed_form.plot(differences[:MAX_POINTS], share_a[:MAX_POINTS], color=style["color"], label="measured", **dots)
+    closed_form.plot(differences[:MAX_POINTS], shares[:MAX_POINTS], color=style["color"], label="measured", **dots)
     closed_form.plot(*sigmoid, color=VERMILION, linewidth=1.8, label=figure_text(Formula(sigmoid_label))[0])
     closed_form.legend(
         loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, frameon=False, fontsize=TYPE - 2, borderaxespad=0.2,
         handlelength=1.2, columnspacing=1.0,
     )  # fmt: skip
-    _name_axes(order, f"the first {len(first)} draws", "draw", Formula("share of v_a in the output"))
-    _name_axes(closed_form, "", Formula("length difference λ_a − λ_b"))
-    for y, value in ((1, "v_a"), (0, "v_b")):
+    _name_axes(order, f"the first {len(first)} draws", "draw", Formula(f"share of {values[0]} in the output"))
+    _name_axes(closed_form, "", Formula(difference_label))
+    for y, value in zip((1, 0), values, strict=True):
         text, literally = figure_text(Formula(f"all {value}"))
         order.axhline(y, color=GRAY, linewidth=0.8, linestyle=":")
         room = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
@@ -82,32 +89,69 @@ def draw_swing(
     return figure
 
 
-def draw_head_contrast(kinds: Sequence[HeadOutputs]) -> Figure:
-    """How much the outputs of several kinds of heads spread: in the plane of v_a and v_b, and as distributions.
+def draw_head_contrast(kinds: Sequence[HeadOutputs], values: tuple[str, str]) -> Figure:
+    """How much the outputs of several kinds of heads spread: in the plane of two values, and as distributions.
 
     Args:
         kinds: The kinds of heads to compare, such as one head and two.
+        values: The names of both values, typeset.
     """
     figure = Figure(figsize=(10.0, 4.8))
     figure.subplots_adjust(left=0.08, right=0.985, bottom=0.15, top=0.82, wspace=0.25)
     plane, distribution = figure.subplots(1, 2, width_ratios=(1, 1.35))
     for index, heads in enumerate(kinds):
-        share_a, share_b = np.asarray(heads.share_a, dtype=float), np.asarray(heads.share_b, dtype=float)
+        first, second = np.asarray(heads.shares, dtype=float).T
         style, label = line_style(index), printable(heads.label)
         dots: dict[str, Any] = {"linestyle": "none", "marker": style["marker"], "markersize": 5 + 6 * index}
-        plane.plot(share_a[:MAX_POINTS], share_b[:MAX_POINTS], color=style["color"], **dots)  # all kinds are visible
+        plane.plot(first[:MAX_POINTS], second[:MAX_POINTS], color=style["color"], **dots)  # all kinds are visible
         bars: dict[str, Any] = {"edges": HISTOGRAM_EDGES, "color": style["color"]}
-        percent = share_histogram(share_a)
-        spread = f"{label}: {share_a.mean():.2f} ± {share_a.std():.2f}"
+        percent = share_histogram(first)
+        spread = f"{label}: {first.mean():.2f} ± {first.std():.2f}"
         distribution.stairs(percent, **bars, fill=True, alpha=0.25)
         distribution.stairs(percent, **bars, linewidth=2, linestyle=style["linestyle"], label=spread)
-    _draw_corners(plane)
-    _name_axes(plane, "each output", Formula("share of v_a"), Formula("share of v_b"))
-    _name_axes(distribution, Formula("share of v_a: mean ± standard deviation"), Formula("share of v_a"), "draws (%)")
+    _draw_corners(plane, values)
+    share = Formula(f"share of {values[0]}")
+    _name_axes(plane, "each output", share, Formula(f"share of {values[1]}"))
+    _name_axes(distribution, Formula(f"{share}: mean ± standard deviation"), share, "draws (%)")
     distribution.set(xlim=(-0.03, 1.03), ylim=(0, None))
     figure.legend(
         *distribution.get_legend_handles_labels(), loc="upper right", bbox_to_anchor=(0.985, 1.0), ncols=len(kinds),
         frameon=False, prop={"family": fonts(), "size": TYPE},
+    )  # fmt: skip
+    return figure
+
+
+def draw_head_shares(kinds: Sequence[HeadOutputs], values: Sequence[str]) -> Figure:
+    """The composition of the first outputs as stacked bars, one panel for each kind of heads.
+
+    Args:
+        kinds: The kinds of heads to compare, such as one head and three.
+        values: The names of the values, typeset, from bottom to top.
+    """
+    figure = Figure(figsize=(10.0, 4.6))
+    figure.subplots_adjust(left=0.08, right=0.985, bottom=0.15, top=0.8, wspace=0.08)
+    panels = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
+    count = len(LINE_COLORS)  # repeated in lighter shades
+    colors = [to_rgba(LINE_COLORS[index % count], 0.5 ** (index // count)) for index in range(len(values))]
+    for axes, heads in zip(panels, kinds, strict=True):
+        shares = np.asarray(heads.shares, dtype=float)[:MAX_BARS]
+        shares = np.column_stack([shares, 1 - shares.sum(1)])
+        below = np.cumsum(shares, 1) - shares
+        draws = np.arange(1, len(shares) + 1)
+        for share, bottom, color in zip(shares.T, below.T, [*colors, OTHER_COLOR], strict=True):
+            axes.bar(draws, share, 0.82, bottom, color=color)
+        _name_axes(axes, printable(heads.label), "draw", "share in the output" if axes is panels[0] else "")
+        axes.set(xlim=(0.2, len(shares) + 0.8), ylim=(0, 1.0))
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.grid(visible=False)
+    shown = list(zip(colors, (figure_text(Formula(value))[0] for value in values), strict=True))
+    if len(shown) > MAX_LEGEND:
+        shown = [*shown[: MAX_LEGEND - 1], (to_rgba("none"), "…"), shown[-1]]
+    shown.append((OTHER_COLOR, "other values"))
+    figure.legend(
+        [Patch(facecolor=color) for color, _ in shown], [name for _, name in shown], loc="upper right", frameon=False,
+        bbox_to_anchor=(0.985, 1.0), ncols=len(shown), fontsize=TYPE, handlelength=1.0, handleheight=1.0,
+        columnspacing=1.2,
     )  # fmt: skip
     return figure
 
@@ -122,10 +166,10 @@ def share_histogram(shares: ArrayLike) -> NDArray[np.float64]:
     return 100 * np.histogram(values, HISTOGRAM_EDGES)[0] / len(values)
 
 
-def _draw_corners(axes: Axes) -> None:
-    """The line from v_a to v_b, where all outputs without a third value are, and labels at its ends and middle."""
+def _draw_corners(axes: Axes, values: tuple[str, str]) -> None:
+    """The line from one value to the other, where all outputs without a third are, with labels at ends and middle."""
     axes.plot([1, 0], [0, 1], color="0.8", linewidth=1, zorder=0)
-    for x, y, value in ((1, 0, "v_a"), (0, 1, "v_b"), (0.5, 0.5, "(v_a + v_b)/2")):
+    for x, y, value in ((1, 0, values[0]), (0, 1, values[1]), (0.5, 0.5, f"({values[0]} + {values[1]})/2")):
         text, style = figure_text(Formula(value))
         axes.annotate(text, (x, y), (9, 9), textcoords="offset points", fontsize=TYPE, **style)
     axes.set(xlim=(-0.08, 1.22), ylim=(-0.08, 1.22), aspect="equal")
