@@ -16,6 +16,7 @@ from regard.studies import built_in
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
+RESULT_PAGES = ("studies", "commands", "results", "laboratory")
 FAMILIES: dict[str, Any] = {
     "attention.kind": kinds.MECHANISMS,
     "cell": kinds.CELLS,
@@ -71,6 +72,14 @@ def test_every_command_exists() -> None:
     assert commands <= set(RegardCommands().list_commands(None))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("code", re.findall(r"`python -c \"([^\"]+)\"`", PAGE))
+def test_every_line_of_python_prints_the_shape_of_its_row(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(code, {})
+    (row,) = (correct for text, correct in ERRORS if code in text)
+    (shape,) = re.findall(r"(\d) × (\d)", row)
+    assert f"[{', '.join(shape)}]" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", sorted({code for code, _ in LAB_ROWS}))
 def test_every_quick_command_prints_the_numbers_of_its_rows(command: str, regard: Callable[..., Any]) -> None:
     result = regard(*shlex.split(command)[1:])
@@ -78,6 +87,16 @@ def test_every_quick_command_prints_the_numbers_of_its_rows(command: str, regard
     numbers = [number for code, text in LAB_ROWS if code == command for number in decimals(text)]
     printed = set(re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", result.out.replace(",", " ").replace("−", "-")))
     assert [number for number in numbers if not any(same(number, each) for each in printed)] == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"), [row for row in ANSWERS if "regard lab" not in row[0]], ids=lambda text: text[:40]
+)
+def test_the_numbers_of_the_other_rows_are_on_the_pages_with_results(answer: str, result: str) -> None:
+    pages = "".join((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in RESULT_PAGES)
+    known = set(re.findall(r"\d+\.\d+", pages))
+    numbers = [number for number in decimals(result) if "." in number]
+    assert [number for number in numbers if not any(same(number, each) for each in known)] == []
 
 
 def decimals(text: str) -> list[str]:
