@@ -34,6 +34,7 @@ from regard.nn import (
     SinusoidalPositions,
 )
 from regard.plotting.matrix_steps import Grid
+from regard.plotting.symbols import Formula
 from regard.reports.report_page import ReportSection, Table
 from regard.seeding import seed_for
 from regard.torch_state import private_torch_state
@@ -67,7 +68,8 @@ def set_report(states: Matrix | None = None, permutation: Sequence[int] | None =
 
     Args:
         states: h_i, one per row; None: random states.
-        permutation: Which state comes first, second, …, counted from 0; None: the reverse order.
+        permutation: Which state comes first, second, …, counted from 1: (3, 1, 2) is h_3, h_1, h_2; None: the reverse
+            order.
         seed: The seed of the random states, queries and weights.
 
     Raises:
@@ -92,25 +94,31 @@ def set_report(states: Matrix | None = None, permutation: Sequence[int] | None =
     groups = {"States": _state_grids(h, order), **_result_grids(results, order)}
     facts = {
         "numbers": f"random, seed {seed}" if states is None else f"your own; weights random, seed {seed}",
-        "order": ", ".join(str(index) for index in order),
+        "order": Formula(", ".join(f"h_{index + 1}" for index in order)),
     }
-    data = {"permutation": order, "seed": seed, "effects": [asdict(effect) for effect in effects]}
+    data = {
+        "permutation": [index + 1 for index in order],
+        "seed": seed,
+        "effects": [asdict(effect) for effect in effects],
+    }
     sections = [_effect_section(effects)]
     return steps_report("Attention treats states as a set", LEAD, facts, groups, {}, data, sections)
 
 
 def _check_permutation(permutation: Sequence[int] | None, count: int) -> list[int]:
+    """The indices of the states, from 0, for a permutation of the numbers 1 to count."""
     if count < 2:
         raise UserError("--states has 1 row; a permutation needs at least two states")
-    order = list(reversed(range(count)) if permutation is None else permutation)
-    if sorted(order) != list(range(count)):
+    states = range(1, count + 1)
+    order = list(reversed(states) if permutation is None else permutation)
+    if sorted(order) != list(states):
         raise UserError(
             f"--permutation {','.join(map(str, order))} is not a permutation of {count} states; it needs each of the "
-            f"numbers 0 to {count - 1} once, such as {','.join(map(str, reversed(range(count))))}"
+            f"numbers 1 to {count} once, such as {','.join(map(str, reversed(states)))}"
         )
-    if order == list(range(count)):
+    if order == list(states):
         raise UserError("--permutation leaves every state in its place; give another order")
-    return order
+    return [number - 1 for number in order]
 
 
 def _encodings(size: int, count: int) -> dict[str, Positions]:
