@@ -28,6 +28,17 @@ def test_the_homework_has_no_significant_difference() -> None:
     assert (largest["larger"], largest["smaller"], largest["runs_for_significance"]) == ("none", "scaled-dot", 7)
     text = report.page.sections[-1].text
     assert text[0].startswith("0 of 6 F-tests and 0 of 2 Bartlett tests are significant")
+    assert "The CS224n-style homework concludes" in text[-1]
+    assert report.page.facts["numbers"] == "the table of the CS224n-style homework"
+
+
+@pytest.mark.parametrize("options", [{"runs": 50}, {"runs": 7}, {"variances": ((0.1, 0.4),)}])
+def test_other_numbers_are_not_those_of_the_homework(options: dict[str, Any]) -> None:
+    report = variance_report(**options)
+    assert not any("three runs" in text.lower() or "homework" in text for text in report.page.sections[-1].text)
+    runs = options.get("runs")
+    origin = f"the table of the CS224n-style homework, as if it were of {runs} runs; it is of 3" if runs else "your own"
+    assert report.page.facts["numbers"] == origin
 
 
 def test_more_runs_make_the_same_variances_significant() -> None:
