@@ -25,7 +25,7 @@ ORDER, FLOOR = 3, 0.02
 # The interpretation of BLEU in the Week 4 slides.
 QUALITY_RANGES = {"useless": "below 0.1", "understandable": "0.1–0.3", "good": "0.3–0.5", "very good": "above 0.5"}
 PRINTED_BLEU = 0.13
-# Counts that could replace 0: a tenth of the slides' value, the slides' value, sacreBLEU's for `floor`, and 1.
+# Counts that could replace 0: a tenth of that of the Week 4 slides, theirs, sacreBLEU's for `floor`, and 1.
 FLOORS = (0.002, FLOOR, 0.1, 1.0)
 
 MAX_CHARACTERS = 500
@@ -57,10 +57,11 @@ def bleu_report(
     """BLEU = BP · (Π P_n)^(1/N), of the sentences of the Week 4 slides or of two others.
 
     Args:
-        hypothesis: The output of a model; None for the slides' example.
+        hypothesis: The output of a model; None for the example of the Week 4 slides.
         reference: Its reference; given together with the hypothesis.
-        max_ngram_order: N; by default 4, or 3 for the slides' example.
-        floor: Replaces an n-gram count of 0; by default sacreBLEU's exponential smoothing, or the slides' value.
+        max_ngram_order: N; by default 4, or 3 for the example of the Week 4 slides.
+        floor: Replaces an n-gram count of 0; by default sacreBLEU's exponential smoothing, or 0.02 for the example of
+            the Week 4 slides.
     """
     slides = hypothesis is None and reference is None
     if slides:
@@ -235,8 +236,8 @@ def _erratum(result: BleuScore) -> str:
     return (
         f"With P_3 set to 0.01, the Week 4 slides print a geometric mean of 0.22 and a BLEU of 0.13. Correct are "
         f"{score / penalty:.4f} and {score:.4f}: (1 · 1/3 · 0.01)^(1/3) = {score / penalty:.4f}, and multiplied by "
-        f"BP = {penalty:.4f} it is {score:.4f}. In the slides' own interpretation this is not {PRINTED_BLEU}, "
-        f"{interpretation(PRINTED_BLEU)}, but {interpretation(score)}."
+        f"BP = {penalty:.4f} it is {score:.4f}. In the interpretation of the Week 4 slides this is not "
+        f"{PRINTED_BLEU}, {interpretation(PRINTED_BLEU)}, but {interpretation(score)}."
     )
 
 

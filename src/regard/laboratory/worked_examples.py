@@ -156,26 +156,22 @@ def softmax_report(scores: Matrix = SCORES) -> LabReport:
     lead = "Softmax turns scores into weights that are not negative, sum to 1 and increase with the score."
     remarks = {}
     if scores == SCORES:
-        right = ", ".join(f"{weight:.4f}" for weight in a[0, 0].tolist())
-        remarks[ERRATUM] = (
-            f"For the scores 0.1, 0.9, 0.3 the Week 4 slides print the weights 0.15, 0.70, 0.15; correct are {right}. "
-            f"Weights have the ratios of exp(e_i), and exp(0.9) is only {(a[0, 0, 1] / a[0, 0, 0]).item():.2f} times "
-            f"exp(0.1), while 0.70 is {0.70 / 0.15:.2f} times 0.15. Different scores, such as 0.1 and 0.3, cannot "
-            "have equal weights."
-        )
-        remarks["Contexts with these weights"] = _contexts_of_slides(a)
+        remarks[ERRATUM] = _softmax_erratum(a)
     return steps_report("From scores to weights", lead, facts, groups, remarks, {})
 
 
-def _contexts_of_slides(weights: Tensor) -> str:
-    """The contexts with the correct weights [1, 2, 3] over the values of the slides."""
-    contexts = (weights @ matrix_tensor(VALUES))[0].tolist()
-    first, second = (f"({one:.4f}, {two:.4f})" for one, two in contexts)
+def _softmax_erratum(weights: Tensor) -> str:
+    """The correct weights [1, 2, 3] of both examples of the Week 4 slides, and the contexts that they would give."""
+    first, second = (", ".join(f"{weight:.4f}" for weight in row) for row in weights[0].tolist())
+    contexts = [", ".join(f"{entry:.4f}" for entry in row) for row in (weights @ matrix_tensor(VALUES))[0].tolist()]
     return (
-        "Over the values (0.1, 0.2), (0.7, 0.4), (0.3, 0.6) of the slides, the correct weights of the first example "
-        f"give the context {first}, those of the second {second}. The printed weights 0.15, 0.70, 0.15 give "
-        "(0.55, 0.40). The 0.46 that the slides print is, rounded, the first entry with the correct weights, "
-        f"{contexts[0][0]:.4f}."
+        f"For the scores 0.1, 0.9, 0.3 the Week 4 slides print the weights 0.15, 0.70, 0.15; correct are {first}. "
+        f"Weights have the ratios of exp(e_i), and exp(0.9) is only {(weights[0, 0, 1] / weights[0, 0, 0]).item():.2f} "
+        f"times exp(0.1), while 0.70 is {0.70 / 0.15:.2f} times 0.15. Different scores, such as 0.1 and 0.3, cannot "
+        f"have equal weights. For the second example, the scores 0.2, 0.8, 0.3, the correct weights are {second}. "
+        "Over the values (0.1, 0.2), (0.7, 0.4), (0.3, 0.6) of the Week 4 slides, the context would be "
+        f"({contexts[0]}) for the first example and ({contexts[1]}) for the second; the printed weights give "
+        "(0.55, 0.40), and the Week 4 slides print 0.46."
     )
 
 
@@ -209,8 +205,8 @@ def context_report(weights: Matrix = WEIGHTS, values: Matrix = VALUES) -> LabRep
             f"The Week 4 slides print 0.46. Correct is c = ({first:.2f}, {second:.2f}): "
             f"0.15 · 0.1 + 0.70 · 0.7 + 0.15 · 0.3 = {first:.2f}, and "
             f"0.15 · 0.2 + 0.70 · 0.4 + 0.15 · 0.6 = {second:.2f}; neither sum is 0.46. With the correct "
-            f"weights of the scores 0.1, 0.9, 0.3 the context is ({correct[0]:.4f}, {correct[1]:.4f}); its first "
-            "entry rounds to 0.46."
+            f"weights of the scores 0.1, 0.9, 0.3 the context is ({correct[0]:.4f}, {correct[1]:.4f}), and "
+            f"{correct[0]:.4f} rounds to 0.46."
         )
     return steps_report("From weights to a context", lead, facts, groups, remarks, {})
 
