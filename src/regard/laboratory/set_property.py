@@ -20,7 +20,7 @@ from regard.laboratory.attention_by_hand import matrix_tensor
 from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.matrix_parsing import Matrix
-from regard.laboratory.worked_steps import grid_of, indexed, steps_report
+from regard.laboratory.worked_steps import WEIGHT_SCALE, grid_of, indexed, steps_report
 from regard.nn import (
     AddedSinusoidalPositions,
     AdditiveAttention,
@@ -33,7 +33,7 @@ from regard.nn import (
     ScaledDotAttention,
     SinusoidalPositions,
 )
-from regard.plotting.matrix_steps import Grid
+from regard.plotting.matrix_steps import ColorScale, Grid
 from regard.plotting.symbols import Formula
 from regard.reports.report_page import ReportSection, Table
 from regard.seeding import seed_for
@@ -42,6 +42,7 @@ from regard.torch_state import private_torch_state
 POSITIONS, SIZE = 5, 3  # of random states
 HEADS = 2
 NO_POSITIONS = "none"
+STATE_SCALE = ColorScale("states and contexts")
 LEAD = "Attention treats states as a set: permuting the states permutes the weights and leaves the context unchanged."
 
 
@@ -157,8 +158,8 @@ def _largest(difference: Tensor) -> float:
 def _state_grids(h: Tensor, order: list[int]) -> list[Grid]:
     names = indexed("h", h.shape[1])
     return [
-        grid_of("H", "states", h, names),
-        grid_of("H'", "the same states, permuted", h[:, order], [names[index] for index in order]),
+        grid_of("H", "states", h, names, scale=STATE_SCALE),
+        grid_of("H'", "the same states, permuted", h[:, order], [names[index] for index in order], scale=STATE_SCALE),
     ]
 
 
@@ -168,16 +169,17 @@ def _result_grids(results: dict[str, tuple[Tensor, ...]], order: list[int]) -> d
         name if len(a) == 1 else f"{name} {head}" for name, (a, *_) in results.items() for head in range(1, len(a) + 1)
     ]
     states = indexed("h", len(order))
+    permuted = [states[index] for index in order]
     a, a_2 = (torch.cat([result[part] for result in results.values()])[None] for part in (0, 1))
     c, c_2 = (torch.stack([result[part] for result in results.values()])[None] for part in (2, 3))
     return {
         "Weights": [
-            grid_of("α", "weights", a, heads, states),
-            grid_of("α'", "weights of the permuted states", a_2, heads, [states[index] for index in order]),
+            grid_of("α", "weights", a, heads, states, WEIGHT_SCALE),
+            grid_of("α'", "weights of the permuted states", a_2, heads, permuted, WEIGHT_SCALE),
         ],
         "Contexts": [
-            grid_of("c", "contexts", c, list(results)),
-            grid_of("c'", "contexts of the permuted states", c_2, list(results)),
+            grid_of("c", "contexts", c, list(results), scale=STATE_SCALE),
+            grid_of("c'", "contexts of the permuted states", c_2, list(results), scale=STATE_SCALE),
         ],
     }
 

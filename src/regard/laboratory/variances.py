@@ -85,9 +85,15 @@ def variance_report(variances: Matrix = VARIANCES, runs: int = RUNS) -> LabRepor
         for setting, value in zip(settings, row, strict=True)
     ]
     picture = Picture(
-        draw_intervals(intervals, f"variance over {runs} runs, with its 95 % confidence interval"),
-        alt="the variances of each setting with confidence intervals",
-        caption="Each dot is a variance; its bar is the 95 % confidence interval, on a logarithmic axis.",
+        draw_intervals(
+            intervals,
+            f"variance over {runs:,} runs, with its 95 % confidence interval; each panel has its own axis",
+            {name: f"p ≥ {min(pair.p for pair in known):.3g}" for name, known in pairs.items()},
+            _conclusion(pairs),
+        ),
+        alt=f"the variances of each setting with confidence intervals. {_conclusion(pairs)}",
+        caption="Each dot is a variance; its bar is the 95 % confidence interval, on a logarithmic axis. p is the "
+        "smallest of the F-tests of two settings.",
     )
     critical = significant_ratio(runs)
     sections = [
@@ -181,6 +187,14 @@ def _variance_result(
             "this: if all settings had the same variance, each would have the lowest one third of the time."
         )
     return tuple(text)
+
+
+def _conclusion(pairs: dict[str, list[VariancePair]]) -> str:
+    """How many F-tests are significant, and the smallest p."""
+    p_values = [pair.p for known in pairs.values() for pair in known]
+    significant = sum(p < ALPHA for p in p_values)
+    count = f"{significant or 'None'} of {len(p_values)} F-tests of two variances {'are' if significant > 1 else 'is'}"
+    return f"{count} significant at 5 %; smallest p = {min(p_values):.3g}"
 
 
 def _origin(homework: bool, runs: int) -> str:

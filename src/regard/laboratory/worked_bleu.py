@@ -15,7 +15,7 @@ from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.worked_examples import ERRATUM
 from regard.laboratory.worked_steps import indexed, steps_report
-from regard.plotting.matrix_steps import Grid
+from regard.plotting.matrix_steps import ColorScale, Grid
 from regard.plotting.symbols import Formula
 from regard.reports.report_page import ReportSection, Table
 
@@ -28,6 +28,7 @@ PRINTED_BLEU = 0.13
 # Counts that could replace 0: a tenth of that of the Week 4 slides, theirs, sacreBLEU's for `floor`, and 1.
 FLOORS = (0.002, FLOOR, 0.1, 1.0)
 
+COUNTS = ColorScale("n-gram counts")
 MAX_CHARACTERS = 500
 MAX_NGRAM_ORDER = 9
 
@@ -181,6 +182,7 @@ def ngram_grids(hypothesis: str, reference: str, max_ngram_order: int) -> list[G
             ],
             list(counts),
             columns,
+            COUNTS,
         )
         for size, (counts, reference_counts) in enumerate(sides, start=1)
         if counts
@@ -188,7 +190,7 @@ def ngram_grids(hypothesis: str, reference: str, max_ngram_order: int) -> list[G
 
 
 def score_grids(result: BleuScore, floor: float | None) -> list[Grid]:
-    """Precisions, brevity penalty and score; untinted, because the columns are different quantities.
+    """Precisions, brevity penalty and score; without colors, because the columns are different quantities.
 
     Args:
         result: The score.
@@ -200,21 +202,21 @@ def score_grids(result: BleuScore, floor: float | None) -> list[Grid]:
     score, penalty = result.score / 100, result.brevity_penalty
     counted = [list(row) for row in zip(result.counts, result.totals, precisions, strict=True)]
     return [
-        _untinted_grid(
+        _uncolored_grid(
             "P_n",
             f"match / hypothesis{zero}",
             counted,
             indexed("P", len(counted)),
             ["match", "hypothesis", "P_n"],
         ),
-        _untinted_grid(
+        _uncolored_grid(
             "BP",
             "exp(1 − r/c) if c < r, else 1",
             [[result.length, result.reference_length, penalty]],
             ["length"],
             ["c, hypothesis", "r, reference", "BP"],
         ),
-        _untinted_grid(
+        _uncolored_grid(
             "BLEU",
             f"BP · (P_1 · … · P_{len(counted)})^(1/{len(counted)})",
             [[score / penalty, penalty, score, result.score]],
@@ -224,11 +226,11 @@ def score_grids(result: BleuScore, floor: float | None) -> list[Grid]:
     ]
 
 
-def _untinted_grid(
+def _uncolored_grid(
     symbol: str, formula: str, numbers: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequence[str]
 ) -> Grid:
     row_names, column_names = (list(map(Formula, each)) for each in (rows, columns))
-    return Grid(Formula(symbol), Formula(formula), numbers, row_names, column_names, tinted=False)
+    return Grid(Formula(symbol), Formula(formula), numbers, row_names, column_names, scale=None)
 
 
 def _erratum(result: BleuScore) -> str:
