@@ -22,8 +22,8 @@ def test_the_example_of_the_week_4_slides() -> None:
     assert result.brevity_penalty == pytest.approx(math.exp(1 - 6 / 4))
     assert round(result.brevity_penalty, 4) == 0.6065
     geometric_mean = math.prod(precision / 100 for precision in result.precisions) ** (1 / 3)
-    assert round(geometric_mean, 4) == 0.1494  # the slides print 0.22, which is incorrect
-    assert round(result.score / 100, 4) == 0.0906  # the slides print 0.13, which is incorrect
+    assert round(geometric_mean, 4) == 0.1494  # the Week 4 slides print 0.22, which is incorrect
+    assert round(result.score / 100, 4) == 0.0906  # the Week 4 slides print 0.13, which is incorrect
 
 
 def test_the_components_of_a_score() -> None:

@@ -29,12 +29,22 @@ def test_weights_are_those_of_the_translation(any_model: Translator) -> None:
 
 
 def test_weights_are_the_softmax_of_scores(any_model: Translator) -> None:
+    has_scores = any_model.experiment.model.attention.has_scores
     for step in explain_translation(any_model, TEXT, GREEDY).steps:
-        assert step.scores.shape == step.weights.shape
-        if step.weights.any():
+        assert (step.scores is not None) == has_scores
+        if step.scores is not None:
+            assert step.scores.shape == step.weights.shape
             torch.testing.assert_close(step.scores.softmax(-1), step.weights)
-        else:
-            assert not step.scores.any()
+
+
+@pytest.mark.parametrize("kind", ["none", "last", "mean", "aligned"])
+def test_a_mechanism_without_scores_shows_none(trained_brief: Callable[..., Path], kind: str) -> None:
+    report = explanation_report(load(trained_brief(f"model.attention.kind={kind}")), TEXT, GREEDY, {})
+    assert {step["scores"] for step in report.data["steps"]} == {None}
+    steps = [section for section in report.page.sections if section.title.startswith("Step ")]
+    assert not any("score e" in section.blocks[0].head for section in steps)
+    assert ("weight α" in steps[0].blocks[0].head) == (kind != "none")
+    assert "scores" not in " ".join(text.get_text() for text in report.figure.texts)
 
 
 def test_probabilities_are_those_of_the_search(any_model: Translator) -> None:
@@ -162,11 +172,16 @@ def test_context_is_shown_for_a_layer_but_not_for_a_single_head(model_of: Callab
     assert len(without) == 1
 
 
-def test_bottleneck_is_described(model_of: Callable[[str], Translator]) -> None:
+def test_bottleneck_is_described(model_of: Callable[[str], Translator], trained_brief: Callable[..., Path]) -> None:
+    models = {kind: model_of(kind) for kind in ("dot", "Transformer")}
+    models["last"] = load(trained_brief("model.attention.kind=last"))
+    models["last, zeros"] = load(trained_brief("model.attention.kind=last", "model.decoder.start=zeros"))
     texts = {
-        kind: explanation_report(model_of(kind), TEXT, GREEDY, {}).page.sections[0].text[0]
-        for kind in ("dot", "Transformer")
+        kind: explanation_report(model, TEXT, GREEDY, {}).page.sections[0].text[0] for kind, model in models.items()
     }
+    assert "; the decoder's initial state is computed from it. Norm" in texts["dot"]
+    assert "; the decoder's initial state is computed from it and it is the context of every step." in texts["last"]
+    assert "all layers concatenated; it is the context of every step." in texts["last, zeros"]
     assert "the encoder's final state, all layers concatenated; the decoder's initial state is" in texts["dot"]
     assert "the mean of the encoder states; this decoder does not use it" in texts["Transformer"]
 

@@ -17,14 +17,15 @@ from regard.config.schema import ModelSection
 from regard.data import Example, pad
 from regard.errors import UserError
 from regard.inference.translator import Translator
+from regard.laboratory import faithfulness, importance
 from regard.laboratory import faithfulness_report as report_module
-from regard.laboratory import importance
 from regard.laboratory.embeddings import double_precision_copy, encode_embeddings, source_embeddings
 from regard.laboratory.faithfulness import PAIR_KEYS, RankAgreement, chance_level, top_position_agreement
 from regard.laboratory.faithfulness_report import faithfulness_report, faithfulness_report_on_split
 from regard.laboratory.importance import Importance, compute_importance
 from regard.nn import Encoder, Encoding, Seq2Seq
 from regard.nn.build import build_model
+from regard.search import SearchOptions
 
 TOKENS = 11
 SOURCE, TARGET = (5, 9, 4, 7, 6), (1, 4, 6, 9)  # the output copies the third, fifth and second source token
@@ -292,6 +293,20 @@ def test_uniform_attention_has_no_rank_correlation(trained_brief, regard) -> Non
         assert report.data["agreement"]["occlusion_gradient"]["spearman"] is not None
         assert "Attention has the same weight at all positions" in report.page.sections[0].text[0]
     assert "it ranks nothing" in regard("faithful", path, "abc").out
+
+
+def test_a_step_without_attention_has_no_maximum(trained_brief, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `aligned` attention, output steps after the end of the source have no weights."""
+    monkeypatch.setattr(faithfulness, "GREEDY", SearchOptions(min_length=4))
+    translator = package.load(trained_brief("model.attention.kind=aligned"))
+    report = faithfulness_report(translator, "a")
+    (table,) = [block for block in report.page.sections[1].blocks if hasattr(block, "rows")]
+    column = table.head.index("attention")
+    sums = [sum(row) for row in report.data["attention"]]
+    assert sums[:2] == [1, 1]
+    assert set(sums[2:]) == {0}, "the source has two tokens, a and <end>"
+    for row, total in zip(table.rows, sums, strict=True):
+        assert row[column].endswith("100 %") if total else row[column] == "–"
 
 
 def test_an_empty_text_is_refused(translator: Translator) -> None:

@@ -210,6 +210,24 @@ def test_a_report_has_all_positions_of_all_runs(translators: list[Translator]) -
         assert {row["part"] for row in run["weights"]} >= {"encoder.cell", "decoder.embedding", "decoder.readout"}
 
 
+def test_progress_reaches_its_total_with_one_sentence(translators: list[Translator]) -> None:
+    """A single sentence has no other source: three of the five conditions are skipped."""
+    expected: list[int] = []
+    done: list[int] = []
+    report = gradient_report(translators, "test", 1, expect=expected.append, advance=done.append)
+    assert [sum(done)] == expected == [2 * (2 + 2)]
+    assert list(report.data["runs"][0]["conditions"]) == ["reference", "free_running"]
+
+
+def test_the_bottleneck_is_also_the_context_of_last_attention(trained_brief) -> None:
+    """Then the gradient has one path even if the decoder starts from zeros, and the page describes it."""
+    translator = package.load(trained_brief("model.attention.kind=last", "model.decoder.start=zeros"))
+    report = gradient_report([translator], "test", 5)
+    assert report.data["runs"][0]["shares"] == {"bottleneck": pytest.approx(1), "attention": 0}
+    assert "the encoder's final state (the bottleneck)" in report.page.lead
+    assert "the context of every step with last attention" in report.page.lead
+
+
 def test_the_loss_is_what_the_model_scores(translators: list[Translator]) -> None:
     translator = translators[0]
     pairs = list(translator.experiment.task.dataset.pairs("test"))[:23]

@@ -22,7 +22,7 @@ def effects(report: Any, positions: str) -> dict[str, dict[str, float]]:
     return {each["mechanism"]: each for each in report.data["effects"] if each["positions"] == positions}
 
 
-@pytest.mark.parametrize(("states", "order"), [(None, None), (STATES, (2, 0, 1)), (STATES, (0, 2, 1))])
+@pytest.mark.parametrize(("states", "order"), [(None, None), (STATES, (3, 1, 2)), (STATES, (1, 3, 2))])
 def test_order_matters_with_positions_only(states: Any, order: Any) -> None:
     report = set_report(states, order)
     without = effects(report, "none")
@@ -33,7 +33,7 @@ def test_order_matters_with_positions_only(states: Any, order: Any) -> None:
 
 
 def test_weights_are_permuted_and_contexts_equal() -> None:
-    steps = {step["symbol"]: torch.tensor(step["numbers"]) for step in set_report(STATES, (2, 0, 1)).data["steps"]}
+    steps = {step["symbol"]: torch.tensor(step["numbers"]) for step in set_report(STATES, (3, 1, 2)).data["steps"]}
     assert torch.equal(steps["H'"], steps["H"][[2, 0, 1]])
     assert len(steps["α"]) == 6, "multi-head attention has two heads"
     assert torch.allclose(steps["α'"], steps["α"][:, [2, 0, 1]])
@@ -58,12 +58,12 @@ def test_seeds() -> None:
         (((1.0, 2.0),), None, "--states has 1 row; a permutation needs at least two states"),
         (
             STATES,
-            (0, 1),
-            "--permutation 0,1 is not a permutation of 3 states; it needs each of the numbers 0 to 2 once",
+            (1, 2),
+            "--permutation 1,2 is not a permutation of 3 states; it needs each of the numbers 1 to 3 once, such as 3,",
         ),
-        (STATES, (1, 2, 3), "--permutation 1,2,3 is not a permutation"),
-        (STATES, (0, 0, 1), "--permutation 0,0,1 is not a permutation"),
-        (STATES, (0, 1, 2), "--permutation leaves every state in its place"),
+        (STATES, (0, 1, 2), "--permutation 0,1,2 is not a permutation"),
+        (STATES, (1, 1, 2), "--permutation 1,1,2 is not a permutation"),
+        (STATES, (1, 2, 3), "--permutation leaves every state in its place"),
     ],
 )
 def test_invalid_permutations_are_refused(states: Any, order: Any, problem: str) -> None:
@@ -74,10 +74,13 @@ def test_invalid_permutations_are_refused(states: Any, order: Any, problem: str)
 def test_the_command_line(regard: Regard, tmp_path: Path) -> None:
     path = tmp_path / "it.pdf"
     before = torch.random.get_rng_state()
-    answer = regard("lab", "set", "--states", "1,2;3,4;5,7", "--permutation", "2,0,1", "--out", path)
+    answer = regard("lab", "set", "--states", "1,2;3,4;5,7", "--permutation", "3,1,2", "--out", path)
     assert answer.code == 0, answer.err
     assert torch.equal(before, torch.random.get_rng_state())
     assert path.stat().st_size > 1000
-    assert json.loads(regard("lab", "set", "--json").out)["permutation"] == [4, 3, 2, 1, 0]
+    (order,) = (line for line in answer.out.splitlines() if line.startswith("order"))
+    assert order.endswith("h_3, h_1, h_2"), "the rows of H' have the same names in this order"
+    assert [row["rows"] for row in set_report(STATES, (3, 1, 2)).data["steps"]][1] == ["h_3", "h_1", "h_2"]
+    assert json.loads(regard("lab", "set", "--json").out)["permutation"] == [5, 4, 3, 2, 1]
     for wrong in ("0.5,1", "1;0", "x"):
         assert regard("lab", "set", "--permutation", wrong).code == 2

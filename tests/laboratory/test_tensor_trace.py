@@ -110,5 +110,8 @@ def test_command_prints_draws_and_writes_json(regard: Regard, trained: Path, tmp
 def test_attention_scores_are_listed(any_model: Translator) -> None:
     found = {each.name: each for each in trace_tensors(any_model, TEXT).internal}
     scores = [each for name, each in found.items() if name.startswith("decoder.") and name.endswith("attention.scores")]
-    assert len(scores) >= len(any_model.model.decoder.source_attentions)
+    if any_model.experiment.model.attention.has_scores:
+        assert len(scores) >= len(any_model.model.decoder.source_attentions)
+    else:
+        assert scores == [], "a mechanism without scores"
     assert all(each.last.shape[-2] == 1 for each in scores), "of one step"

@@ -28,6 +28,17 @@ def test_the_homework_has_no_significant_difference() -> None:
     assert (largest["larger"], largest["smaller"], largest["runs_for_significance"]) == ("none", "scaled-dot", 7)
     text = report.page.sections[-1].text
     assert text[0].startswith("0 of 6 F-tests and 0 of 2 Bartlett tests are significant")
+    assert "The CS224n-style homework concludes" in text[-1]
+    assert report.page.facts["numbers"] == "the table of the CS224n-style homework"
+
+
+@pytest.mark.parametrize("options", [{"runs": 50}, {"runs": 7}, {"variances": ((0.1, 0.4),)}])
+def test_other_numbers_are_not_those_of_the_homework(options: dict[str, Any]) -> None:
+    report = variance_report(**options)
+    assert not any("three runs" in text.lower() or "homework" in text for text in report.page.sections[-1].text)
+    runs = options.get("runs")
+    origin = f"the table of the CS224n-style homework, as if it were of {runs} runs; it is of 3" if runs else "your own"
+    assert report.page.facts["numbers"] == origin
 
 
 def test_more_runs_make_the_same_variances_significant() -> None:
@@ -66,6 +77,20 @@ def test_the_picture_has_each_interval() -> None:
         assert axes.lines[0].get_xdata()[0] == row.value
         assert axes.get_xscale() == "log"
     assert [label.get_text() for label in first.get_yticklabels()] == ["a", "$b$"]
+    assert not first.get_shared_x_axes().joined(first, second), "measures have different units"
+    assert first.get_xlim()[1] < second.get_xlim()[1]
+    for axes in (first, second):
+        axes.figure.draw_without_rendering()
+        assert any(label.get_text() for label in axes.get_xticklabels())
+
+
+def test_the_picture_states_the_result() -> None:
+    figure = variance_report().figure
+    assert [axes.get_title("left") for axes in figure.axes] == ["BLEU: p ≥ 0.816", "validation loss: p ≥ 0.259"]
+    (title,) = (text.get_text() for text in figure.texts if "F-tests" in text.get_text())
+    assert title == "None of 6 F-tests of two variances is significant at 5 %; smallest p = 0.259"
+    seven = variance_report(runs=7).figure
+    assert any(text.get_text().startswith("1 of 6 F-tests of two variances is significant") for text in seven.texts)
 
 
 def test_the_command_line(regard: Regard, tmp_path: Path) -> None:

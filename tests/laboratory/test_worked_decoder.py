@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from regard.errors import UserError
+from regard.laboratory.formatting import format_number
 from regard.laboratory.teacher_forcing import teacher_forcing_report
 from regard.laboratory.worked_decoder import DEFAULT_DECODER, DecoderExample, decoder_report
 
@@ -53,7 +56,7 @@ def test_a_step_equals_the_formulas(prefix: str) -> None:
     report = decoder_report(prefix)
     ids = [0, *map(TOKENS.index, prefix.split())]
     expected = by_hand(DEFAULT_DECODER, ids)[-1]
-    logits, probabilities = grid(report, "p")
+    logits, probabilities = ([row[0] for row in grid(report, symbol)] for symbol in ("logits", "p"))
     assert probabilities == pytest.approx(expected)
     assert softmax(logits) == pytest.approx(probabilities)
     assert report.data["step"] == len(ids)
@@ -83,7 +86,55 @@ def test_other_sizes() -> None:
         output_weights=((1.0, 2.0), (3.0, -4.0), (-5.0, 6.0)),
         output_bias=((0.1, 0.2, 0.3),),
     )
-    assert grid(decoder_report("ja", example), "p")[1] == pytest.approx(by_hand(example, [0, 1])[-1])
+    report = decoder_report("ja", example)
+    assert [p for (p,) in grid(report, "p")] == pytest.approx(by_hand(example, [0, 1])[-1])
+    assert next(step["columns"] for step in report.data["steps"] if step["symbol"] == "e_2") == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("bias", [((0.3, -0.1),), ((0.3, -0.1), (0.0, 0.2))])
+def test_inputs_show_words_and_every_bias(bias: tuple[tuple[float, ...], ...]) -> None:
+    report = decoder_report(example=replace(DEFAULT_DECODER, bias=bias))
+    steps = {step["symbol"]: step for step in report.data["steps"]}
+    assert steps["H^enc"]["rows"] == steps["e_2"]["columns"] == steps["α_2"]["columns"] == ["The", "cat", "sat"]
+    (cell,) = (step for symbol, step in steps.items() if symbol.startswith("W_hh"))
+    assert cell["columns"][2:] == (["b_h"] if len(bias) == 1 else ["b_xh", "b_hh"])
+    assert [row[2:] for row in cell["numbers"]] == [list(column) for column in zip(*bias, strict=True)]
+
+
+def bold_texts(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.axes[0].texts if text.get_fontweight() == "bold"]
+
+
+def test_the_picture_shows_what_is_attended_to_and_predicted() -> None:
+    figure = decoder_report().figure
+    assert bold_texts(figure) == ["0.4217", "0.8504"]
+    p = [mesh.get_array() for mesh in figure.axes[0].collections][-1]
+    assert p[2, 0] == pytest.approx(0.8504, abs=1e-4), "the deepest color is that of 1"
+
+
+def test_the_picture_shows_targets_predictions_losses_and_the_next_inputs() -> None:
+    report = teacher_forcing_report()
+    forced, free = (report.data[way]["steps"] for way in ("teacher_forcing", "free_running"))
+    axes = report.figure.axes[0]
+    assert bold_texts(report.figure) == [format_number(step["p_prediction"]) for step in (*forced, *free)]
+    frames = [patch for patch in axes.patches if isinstance(patch, Rectangle) and patch.get_linewidth() == 2]
+    assert len(frames) == 8
+    header = {text.get_text(): text.get_position()[0] for text in axes.texts if text.get_text() in TOKENS[1:-1]}
+    columns = [*TOKENS, "loss"]
+    size = header["chat"] - header["Le"]
+    start = header["Le"] - size
+
+    def column(x: float) -> str:
+        return columns[round((x - start) / size)]
+
+    assert [column(frame.get_x() + frame.get_width() / 2) for frame in frames] == [*TOKENS[1:], *TOKENS[1:]]
+    arrows = [patch for patch in axes.patches if isinstance(patch, FancyArrowPatch)]
+    sources = [column(arrow.get_path().vertices[0][0]) for arrow in arrows]
+    assert sources == [step["input"] for step in (*forced[1:], *free[1:])], "target with teacher forcing, or prediction"
+    for step, row in zip(
+        (*forced, *free), [row for grid in report.data["steps"] for row in grid["numbers"]], strict=True
+    ):
+        assert row[-1] == step["loss"]
 
 
 def test_teacher_forcing_and_free_running() -> None:
@@ -153,7 +204,8 @@ def test_the_command_line(regard: Regard, tmp_path: Path, command: str) -> None:
     before = torch.random.get_rng_state()
     data = json.loads(regard("lab", command, "--output-bias", "9,0,0,0,0", "--json").out)
     assert torch.equal(before, torch.random.get_rng_state())
-    probabilities = data["steps"][-1]["numbers"][-1]
+    last = data["steps"][-1]["numbers"]
+    probabilities = [p for (p,) in last] if command == "decoder" else last[-1][:-1]
     assert max(probabilities) == probabilities[0] > 0.9
     refused = regard("lab", command, "--bias", "1")
     assert (refused.code, refused.out) == (2, "")

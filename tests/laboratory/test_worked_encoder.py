@@ -45,7 +45,7 @@ def test_first_steps_of_the_tanh_cell_by_hand() -> None:
 @pytest.mark.parametrize("biases", [1, 2])
 def test_steps_equal_the_cells_of_torch(kind: str, biases: int) -> None:
     """Two sizes that differ, random weights, three steps; the cells of torch are an independent reference."""
-    rows = GATES[kind] * 5
+    rows = len(GATES[kind]) * 5
     weights = CellWeights(random_matrix(rows, 3, 1), random_matrix(rows, 5, 2), random_matrix(biases, rows, 3))
     cell = TORCH_CELLS[kind](3, 5).double()
     b_x, b_h = weights.biases()
@@ -67,7 +67,15 @@ def test_steps_equal_the_cells_of_torch(kind: str, biases: int) -> None:
 def test_every_cell_has_its_example(kind: str) -> None:
     report = encoder_report(cell=kind)
     assert report.data["max_difference"] < 1e-15
-    assert len(grid(report, "W_xh")) == GATES[kind] * 2
+    weights, step = (
+        next(each["rows"] for each in report.data["steps"] if each["symbol"] == symbol)
+        for symbol in ("W_xh", "Step 1: The")
+    )
+    gates = GATES[kind]
+    assert weights == (["1", "2"] if kind == "tanh" else [f"{gate}_{index}" for gate in gates for index in (1, 2)])
+    assert kind == "tanh" or [name for name in step if name in {f"a_{gate}" for gate in gates}] == [
+        f"a_{gate}" for gate in gates
+    ], "the sums of a step are in the order of the blocks"
 
 
 @pytest.mark.parametrize("kind", GATES)

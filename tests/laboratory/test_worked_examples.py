@@ -99,9 +99,11 @@ def test_softmax_of_the_week_4_slides() -> None:
     assert weights[1] == pytest.approx([0.2546, 0.4640, 0.2814], abs=5e-5)
     powers = grid_numbers(report, "exp(e_i)")[0]
     assert powers == pytest.approx([math.exp(0.1), math.exp(0.9), math.exp(0.3), 4.914633], abs=1e-6)
-    erratum, contexts = report.data["remarks"].values()
+    ((title, erratum),) = report.data["remarks"].items()
+    assert title == "Erratum in the Week 4 slides"
     assert "print the weights 0.15, 0.70, 0.15; correct are 0.2249, 0.5005, 0.2747" in erratum
-    assert "first example give the context (0.4552, 0.4100), those of the second (0.4347, 0.4054)" in contexts
+    assert "the scores 0.2, 0.8, 0.3, the correct weights are 0.2546, 0.4640, 0.2814" in erratum
+    assert "(0.4552, 0.4100) for the first example and (0.4347, 0.4054) for the second" in erratum
 
 
 @pytest.mark.parametrize("scores", [((1054, 852, -396),), ((-900, -901),), ((1e6, -1e6, 0),)])
@@ -121,6 +123,7 @@ def test_context_of_the_week_4_slides() -> None:
     (remark,) = report.data["remarks"].values()
     assert "The Week 4 slides print 0.46. Correct is c = (0.55, 0.40)" in remark
     assert "weights of the scores 0.1, 0.9, 0.3 the context is (0.4552, 0.4100)" in remark
+    assert "first entry" not in remark, "it is not known which of the entries the printed 0.46 is"
 
 
 def test_a_weight_of_one_copies_and_a_weight_of_zero_excludes() -> None:

@@ -88,7 +88,7 @@ class TestWeek4Slides:
     @pytest.mark.parametrize(
         ("scores", "expected"),
         [
-            ([0.1, 0.9, 0.3], [0.2249, 0.5005, 0.2747]),  # the slides print 0.15, 0.70, 0.15, which is incorrect
+            ([0.1, 0.9, 0.3], [0.2249, 0.5005, 0.2747]),  # not 0.15, 0.70, 0.15, as printed
             ([0.2, 0.8, 0.3], [0.2546, 0.4640, 0.2814]),
         ],
     )
@@ -100,7 +100,7 @@ class TestWeek4Slides:
         values = torch.tensor([[0.1, 0.2], [0.7, 0.4], [0.3, 0.6]])
         scores = torch.tensor([[[0.15, 0.70, 0.15]]]).log()  # the softmax of these is the weights
         context, _ = nn.attend(scores, unmasked_memory(values))
-        # The slides print 0.46 as the second number, which is incorrect.
+        # The Week 4 slides print 0.46, which is neither of the entries.
         torch.testing.assert_close(context, torch.tensor([[[0.55, 0.40]]]))
 
 

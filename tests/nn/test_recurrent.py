@@ -111,7 +111,7 @@ def test_every_cell_has_its_equations_here() -> None:
 @pytest.mark.parametrize("length", [1, 2, 9])
 @torch.inference_mode()
 def test_sizes_of_the_week_4_slides(kind: str, length: int) -> None:
-    """The slides count steps first: ids [2, 1], embedded [2, 1, 100], context [1, 1, 256]. Here rows come first."""
+    """The Week 4 slides have steps first: ids [2, 1], embedded [2, 1, 100], context [1, 1, 256]; here rows are."""
     encoder = nn.RecurrentEncoder(nn.Embedding(1_000, 100), kinds.CELLS[kind](100, 256))
     tokens = torch.arange(length).unsqueeze(0)
     encoding = encoder(tokens, torch.ones(1, length, dtype=torch.bool))

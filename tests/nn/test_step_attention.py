@@ -218,7 +218,7 @@ def test_a_model_is_trained_with_a_students_class(
 
 
 class NotebookDecoder(Module):
-    """The decoder of the homework: a step, then attention, then the readout of both."""
+    """The decoder of the CS224n-style homework: a step, then attention, then the readout of both."""
 
     def __init__(self, attention: Module, attended_size: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`regard lab`: worked examples of attention and BLEU, and experiments with attention heads."""
+"""`regard lab`: worked examples, a test of variances, and experiments with attention heads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import lab_models, options
-from regard.cli.lab_models import MatrixText
+from regard.cli.options import MatrixText
 from regard.cli.report_output import check_output_path, print_report
 from regard.terminal.output import print_result
 from regard.terminal.tables import print_table
@@ -80,7 +80,7 @@ def context_command(
 @lab.command("bleu")
 def bleu_command(
     hypothesis: Annotated[
-        str | None, typer.Option(help="The output of a model (default: the slides' example).")
+        str | None, typer.Option(help="The output of a model (default: that of the Week 4 slides).")
     ] = None,
     reference: Annotated[str | None, typer.Option(help="The reference translation.")] = None,
     max_ngram_order: Annotated[int | None, typer.Option(help="The longest n-grams, in words (default: 4).")] = None,
@@ -100,6 +100,44 @@ def bleu_command(
 
 for model_name, model_command in lab_models.COMMANDS.items():
     lab.command(model_name)(model_command)
+
+
+@lab.command("set")
+def set_command(
+    states: MatrixText = None,
+    permutation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="3,1,2", help="Which state comes first, second, …, counted from 1 (default: the reverse order)."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The seed of the random states and weights.")] = 1,
+    out: options.Out = None,
+    as_json: options.WholeJson = False,
+) -> None:
+    """Attention treats states as a set: their order does not matter without positions (QTM 447)."""
+    paths = check_output_path(out)
+    from regard.laboratory.matrix_parsing import parse_indices, parse_matrices
+    from regard.laboratory.set_property import set_report
+
+    given = parse_matrices(states=states)
+    order = None if permutation is None else parse_indices("--permutation", permutation)
+    print_report(set_report(given.get("states"), order, seed=seed), paths, as_json)
+
+
+@lab.command("variance")
+def variance_command(
+    variances: MatrixText = None,
+    runs: Annotated[int, typer.Option(help="The number of runs of each setting.")] = 3,
+    out: options.Out = None,
+    as_json: options.WholeJson = False,
+) -> None:
+    """F-tests and Bartlett's test of variances over seeds (CS224n-style homework)."""
+    paths = check_output_path(out)
+    from regard.laboratory.matrix_parsing import parse_matrices
+    from regard.laboratory.variances import variance_report
+
+    print_report(variance_report(**parse_matrices(variances=variances), runs=runs), paths, as_json)
 
 
 def add_experiment(name: str, summary: str) -> None:

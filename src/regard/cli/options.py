@@ -23,6 +23,9 @@ Out = Annotated[
         metavar="FILE", help="Write the picture (.png, .svg, .pdf) or the whole report (.html); can be repeated."
     ),
 ]
+MatrixText = Annotated[
+    str | None, typer.Option(metavar="'A,B; C,D'", help="A matrix, row by row (default: that of the example).")
+]
 Limit = Annotated[int | None, typer.Option(min=1, help="Use at most this number of sentences.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; can be repeated.")]
 DataPaths = Annotated[

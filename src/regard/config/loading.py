@@ -71,7 +71,7 @@ def set_data_paths(experiment: Experiment, settings: Iterable[str]) -> Experimen
     known = [f"data.{key}" for key in (*SPLITS, "file") if key in data.path_keys or key == data.test_set_key]
     for override in overrides:
         if (key := ".".join(override.path)) not in known:
-            rest = suggest(key, known) if known else "the data of this run is not in files of yours"
+            rest = suggest(key, known) if known else "this run's data is generated"
             raise UserError(f"{override.origin}: {key}: only the texts of a run can be changed; {rest}")
     draft = _draft_of(parse_settings(dump_experiment(experiment), "the run"), "the run")
     draft.add_layer(overrides)

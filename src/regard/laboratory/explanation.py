@@ -40,7 +40,7 @@ class ExplainedStep:
     Args:
         input_token: The token that the decoder reads.
         output_token: The token that the search selected.
-        scores: e_t.
+        scores: e_t; None for a mechanism without scores, such as `last`.
         weights: α_t.
         contexts: c_t of each layer, all of its heads together [layers, size].
         state: h_t [size].
@@ -49,7 +49,7 @@ class ExplainedStep:
 
     input_token: str
     output_token: str
-    scores: Tensor
+    scores: Tensor | None
     weights: Tensor
     contexts: Tensor
     state: Tensor
@@ -119,10 +119,11 @@ def _explain_step(
     """The results of a step; the calls are those of the attention mechanisms of its layers."""
     assert event.state.weights is not None
     weights = event.state.weights[0]
+    scores = [scores for call in calls if (scores := call.scores()) is not None]
     return ExplainedStep(
         input_token,
         output_token,
-        scores=torch.cat([scores for call in calls if (scores := call.scores()) is not None]).view_as(weights),
+        scores=torch.cat(scores).view_as(weights) if scores else None,
         weights=weights,
         contexts=torch.stack([call.output[0][0, 0] for call in calls]),
         state=decoder.decoder_states(event.features)[0, 0],

@@ -68,7 +68,8 @@ class AttentionView:
 
     Args:
         weights: α_t [positions].
-        scores: e_t [positions]; None if several heads are averaged, whose scores are not comparable.
+        scores: e_t [positions]; None if several heads are averaged, whose scores are not comparable, and for a
+            mechanism without scores.
         context: c_t [size]; None for several layers and for one head of several.
     """
 
@@ -85,7 +86,8 @@ class AttentionView:
             axes: The names of the leading axes of its weights.
             selection: The number of the layer or head, from 1, by axis.
         """
-        weights, scores = (select_attention(each, axes, selection) for each in (step.weights, step.scores))
+        weights = select_attention(step.weights, axes, selection)
+        scores = None if step.scores is None else select_attention(step.scores, axes, selection)
         layer = selection.get("layer", 1 if len(step.contexts) == 1 else None)
         context = None if layer is None or "head" in selection else step.contexts[layer - 1]
         if weights.dim() == 1:
@@ -174,7 +176,7 @@ def _explanation_data(translator: Translator, text: str, explanation: Explanatio
         {
             "input": step.input_token,
             "output": step.output_token,
-            "scores": step.scores.tolist(),
+            "scores": None if step.scores is None else step.scores.tolist(),
             "weights": step.weights.tolist(),
             "context_norms": step.contexts.norm(dim=-1).tolist(),
             "state_norm": float(step.state.norm()),

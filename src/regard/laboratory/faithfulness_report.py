@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from torch import Tensor
+
 from regard.data import EncodedSource
 from regard.evaluation.statistics import summarize
 from regard.inference.translation import Translation
@@ -142,7 +144,7 @@ def _step_section(translation: Translation, importance: Importance, agreement: R
         (
             output[step],
             format_number(float(importance.log_probs[step])),
-            *(f"{source[int(row.argmax())]} {100 * float(row.max()):.0f} %" for row in shares[:, step]),
+            *(_maximum(row, source) for row in shares[:, step]),
             format_decimal(agreement.steps[PAIR_KEYS[0]][step]["spearman"]),
         )
         for step in range(len(output))
@@ -161,6 +163,11 @@ def _step_section(translation: Translation, importance: Importance, agreement: R
     alt = f"Three maps of output against source tokens, side by side: {', '.join(MEASURES)}."
     text = "In the picture and in this table, each row of a map is divided by its sum; ρ: attention and occlusion."
     return ReportSection("Step by step", (text,), (Picture(figure, alt), table))
+
+
+def _maximum(row: Tensor, labels: Sequence[str]) -> str:
+    """The position with the largest share and that share; "–" for a row of zeros, such as no attention at a step."""
+    return f"{labels[int(row.argmax())]} {100 * float(row.max()):.0f} %" if row.any() else "–"
 
 
 def _split_agreement(agreements: Sequence[RankAgreement]) -> ReportSection:

@@ -16,7 +16,7 @@ from regard.laboratory.formatting import format_number, format_percent
 from regard.laboratory.gradients import PARTS, GradientProfile, Part, gradient_profile
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.sentences import load_examples
-from regard.laboratory.sequence_losses import Condition, sequence_losses
+from regard.laboratory.sequence_losses import Condition, measured_conditions, sequence_losses
 from regard.laboratory.weight_gradients import WeightPart, weight_gradients
 from regard.nn.build import initial_model
 from regard.plotting.band_plot import Band, draw_bands
@@ -27,7 +27,9 @@ from regard.tasks import Split
 MAX_ROWS = 16  # of a table
 LEAD = (
     "‖∂loss/∂z_i‖: how much the loss of a sentence, −Σ log p in nats, changes with the embedding z_i of a source "
-    "position. The gradient has two paths: the decoder's initial state (the bottleneck) and attention."
+    "position. The gradient has two paths: the encoder's final state (the bottleneck), from which the decoder's "
+    "initial state is computed and which is the context of every step with last attention, and attention to the "
+    "encoder states."
 )
 CONDITIONS: Mapping[Condition, str] = {
     "reference": "own source, reference prefix",
@@ -89,7 +91,7 @@ def gradient_report(
     """
     names = run_names(translators)
     sentences = [load_examples(translator, split, limit)[1] for translator in translators]
-    expect((2 + len(CONDITIONS)) * sum(map(len, sentences)))
+    expect(sum((2 + len(measured_conditions(len(examples)))) * len(examples) for examples in sentences))
     runs = []
     for name, translator, examples in zip(names, translators, sentences, strict=True):
         initial = initial_model(translator.experiment, *translator.codec.sizes)

@@ -30,7 +30,7 @@ def parse_matrices(**texts: str | None) -> dict[str, Matrix]:
 
 
 def parse_indices(option: str, text: str) -> list[int]:
-    """The whole numbers of a list such as '2,0,1'.
+    """The whole numbers of a list such as '3,1,2'.
 
     Args:
         option: The option that gives the list.
@@ -41,7 +41,7 @@ def parse_indices(option: str, text: str) -> list[int]:
     """
     (row, *more) = _parse_matrix(option, text)
     if more or any(value != int(value) for value in row):
-        raise UserError(f"{option} must be one row of whole numbers, such as 2,0,1")
+        raise UserError(f"{option} must be one row of whole numbers, such as 3,1,2")
     return [int(value) for value in row]
 
 

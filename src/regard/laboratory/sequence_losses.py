@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Literal
+from typing import Literal, get_args
 
 from regard.data import Batch, Example, collate
 from regard.evaluation.losses import LossMetrics, compute_losses
@@ -24,7 +24,17 @@ from regard.laboratory.gradients import BATCH_SIZE, by_source_length
 from regard.nn import Seq2Seq
 
 Condition = Literal["reference", "other_source", "random_prefix", "neither", "free_running"]
+CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 SEED = 1  # of the random order
+
+
+def measured_conditions(sentences: int) -> tuple[Condition, ...]:
+    """The conditions that `sequence_losses` measures: a single sentence has no other source and no random prefix.
+
+    Args:
+        sentences: The number of sentences.
+    """
+    return CONDITIONS if sentences > 1 else ("reference", "free_running")
 
 
 def sequence_losses(
@@ -32,7 +42,7 @@ def sequence_losses(
 ) -> dict[Condition, LossMetrics]:
     """Loss per token, token accuracy and exact match under each condition, in double precision.
 
-    A single sentence has no other source: then only `reference` and `free_running` are measured.
+    The conditions are those of `measured_conditions`.
 
     Args:
         model: The model.
@@ -41,12 +51,12 @@ def sequence_losses(
     """
     model = double_precision_copy(model)
     own = by_source_length(examples)
-    read: dict[Condition, list[Example]] = {"reference": own}
-    if len(own) > 1:
+    read: dict[Condition, list[Example]] = {"reference": own, "free_running": own}
+    conditions = measured_conditions(len(own))
+    if "other_source" in conditions:
         read["other_source"] = with_other_sources(own)
         read["random_prefix"] = with_random_prefixes(own)
         read["neither"] = with_random_prefixes(read["other_source"])
-    read["free_running"] = own
 
     def batches(read: Sequence[Example]) -> Iterator[Batch]:
         for begin in range(0, len(own), BATCH_SIZE):
@@ -55,8 +65,8 @@ def sequence_losses(
             advance(len(own[some]))
 
     return {
-        condition: compute_losses(model, batches(some), teacher=condition != "free_running")
-        for condition, some in read.items()
+        condition: compute_losses(model, batches(read[condition]), teacher=condition != "free_running")
+        for condition in conditions
     }
 
 

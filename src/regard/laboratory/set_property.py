@@ -20,7 +20,7 @@ from regard.laboratory.attention_by_hand import matrix_tensor
 from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.matrix_parsing import Matrix
-from regard.laboratory.worked_steps import grid_of, indexed, steps_report
+from regard.laboratory.worked_steps import WEIGHT_SCALE, grid_of, indexed, steps_report
 from regard.nn import (
     AddedSinusoidalPositions,
     AdditiveAttention,
@@ -33,7 +33,8 @@ from regard.nn import (
     ScaledDotAttention,
     SinusoidalPositions,
 )
-from regard.plotting.matrix_steps import Grid
+from regard.plotting.matrix_steps import ColorScale, Grid
+from regard.plotting.symbols import Formula
 from regard.reports.report_page import ReportSection, Table
 from regard.seeding import seed_for
 from regard.torch_state import private_torch_state
@@ -41,6 +42,7 @@ from regard.torch_state import private_torch_state
 POSITIONS, SIZE = 5, 3  # of random states
 HEADS = 2
 NO_POSITIONS = "none"
+STATE_SCALE = ColorScale("states and contexts")
 LEAD = "Attention treats states as a set: permuting the states permutes the weights and leaves the context unchanged."
 
 
@@ -67,7 +69,8 @@ def set_report(states: Matrix | None = None, permutation: Sequence[int] | None =
 
     Args:
         states: h_i, one per row; None: random states.
-        permutation: Which state comes first, second, …, counted from 0; None: the reverse order.
+        permutation: Which state comes first, second, …, counted from 1: (3, 1, 2) is h_3, h_1, h_2; None: the reverse
+            order.
         seed: The seed of the random states, queries and weights.
 
     Raises:
@@ -92,25 +95,31 @@ def set_report(states: Matrix | None = None, permutation: Sequence[int] | None =
     groups = {"States": _state_grids(h, order), **_result_grids(results, order)}
     facts = {
         "numbers": f"random, seed {seed}" if states is None else f"your own; weights random, seed {seed}",
-        "order": ", ".join(str(index) for index in order),
+        "order": Formula(", ".join(f"h_{index + 1}" for index in order)),
     }
-    data = {"permutation": order, "seed": seed, "effects": [asdict(effect) for effect in effects]}
+    data = {
+        "permutation": [index + 1 for index in order],
+        "seed": seed,
+        "effects": [asdict(effect) for effect in effects],
+    }
     sections = [_effect_section(effects)]
     return steps_report("Attention treats states as a set", LEAD, facts, groups, {}, data, sections)
 
 
 def _check_permutation(permutation: Sequence[int] | None, count: int) -> list[int]:
+    """The indices of the states, from 0, for a permutation of the numbers 1 to count."""
     if count < 2:
         raise UserError("--states has 1 row; a permutation needs at least two states")
-    order = list(reversed(range(count)) if permutation is None else permutation)
-    if sorted(order) != list(range(count)):
+    states = range(1, count + 1)
+    order = list(reversed(states) if permutation is None else permutation)
+    if sorted(order) != list(states):
         raise UserError(
             f"--permutation {','.join(map(str, order))} is not a permutation of {count} states; it needs each of the "
-            f"numbers 0 to {count - 1} once, such as {','.join(map(str, reversed(range(count))))}"
+            f"numbers 1 to {count} once, such as {','.join(map(str, reversed(states)))}"
         )
-    if order == list(range(count)):
+    if order == list(states):
         raise UserError("--permutation leaves every state in its place; give another order")
-    return order
+    return [number - 1 for number in order]
 
 
 def _encodings(size: int, count: int) -> dict[str, Positions]:
@@ -149,8 +158,8 @@ def _largest(difference: Tensor) -> float:
 def _state_grids(h: Tensor, order: list[int]) -> list[Grid]:
     names = indexed("h", h.shape[1])
     return [
-        grid_of("H", "states", h, names),
-        grid_of("H'", "the same states, permuted", h[:, order], [names[index] for index in order]),
+        grid_of("H", "states", h, names, scale=STATE_SCALE),
+        grid_of("H'", "the same states, permuted", h[:, order], [names[index] for index in order], scale=STATE_SCALE),
     ]
 
 
@@ -160,16 +169,17 @@ def _result_grids(results: dict[str, tuple[Tensor, ...]], order: list[int]) -> d
         name if len(a) == 1 else f"{name} {head}" for name, (a, *_) in results.items() for head in range(1, len(a) + 1)
     ]
     states = indexed("h", len(order))
+    permuted = [states[index] for index in order]
     a, a_2 = (torch.cat([result[part] for result in results.values()])[None] for part in (0, 1))
     c, c_2 = (torch.stack([result[part] for result in results.values()])[None] for part in (2, 3))
     return {
         "Weights": [
-            grid_of("α", "weights", a, heads, states),
-            grid_of("α'", "weights of the permuted states", a_2, heads, [states[index] for index in order]),
+            grid_of("α", "weights", a, heads, states, WEIGHT_SCALE),
+            grid_of("α'", "weights of the permuted states", a_2, heads, permuted, WEIGHT_SCALE),
         ],
         "Contexts": [
-            grid_of("c", "contexts", c, list(results)),
-            grid_of("c'", "contexts of the permuted states", c_2, list(results)),
+            grid_of("c", "contexts", c, list(results), scale=STATE_SCALE),
+            grid_of("c'", "contexts of the permuted states", c_2, list(results), scale=STATE_SCALE),
         ],
     }
 

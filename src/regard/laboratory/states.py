@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from regard.config.kinds import MECHANISMS
 from regard.config.schema import ModelSection
 from regard.data import Batch, Example, collate
 from regard.laboratory.embeddings import model_device
-from regard.nn import Seq2Seq
+from regard.nn import LastAttention, Seq2Seq
 from regard.nn.recurrent import RecurrentDecoderSection, RecurrentEncoderSection
 from regard.seeding import seed_for
 
@@ -103,7 +104,7 @@ def hidden_states(model: Seq2Seq, batch: Batch) -> dict[str, Tensor]:
 
 
 def describe_bottleneck(model: ModelSection, size: int) -> str:
-    """A phrase that describes the bottleneck vector of a model and whether its decoder uses it.
+    """A phrase that describes the bottleneck vector of a model and what its decoder uses it for.
 
     Args:
         model: The model section of the experiment.
@@ -112,6 +113,9 @@ def describe_bottleneck(model: ModelSection, size: int) -> str:
     recurrent = isinstance(model.encoder, RecurrentEncoderSection)
     content = "the encoder's final state, all layers concatenated" if recurrent else "the mean of the encoder states"
     decoder = model.decoder
-    is_used = isinstance(decoder, RecurrentDecoderSection) and decoder.start != "zeros"
-    use = "the decoder's initial state is computed from it" if is_used else "this decoder does not use it"
-    return f"{size} elements, {content}; {use}"
+    uses = []
+    if isinstance(decoder, RecurrentDecoderSection) and decoder.start != "zeros":
+        uses.append("the decoder's initial state is computed from it")
+    if issubclass(MECHANISMS[model.attention.kind], LastAttention):
+        uses.append("it is the context of every step")
+    return f"{size} elements, {content}; {' and '.join(uses) or 'this decoder does not use it'}"

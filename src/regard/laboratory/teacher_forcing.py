@@ -17,13 +17,15 @@ from regard.laboratory.lab_report import LabReport
 from regard.laboratory.worked_decoder import DEFAULT_DECODER, DecoderExample
 from regard.laboratory.worked_encoder import split_words
 from regard.laboratory.worked_steps import steps_report
-from regard.plotting.matrix_steps import Grid
+from regard.plotting.matrix_steps import ColorScale, Grid
 from regard.plotting.symbols import Formula
 from regard.reports.report_page import ReportSection, Table
 from regard.torch_state import private_torch_state
 
 TARGET = "Le chat dort"
 TEACHER_FORCING, FREE_RUNNING = "teacher forcing", "free running"
+READS = {TEACHER_FORCING: "target", FREE_RUNNING: "prediction"}
+KEY = "frame: the target; bold: the prediction, the most likely word; arrow: to the input of the next step"
 LEAD = (
     "The same decoder predicts the same target twice: with teacher forcing each step reads the previous word of the "
     "target, in free running it reads the decoder's own prediction, as at inference."
@@ -76,16 +78,8 @@ def teacher_forcing_report(target: str = TARGET, example: DecoderExample = DEFAU
     steps = {name: _steps(tokens, read[0], targets[0], logits[0]) for name, (read, logits) in ways.items()}
     losses = {name: sum(step.loss for step in known) / len(known) for name, known in steps.items()}
     groups = {
-        "Probabilities": [
-            Grid(
-                name,
-                "probabilities; rows are input → target",
-                logits[0].softmax(-1).tolist(),
-                [f"{step.input} → {step.target}" for step in steps[name]],
-                tokens,
-            )
-            for name, (_, logits) in ways.items()
-        ]
+        f"Probabilities, {name}": [_probability_grid(name, logits[0].softmax(-1), targets[0], steps[name], tokens)]
+        for name, (_, logits) in ways.items()
     }
     facts = {
         "numbers": "Regard's own" if example == DEFAULT_DECODER else "your own",
@@ -99,7 +93,26 @@ def teacher_forcing_report(target: str = TARGET, example: DecoderExample = DEFAU
     }
     sections = [_table_section(name, steps[name], losses[name]) for name in steps]
     remarks = {"The difference": _comparison(steps[TEACHER_FORCING], steps[FREE_RUNNING])}
-    return steps_report("Teacher forcing and free running", LEAD, facts, groups, remarks, data, sections)
+    return steps_report("Teacher forcing and free running", LEAD, facts, groups, remarks, data, sections, key=KEY)
+
+
+def _probability_grid(name: str, p: Tensor, targets: Tensor, steps: list[ForcedStep], tokens: list[str]) -> Grid:
+    """The probabilities [steps, vocabulary] and the loss of each step; arrows show where the next input comes from."""
+    target_cells = list(enumerate(targets.tolist()))
+    predictions = list(enumerate(p.argmax(-1).tolist()))
+    return Grid(
+        name,
+        Formula(f"probabilities, loss −log p(target); each step reads the previous {READS[name]}"),
+        [[*row, step.loss] for row, step in zip(p.tolist(), steps, strict=True)],
+        [step.input for step in steps],
+        [*tokens, "loss"],
+        ColorScale("probabilities", 1.0),
+        plain_columns=1,
+        row_title="input",
+        outlined=target_cells,
+        bold=predictions,
+        arrows=(target_cells if name == TEACHER_FORCING else predictions)[:-1],
+    )
 
 
 def _steps(tokens: list[str], inputs: Tensor, targets: Tensor, logits: Tensor) -> list[ForcedStep]:

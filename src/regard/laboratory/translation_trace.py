@@ -19,6 +19,7 @@ from regard.inference.translation import Translation
 from regard.inference.translator import Translator
 from regard.laboratory.embeddings import model_device
 from regard.nn import Attention, Encoding, Seq2Seq, State
+from regard.nn.unscored_mechanisms import UnscoredAttention
 from regard.search import SearchOptions
 
 
@@ -39,8 +40,11 @@ class ModuleCall:
     output: Any
 
     def scores(self) -> Tensor | None:
-        """For an attention mechanism, the scores before softmax [1, (heads,) steps, positions]; otherwise None."""
-        if not isinstance(self.module, Attention):
+        """For an attention mechanism with scores, those before softmax [1, (heads,) steps, positions]; otherwise None.
+
+        The weights of a mechanism without scores (`UnscoredAttention`) do not depend on the query.
+        """
+        if not isinstance(self.module, Attention) or isinstance(self.module, UnscoredAttention):
             return None
         query, memory, *_ = self.inputs
         return self.module.scale_scores(self.module.score(self.module.normalize(query), memory.keys))

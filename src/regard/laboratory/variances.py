@@ -1,6 +1,6 @@
 """Are variances over seeds different? F-tests and Bartlett's test of the table of the CS224n-style homework.
 
-The homework (docs/sources.md) reports the variances of three runs of each setting and concludes that attention has the
+That homework (docs/sources.md) reports the variances of three runs of each setting and concludes that attention has the
 lowest. The tests need the variances and the numbers of runs only.
 """
 
@@ -29,7 +29,7 @@ from regard.plotting.interval_plot import IntervalRow, draw_intervals
 from regard.plotting.symbols import Formula
 from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 
-# The table of the homework: no attention, mean attention, scaled-dot attention; three runs each.
+# The table of the CS224n-style homework: no attention, mean attention, scaled-dot attention; three runs each.
 VARIANCES: Matrix = ((0.106, 0.093, 0.073), (0.0047, 0.0028, 0.0007))
 MEASURES, SETTINGS = ("BLEU", "validation loss"), ("none", "mean", "scaled-dot")
 RUNS = 3
@@ -85,9 +85,15 @@ def variance_report(variances: Matrix = VARIANCES, runs: int = RUNS) -> LabRepor
         for setting, value in zip(settings, row, strict=True)
     ]
     picture = Picture(
-        draw_intervals(intervals, f"variance over {runs} runs, with its 95 % confidence interval"),
-        alt="the variances of each setting with confidence intervals",
-        caption="Each dot is a variance; its bar is the 95 % confidence interval, on a logarithmic axis.",
+        draw_intervals(
+            intervals,
+            f"variance over {runs:,} runs, with its 95 % confidence interval; each panel has its own axis",
+            {name: f"p ≥ {min(pair.p for pair in known):.3g}" for name, known in pairs.items()},
+            _conclusion(pairs),
+        ),
+        alt=f"the variances of each setting with confidence intervals. {_conclusion(pairs)}",
+        caption="Each dot is a variance; its bar is the 95 % confidence interval, on a logarithmic axis. p is the "
+        "smallest of the F-tests of two settings.",
     )
     critical = significant_ratio(runs)
     sections = [
@@ -98,7 +104,7 @@ def variance_report(variances: Matrix = VARIANCES, runs: int = RUNS) -> LabRepor
         ),
     ]
     facts = {
-        "numbers": "the table of the CS224n-style homework" if homework else "your own",
+        "numbers": _origin(homework, runs),
         "runs of each setting": str(runs),
         "smallest significant ratio of two variances": format_number(critical),
     }
@@ -175,12 +181,27 @@ def _variance_result(
         f"With {runs} runs each, one variance must be {format_number(critical)} times the other to be significant; the "
         f"largest ratio here is {format_number(max(pair.ratio for pair in tests))}.",
     ]
-    if homework:
+    if homework and runs == RUNS:
         text.append(
-            "The homework concludes that attention has the lowest variance. Three runs each do not show this: if all "
-            "settings had the same variance, each would have the lowest one third of the time."
+            "The CS224n-style homework concludes that attention has the lowest variance. Three runs each do not show "
+            "this: if all settings had the same variance, each would have the lowest one third of the time."
         )
     return tuple(text)
+
+
+def _conclusion(pairs: dict[str, list[VariancePair]]) -> str:
+    """How many F-tests are significant, and the smallest p."""
+    p_values = [pair.p for known in pairs.values() for pair in known]
+    significant = sum(p < ALPHA for p in p_values)
+    count = f"{significant or 'None'} of {len(p_values)} F-tests of two variances {'are' if significant > 1 else 'is'}"
+    return f"{count} significant at 5 %; smallest p = {min(p_values):.3g}"
+
+
+def _origin(homework: bool, runs: int) -> str:
+    if not homework:
+        return "your own"
+    table = "the table of the CS224n-style homework"
+    return table if runs == RUNS else f"{table}, as if it were of {runs:,} runs; it is of {RUNS}"
 
 
 def _count(runs: int | None) -> str:

@@ -15,7 +15,7 @@ from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.worked_examples import ERRATUM
 from regard.laboratory.worked_steps import indexed, steps_report
-from regard.plotting.matrix_steps import Grid
+from regard.plotting.matrix_steps import ColorScale, Grid
 from regard.plotting.symbols import Formula
 from regard.reports.report_page import ReportSection, Table
 
@@ -25,9 +25,10 @@ ORDER, FLOOR = 3, 0.02
 # The interpretation of BLEU in the Week 4 slides.
 QUALITY_RANGES = {"useless": "below 0.1", "understandable": "0.1–0.3", "good": "0.3–0.5", "very good": "above 0.5"}
 PRINTED_BLEU = 0.13
-# Counts that could replace 0: a tenth of the slides' value, the slides' value, sacreBLEU's for `floor`, and 1.
+# Counts that could replace 0: a tenth of that of the Week 4 slides, theirs, sacreBLEU's for `floor`, and 1.
 FLOORS = (0.002, FLOOR, 0.1, 1.0)
 
+COUNTS = ColorScale("n-gram counts")
 MAX_CHARACTERS = 500
 MAX_NGRAM_ORDER = 9
 
@@ -57,10 +58,11 @@ def bleu_report(
     """BLEU = BP · (Π P_n)^(1/N), of the sentences of the Week 4 slides or of two others.
 
     Args:
-        hypothesis: The output of a model; None for the slides' example.
+        hypothesis: The output of a model; None for the example of the Week 4 slides.
         reference: Its reference; given together with the hypothesis.
-        max_ngram_order: N; by default 4, or 3 for the slides' example.
-        floor: Replaces an n-gram count of 0; by default sacreBLEU's exponential smoothing, or the slides' value.
+        max_ngram_order: N; by default 4, or 3 for the example of the Week 4 slides.
+        floor: Replaces an n-gram count of 0; by default sacreBLEU's exponential smoothing, or 0.02 for the example of
+            the Week 4 slides.
     """
     slides = hypothesis is None and reference is None
     if slides:
@@ -180,6 +182,7 @@ def ngram_grids(hypothesis: str, reference: str, max_ngram_order: int) -> list[G
             ],
             list(counts),
             columns,
+            COUNTS,
         )
         for size, (counts, reference_counts) in enumerate(sides, start=1)
         if counts
@@ -187,7 +190,7 @@ def ngram_grids(hypothesis: str, reference: str, max_ngram_order: int) -> list[G
 
 
 def score_grids(result: BleuScore, floor: float | None) -> list[Grid]:
-    """Precisions, brevity penalty and score; untinted, because the columns are different quantities.
+    """Precisions, brevity penalty and score; without colors, because the columns are different quantities.
 
     Args:
         result: The score.
@@ -199,21 +202,21 @@ def score_grids(result: BleuScore, floor: float | None) -> list[Grid]:
     score, penalty = result.score / 100, result.brevity_penalty
     counted = [list(row) for row in zip(result.counts, result.totals, precisions, strict=True)]
     return [
-        _untinted_grid(
+        _uncolored_grid(
             "P_n",
             f"match / hypothesis{zero}",
             counted,
             indexed("P", len(counted)),
             ["match", "hypothesis", "P_n"],
         ),
-        _untinted_grid(
+        _uncolored_grid(
             "BP",
             "exp(1 − r/c) if c < r, else 1",
             [[result.length, result.reference_length, penalty]],
             ["length"],
             ["c, hypothesis", "r, reference", "BP"],
         ),
-        _untinted_grid(
+        _uncolored_grid(
             "BLEU",
             f"BP · (P_1 · … · P_{len(counted)})^(1/{len(counted)})",
             [[score / penalty, penalty, score, result.score]],
@@ -223,11 +226,11 @@ def score_grids(result: BleuScore, floor: float | None) -> list[Grid]:
     ]
 
 
-def _untinted_grid(
+def _uncolored_grid(
     symbol: str, formula: str, numbers: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequence[str]
 ) -> Grid:
     row_names, column_names = (list(map(Formula, each)) for each in (rows, columns))
-    return Grid(Formula(symbol), Formula(formula), numbers, row_names, column_names, tinted=False)
+    return Grid(Formula(symbol), Formula(formula), numbers, row_names, column_names, scale=None)
 
 
 def _erratum(result: BleuScore) -> str:
@@ -235,8 +238,8 @@ def _erratum(result: BleuScore) -> str:
     return (
         f"With P_3 set to 0.01, the Week 4 slides print a geometric mean of 0.22 and a BLEU of 0.13. Correct are "
         f"{score / penalty:.4f} and {score:.4f}: (1 · 1/3 · 0.01)^(1/3) = {score / penalty:.4f}, and multiplied by "
-        f"BP = {penalty:.4f} it is {score:.4f}. In the slides' own interpretation this is not {PRINTED_BLEU}, "
-        f"{interpretation(PRINTED_BLEU)}, but {interpretation(score)}."
+        f"BP = {penalty:.4f} it is {score:.4f}. In the interpretation of the Week 4 slides this is not "
+        f"{PRINTED_BLEU}, {interpretation(PRINTED_BLEU)}, but {interpretation(score)}."
     )
 
 

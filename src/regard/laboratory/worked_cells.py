@@ -23,7 +23,8 @@ from regard.plotting.symbols import Formula
 Rows = dict[str, Tensor]  # intermediate results [size] by their formulas, in the order of computation
 State = tuple[Tensor, ...]  # h, and for an LSTM the memory cell m, [size] each
 
-GATES = {"tanh": 1, "gru": 3, "lstm": 4}  # blocks of rows
+# The gates of a cell, in the order of their blocks of rows.
+GATES: dict[str, tuple[str, ...]] = {"tanh": ("",), "gru": ("r", "z", "n"), "lstm": ("i", "f", "g", "o")}
 FORMULAS = {
     "tanh": "h_t = tanh(W_xh x_t + W_hh h_{t-1} + b_h)",
     "gru": "a_r, a_z = W_xh x_t + W_hh h_{t-1} + b for each gate, r = σ(a_r), z = σ(a_z), u = W_hn h_{t-1} + b_hn, "
@@ -55,7 +56,7 @@ class CellWeights:
         """
         if kind not in GATES:
             raise UserError(f"--cell: there is no cell '{kind}'; {suggest(kind, GATES)}")
-        gates, size = GATES[kind], len(self.state_weights[0])
+        gates, size = len(GATES[kind]), len(self.state_weights[0])
         blocks = f"{gates} × {size}" if gates > 1 else f"{size}"
         reason = f"the state has {size} numbers, the columns of --state-weights, and a {kind} cell needs {blocks} rows"
         check_shape("--state-weights", self.state_weights, gates * size, size, reason)
@@ -176,12 +177,13 @@ def lstm_step(weights: CellWeights, x: Tensor, state: State, t: int, x_name: str
         x_name: The symbol of x_t, which no row of this cell shows.
     """
     h, m = state
-    sums = dict(zip("ifgo", (weights.input_part(x) + weights.state_part(h)).chunk(4), strict=True))
+    gates = GATES["lstm"]
+    sums = dict(zip(gates, (weights.input_part(x) + weights.state_part(h)).chunk(len(gates)), strict=True))
     i, f, o = (torch.sigmoid(sums[gate]) for gate in "ifo")
     g = torch.tanh(sums["g"])
     memory = f * m + i * g
     new = o * torch.tanh(memory)
-    rows = {f"a_{gate}": sums[gate] for gate in "ifgo"}
+    rows = {f"a_{gate}": sums[gate] for gate in gates}
     rows |= {"input i = σ(a_i)": i, "forget f = σ(a_f)": f, "g = tanh(a_g)": g, "output o = σ(a_o)": o}
     rows |= {f"m_{t}": memory, f"h_{t}": new}
     return rows, (new, memory)

@@ -17,15 +17,18 @@ from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.matrix_parsing import Matrix, check_shape
 from regard.laboratory.worked_cells import CellWeights, load_cell, rows_of, tanh_step
-from regard.laboratory.worked_encoder import EMBEDDINGS, WEIGHTS_OF_CELL, encode, split_words
+from regard.laboratory.worked_encoder import EMBEDDINGS, WEIGHTS_OF_CELL, WORDS, encode, split_words
 from regard.laboratory.worked_steps import grid_of, indexed, steps_report
 from regard.nn import AttendBeforeDecoder, CopyStart, DirectReadout, DotAttention, Embedding, Encoding, TanhRNN
-from regard.plotting.matrix_steps import Grid
+from regard.plotting.matrix_steps import ColorScale, Grid
 from regard.plotting.symbols import Formula
 from regard.torch_state import private_torch_state
 
 BEGIN, END = "<begin>", "<end>"
 PREFIX = "Le"
+STATE_SCALE, LOGIT_SCALE = ColorScale("states, inputs, weights, scores"), ColorScale("output layer, logits")
+PROBABILITY_SCALE = ColorScale(Formula("attention weights α, probabilities p"), 1.0)
+KEY = "bold: the largest attention weight, and the most likely next word"
 LEAD = (
     "One step of a decoder: the state h_{t-1} is the query of attention, and the previous word y_{t-1}, the state and "
     "the context c_t give the next state, h_t = f(y_{t-1}, h_{t-1}, c_t). The output layer turns it into probabilities."
@@ -66,6 +69,11 @@ class DecoderExample:
                 f"--vocabulary has '{twice[0]}' twice, or {BEGIN} or {END}, which are added; name each once"
             )
         return tokens
+
+    @property
+    def source_names(self) -> list[str]:
+        """The words of the worked encoder, or the numbers of the given states."""
+        return WORDS.split() if self.states is None else indexed("", len(self.states))
 
     @property
     def cell_weights(self) -> CellWeights:
@@ -162,11 +170,16 @@ def decoder_report(prefix: str = PREFIX, example: DecoderExample = DEFAULT_DECOD
     difference = (by_hand - after.hidden[0][-1, 0]).abs().max().item()
     groups = {
         "Inputs": _decoder_inputs(example, before.memory.values, tokens),
-        "Attention": _attention_grids(t, h[None], e, a, c),
+        "Attention": _attention_grids(t, example.source_names, h[None], e, a, c),
         "Step and output": [
-            grid_of(f"y_{t - 1}", "previous word", y, [f"y_{t - 1}"]),
-            Grid(f"Step {t}: {previous}", Formula(f"h_{t}, from y_{t - 1}, h_{t - 1} and c_{t}"), *rows_of(rows)),
-            _output_grid(t, logits[0], p[0], tokens),
+            grid_of(f"y_{t - 1}", "previous word", y, [f"y_{t - 1}"], scale=STATE_SCALE),
+            Grid(
+                f"Step {t}: {previous}",
+                Formula(f"h_{t}, from y_{t - 1}, h_{t - 1} and c_{t}"),
+                *rows_of(rows),
+                STATE_SCALE,
+            ),
+            *_output_grids(t, logits[0], p[0], tokens),
         ],
     }
     facts = {
@@ -177,33 +190,56 @@ def decoder_report(prefix: str = PREFIX, example: DecoderExample = DEFAULT_DECOD
         "largest difference between these steps and the decoder of regard.nn": format_number(difference),
     }
     data = {"step": t, "previous": previous, "prediction": tokens[best], "max_difference": difference}
-    return steps_report("One step of a decoder", LEAD, facts, groups, {}, data)
+    return steps_report("One step of a decoder", LEAD, facts, groups, {}, data, key=KEY)
 
 
 def _decoder_inputs(example: DecoderExample, states: Tensor, tokens: list[str]) -> list[Grid]:
     size, word_size = len(example.state_weights), len(example.embeddings[0])
     columns = [*(f"y: {i}" for i in indexed("", word_size)), *(f"c: {i}" for i in indexed("", size))]
     numbers = [[*row, bias] for row, bias in zip(example.output_weights, example.output_bias[0], strict=True)]
+    w_hh, biases = matrix_tensor(example.state_weights), matrix_tensor(example.bias).mT  # [1, size, 1 or 2]
+    bias_names = ["b_h"] if biases.shape[-1] == 1 else ["b_xh", "b_hh"]
+    state_columns = [*indexed("", size), *bias_names]
     return [
-        grid_of("H^enc", "encoder states", states, indexed("", states.shape[1])),
-        Grid(Formula("E"), "embeddings", example.embeddings, tokens, indexed("", word_size)),
-        grid_of("W_xh", "input weights", matrix_tensor(example.input_weights), indexed("", size), columns),
-        grid_of("W_hh", "state weights", matrix_tensor(example.state_weights), indexed("", size)),
-        Grid(Formula("W_o, b_o"), "output layer", numbers, tokens, [*indexed("", size), Formula("b_o")]),
+        Grid(
+            Formula("H^enc"),
+            "encoder states",
+            states[0].tolist(),
+            example.source_names,
+            indexed("", states.shape[-1]),
+            STATE_SCALE,
+        ),
+        Grid(Formula("E"), "embeddings", example.embeddings, tokens, indexed("", word_size), STATE_SCALE),
+        grid_of("W_xh", "input weights", matrix_tensor(example.input_weights), indexed("", size), columns, STATE_SCALE),
+        grid_of(
+            f"W_hh, {', '.join(bias_names)}",
+            "state weights, bias",
+            torch.cat([w_hh, biases], -1),
+            indexed("", size),
+            state_columns,
+            STATE_SCALE,
+        ),
+        Grid(Formula("W_o, b_o"), "output layer", numbers, tokens, [*indexed("", size), Formula("b_o")], LOGIT_SCALE),
     ]
 
 
-def _attention_grids(t: int, h: Tensor, e: Tensor, a: Tensor, c: Tensor) -> list[Grid]:
+def _attention_grids(t: int, source: list[str], h: Tensor, e: Tensor, a: Tensor, c: Tensor) -> list[Grid]:
+    """Query, scores, weights and context; the columns of scores and weights are the source words."""
+    scores, weights = Formula(f"scores e_{t}i = h_{t - 1} · h_i^enc"), Formula(f"weights α_{t} = softmax(e_{t})")
+    e_name, a_name = Formula(f"e_{t}"), Formula(f"α_{t}")
     return [
-        grid_of(f"h_{t - 1}", "previous state, the query", h, [f"h_{t - 1}"]),
-        grid_of(f"e_{t}", f"scores e_{t}i = h_{t - 1} · h_i^enc", e, [f"e_{t}"]),
-        grid_of(f"α_{t}", f"weights α_{t} = softmax(e_{t})", a, [f"α_{t}"]),
-        grid_of(f"c_{t}", f"context c_{t} = Σ_i α_{t}i h_i^enc", c, [f"c_{t}"]),
+        grid_of(f"h_{t - 1}", "previous state, the query", h, [f"h_{t - 1}"], scale=STATE_SCALE),
+        Grid(e_name, scores, e[0].tolist(), [e_name], source, STATE_SCALE),
+        Grid(a_name, weights, a[0].tolist(), [a_name], source, PROBABILITY_SCALE, bold=[(0, int(a.argmax()))]),
+        grid_of(f"c_{t}", f"context c_{t} = Σ_i α_{t}i h_i^enc", c, [f"c_{t}"], scale=STATE_SCALE),
     ]
 
 
-def _output_grid(t: int, logits: Tensor, p: Tensor, tokens: list[str]) -> Grid:
-    """Logits and probabilities of each token, untinted, because they are different quantities."""
-    names = ["logits", "probabilities"]
-    formula = Formula(f"logits W_o h_{t} + b_o, probabilities p = softmax(W_o h_{t} + b_o)")
-    return Grid(Formula("p"), formula, [logits.tolist(), p.tolist()], names, tokens, tinted=False)
+def _output_grids(t: int, logits: Tensor, p: Tensor, tokens: list[str]) -> list[Grid]:
+    """Logits and probabilities, one row for each token."""
+    formulas = Formula(f"W_o h_{t} + b_o"), Formula("softmax of the logits")
+    best = [(int(p.argmax()), 0)]
+    return [
+        Grid("logits", formulas[0], logits[:, None].tolist(), tokens, ["logit"], LOGIT_SCALE),
+        Grid(Formula("p"), formulas[1], p[:, None].tolist(), tokens, [Formula("p")], PROBABILITY_SCALE, bold=best),
+    ]

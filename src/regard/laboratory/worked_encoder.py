@@ -128,7 +128,7 @@ def encode(embeddings: Matrix, cell: str, weights: CellWeights) -> Encoding:
 def context_shapes(cell: str) -> list[dict[str, Any]]:
     """Shapes within an encoder of the sizes of the Week 4 slides, for inputs of several lengths and a batch of one.
 
-    Steps come first, as in the slides; Regard's own tensors have the batch first.
+    Steps come first, as in the Week 4 slides; Regard's own tensors have the batch first.
 
     Args:
         cell: `tanh`, `gru` or `lstm`.
@@ -187,9 +187,9 @@ def _steps_by_hand(cell: str, weights: CellWeights, embeddings: Matrix, states: 
 
 def _input_grids(words: list[str], embeddings: Matrix, weights: CellWeights, cell: str) -> list[Grid]:
     size = len(weights.state_weights[0])
-    letters = {"tanh": [""], "gru": ["r", "z", "n"], "lstm": ["i", "f", "g", "o"]}[cell]
-    rows = [f"{letter}_{index}" if letter else index for letter in letters for index in indexed("", size)]
-    note = f", by gates {', '.join(letters)}" if GATES[cell] > 1 else ""
+    gates = GATES[cell]
+    rows = [name for gate in gates for name in indexed(gate, size)]
+    note = f", by gates {', '.join(gates)}" if len(gates) > 1 else ""
     biases = ["b_h"] if len(weights.bias) == 1 else ["b_xh", "b_hh"]
     return [
         Grid(Formula("X"), Formula("embeddings x_t"), embeddings, words, indexed("", len(embeddings[0]))),
@@ -205,7 +205,7 @@ def _shape_section(shapes: list[dict[str, Any]]) -> ReportSection:
     text = (
         f"An encoder of the sizes of the Week 4 slides, embedding {EMBEDDING_SIZE} and hidden {HIDDEN_SIZE}, for a "
         "batch of one. The context has the same shape whatever the length of the input; the states grow with it. Steps "
-        "come first, as in the slides; the modules of regard.nn have the batch first."
+        "come first, as in the Week 4 slides; the modules of regard.nn have the batch first."
     )
     return ReportSection("The size of the context", (text,), (Table(names, rows),))
 
@@ -213,7 +213,7 @@ def _shape_section(shapes: list[dict[str, Any]]) -> ReportSection:
 def _capacity_remark() -> str:
     bits = torch.finfo(torch.float32).bits
     return (
-        "The Week 4 slides say that 500 bits overflow 256 numbers. This mixes units: a number is not a bit. "
+        "The Week 4 slides state that 500 bits overflow 256 numbers. This mixes units: a number is not a bit. "
         f"{HIDDEN_SIZE} numbers in float32 hold {HIDDEN_SIZE} · {bits} = {HIDDEN_SIZE * bits} bits, and 500 bits are "
         "less than 2 for each number. The bottleneck is not storage: it is what the encoder can learn to write into "
         "the context and the decoder to read from it. The command regard probe measures what is in a trained context."

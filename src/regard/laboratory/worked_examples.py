@@ -16,9 +16,9 @@ from regard.laboratory.attention_by_hand import matrix_tensor, scaled_dot_attent
 from regard.laboratory.formatting import format_number
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.matrix_parsing import Matrix
-from regard.laboratory.worked_steps import grid_of, indexed, steps_report
+from regard.laboratory.worked_steps import WEIGHT_SCALE, grid_of, indexed, steps_report
 from regard.nn import DotAttention, attend
-from regard.plotting.matrix_steps import Grid
+from regard.plotting.matrix_steps import ColorScale, Grid
 
 # EECS 182: three states and three weight matrices.
 STATES: Matrix = ((5, 1), (4, 3), (-2, 6))
@@ -30,6 +30,10 @@ EECS_182 = (STATES, QUERY_WEIGHTS, KEY_WEIGHTS, VALUE_WEIGHTS)
 SCORES: Matrix = ((0.1, 0.9, 0.3), (0.2, 0.8, 0.3))
 WEIGHTS: Matrix = ((0.15, 0.70, 0.15),)
 VALUES: Matrix = ((0.1, 0.2), (0.7, 0.4), (0.3, 0.6))
+
+# Scores are much larger than what they are computed from: one color scale for each kind of number.
+INPUT_SCALE, PROJECTION_SCALE = ColorScale("states and weight matrices"), ColorScale("queries, keys, values, outputs")
+SCORE_SCALE, POWER_SCALE, VALUE_SCALE = ColorScale("scores"), ColorScale("exponentials"), ColorScale("values")
 
 LARGEST_EXPONENT = 700  # exp of much more overflows in double precision
 ERRATUM = "Erratum in the Week 4 slides"
@@ -87,20 +91,20 @@ def _self_attention_steps(
     weights = "α_ti = 1 where e_ti is highest" if hard else "α_t = softmax(e_t)"
     return {
         "Inputs": [
-            grid_of("H", "states", h, indexed("h", positions)),
-            grid_of("W_q", "query weights", w_q, indexed("", d)),
-            grid_of("W_k", "key weights", w_k, indexed("", d)),
-            grid_of("W_v", "value weights", w_v, indexed("", w_v.shape[1])),
+            grid_of("H", "states", h, indexed("h", positions), scale=INPUT_SCALE),
+            grid_of("W_q", "query weights", w_q, indexed("", d), scale=INPUT_SCALE),
+            grid_of("W_k", "key weights", w_k, indexed("", d), scale=INPUT_SCALE),
+            grid_of("W_v", "value weights", w_v, indexed("", w_v.shape[1]), scale=INPUT_SCALE),
         ],
         "Queries, keys and values": [
-            grid_of("Q", "q_i = W_q h_i", q, indexed("q", positions)),
-            grid_of("K", "k_i = W_k h_i", k, indexed("k", positions)),
-            grid_of("V", "v_i = W_v h_i", v, indexed("v", positions)),
+            grid_of("Q", "q_i = W_q h_i", q, indexed("q", positions), scale=PROJECTION_SCALE),
+            grid_of("K", "k_i = W_k h_i", k, indexed("k", positions), scale=PROJECTION_SCALE),
+            grid_of("V", "v_i = W_v h_i", v, indexed("v", positions), scale=PROJECTION_SCALE),
         ],
         "Scores, weights and outputs": [
-            grid_of("E", scores, e, indexed("q", positions), indexed("k", positions)),
-            grid_of("A", weights, a, indexed("α", positions), indexed("v", positions)),
-            grid_of("Y", "y_t = Σ_i α_ti v_i", y, indexed("y", positions)),
+            grid_of("E", scores, e, indexed("q", positions), indexed("k", positions), SCORE_SCALE),
+            grid_of("A", weights, a, indexed("α", positions), indexed("v", positions), WEIGHT_SCALE),
+            grid_of("Y", "y_t = Σ_i α_ti v_i", y, indexed("y", positions), scale=PROJECTION_SCALE),
         ],
     }
 
@@ -147,35 +151,31 @@ def softmax_report(scores: Matrix = SCORES) -> LabReport:
     names = [f"row {number}" for number in range(1, rows + 1)]
     groups = {
         "Step by step": [
-            grid_of("e", "scores", e, names, indexed("e", positions)),
-            grid_of(power, "exponentials and their sum", powers, names, [*indexed("", positions), "Σ"]),
-            grid_of("α", f"α_i = {power} / Σ", a, names, indexed("α", positions)),
+            grid_of("e", "scores", e, names, indexed("e", positions), SCORE_SCALE),
+            grid_of(power, "exponentials and their sum", powers, names, [*indexed("", positions), "Σ"], POWER_SCALE),
+            grid_of("α", f"α_i = {power} / Σ", a, names, indexed("α", positions), WEIGHT_SCALE),
         ]
     }
     facts = {"numbers": "the Week 4 slides" if scores == SCORES else "your own"}
     lead = "Softmax turns scores into weights that are not negative, sum to 1 and increase with the score."
     remarks = {}
     if scores == SCORES:
-        right = ", ".join(f"{weight:.4f}" for weight in a[0, 0].tolist())
-        remarks[ERRATUM] = (
-            f"For the scores 0.1, 0.9, 0.3 the Week 4 slides print the weights 0.15, 0.70, 0.15; correct are {right}. "
-            f"Weights have the ratios of exp(e_i), and exp(0.9) is only {(a[0, 0, 1] / a[0, 0, 0]).item():.2f} times "
-            f"exp(0.1), while 0.70 is {0.70 / 0.15:.2f} times 0.15. Different scores, such as 0.1 and 0.3, cannot "
-            "have equal weights."
-        )
-        remarks["Contexts with these weights"] = _contexts_of_slides(a)
+        remarks[ERRATUM] = _softmax_erratum(a)
     return steps_report("From scores to weights", lead, facts, groups, remarks, {})
 
 
-def _contexts_of_slides(weights: Tensor) -> str:
-    """The contexts with the correct weights [1, 2, 3] over the values of the slides."""
-    contexts = (weights @ matrix_tensor(VALUES))[0].tolist()
-    first, second = (f"({one:.4f}, {two:.4f})" for one, two in contexts)
+def _softmax_erratum(weights: Tensor) -> str:
+    """The correct weights [1, 2, 3] of both examples of the Week 4 slides, and the contexts that they would give."""
+    first, second = (", ".join(f"{weight:.4f}" for weight in row) for row in weights[0].tolist())
+    contexts = [", ".join(f"{entry:.4f}" for entry in row) for row in (weights @ matrix_tensor(VALUES))[0].tolist()]
     return (
-        "Over the values (0.1, 0.2), (0.7, 0.4), (0.3, 0.6) of the slides, the correct weights of the first example "
-        f"give the context {first}, those of the second {second}. The printed weights 0.15, 0.70, 0.15 give "
-        "(0.55, 0.40). The 0.46 that the slides print is, rounded, the first entry with the correct weights, "
-        f"{contexts[0][0]:.4f}."
+        f"For the scores 0.1, 0.9, 0.3 the Week 4 slides print the weights 0.15, 0.70, 0.15; correct are {first}. "
+        f"Weights have the ratios of exp(e_i), and exp(0.9) is only {(weights[0, 0, 1] / weights[0, 0, 0]).item():.2f} "
+        f"times exp(0.1), while 0.70 is {0.70 / 0.15:.2f} times 0.15. Different scores, such as 0.1 and 0.3, cannot "
+        f"have equal weights. For the second example, the scores 0.2, 0.8, 0.3, the correct weights are {second}. "
+        "Over the values (0.1, 0.2), (0.7, 0.4), (0.3, 0.6) of the Week 4 slides, the context would be "
+        f"({contexts[0]}) for the first example and ({contexts[1]}) for the second; the printed weights give "
+        "(0.55, 0.40), and the Week 4 slides print 0.46."
     )
 
 
@@ -190,12 +190,13 @@ def context_report(weights: Matrix = WEIGHTS, values: Matrix = VALUES) -> LabRep
     v = matrix_tensor(values)
     c, a = attend(matrix_tensor(weights).log(), unmasked_memory(v))  # softmax(log α) = α, because α sums to 1
     positions = len(values)
+    products = [f"α_{i} v_{i}" for i in indexed("", positions)]
     groups = {
         "Step by step": [
-            grid_of("α", "weights", a.mT, indexed("α", positions), ["α_i"]),
-            grid_of("V", "values", v, indexed("v", positions)),
-            grid_of("α_i v_i", "weighted values", a.mT * v, [f"α_{i} v_{i}" for i in indexed("", positions)]),
-            grid_of("c", "c = Σ_i α_i v_i", c, ["c"]),
+            grid_of("α", "weights", a.mT, indexed("α", positions), ["α_i"], WEIGHT_SCALE),
+            grid_of("V", "values", v, indexed("v", positions), scale=VALUE_SCALE),
+            grid_of("α_i v_i", "weighted values", a.mT * v, products, scale=VALUE_SCALE),
+            grid_of("c", "c = Σ_i α_i v_i", c, ["c"], scale=VALUE_SCALE),
         ]
     }
     slides = (weights, values) == (WEIGHTS, VALUES)
@@ -209,8 +210,8 @@ def context_report(weights: Matrix = WEIGHTS, values: Matrix = VALUES) -> LabRep
             f"The Week 4 slides print 0.46. Correct is c = ({first:.2f}, {second:.2f}): "
             f"0.15 · 0.1 + 0.70 · 0.7 + 0.15 · 0.3 = {first:.2f}, and "
             f"0.15 · 0.2 + 0.70 · 0.4 + 0.15 · 0.6 = {second:.2f}; neither sum is 0.46. With the correct "
-            f"weights of the scores 0.1, 0.9, 0.3 the context is ({correct[0]:.4f}, {correct[1]:.4f}); its first "
-            "entry rounds to 0.46."
+            f"weights of the scores 0.1, 0.9, 0.3 the context is ({correct[0]:.4f}, {correct[1]:.4f}), and "
+            f"{correct[0]:.4f} rounds to 0.46."
         )
     return steps_report("From weights to a context", lead, facts, groups, remarks, {})
 

@@ -145,20 +145,24 @@ class PanelLayout:
         """
         return x / self.width, 1 - y / self.height
 
-    def start(self) -> tuple[Figure, dict[str, Axes]]:
-        """The figure with its panels, which are empty and share both axes."""
+    def start(self, share_x: bool = True) -> tuple[Figure, dict[str, Axes]]:
+        """The figure with its panels, which are empty and share both axes.
+
+        Args:
+            share_x: Whether all panels have the same x axis; False: each has its own, with its own numbers.
+        """
         figure = Figure(figsize=(self.width, self.height))
         left, top = self.fraction(self.left, self.top)
         right, bottom = self.fraction(self.left + self.grid_width, self.top + self.grid_height)
         gaps = self.right / self.panel_width, self.between / self.panel_height
         figure.subplots_adjust(left, bottom, right, top, *gaps)
-        grid = figure.subplots(self.rows, self.columns, sharex=True, sharey=True, squeeze=False).flatten()
+        grid = figure.subplots(self.rows, self.columns, sharex=share_x, sharey=True, squeeze=False).flatten()
         for spare in grid[len(self.panels) :]:
             spare.remove()
         for number, (panel, axes) in enumerate(zip(self.panels, grid, strict=False)):
             axes.set_title(truncate(panel, int(9 * self.panel_width)), loc="left", fontsize=TYPE, **literal())
             axes.tick_params(which="both", labelsize=TYPE - 1, length=0, pad=6)
-            axes.tick_params(which="both", labelbottom=number + self.columns >= len(self.panels))
+            axes.tick_params(which="both", labelbottom=not share_x or number + self.columns >= len(self.panels))
             axes.spines[["top", "right"]].set_visible(False)
             axes.set_axisbelow(True)
         return figure, dict(zip(self.panels, grid, strict=False))

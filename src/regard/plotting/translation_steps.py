@@ -34,7 +34,8 @@ class TranslationStep:
 
     Args:
         token: The token that the step put out.
-        scores: e_t, one for each source token; None where several heads or layers are averaged.
+        scores: e_t, one for each source token; None where several heads or layers are averaged, and for a mechanism
+            without scores.
         weights: α_t, one for each source token; None for a model without attention.
         next_tokens: The most likely tokens with their probabilities, the most likely first.
     """
