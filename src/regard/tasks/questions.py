@@ -1,0 +1,157 @@
+"""The questions task: answer a question about a few facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from regard.config.base import invalid_combination
+from regard.tasks.generated import GeneratedDataset, GeneratedSection, GeneratedTask
+from regard.text import Pair, Tokenization, WordTokenizer
+
+PEOPLE = ("Anna", "Daniel", "John", "Julia", "Mary", "Paul", "Peter", "Sandra")
+
+
+class Relation(NamedTuple):
+    """A relation between a person and a thing: how it is stated, and how it is asked for.
+
+    Args:
+        predicate: What is stated about the person, before the thing.
+        question: The question for the thing; `{}` is the person.
+        answer: The words of the predicate with which the answer begins.
+        things: All things.
+    """
+
+    predicate: str
+    question: str
+    answer: str
+    things: tuple[str, ...]
+
+
+RELATIONS = (
+    Relation(
+        predicate="is in the",
+        question="Where is {}?",
+        answer="in the",
+        things=("attic", "bathroom", "bedroom", "cellar", "garage", "garden", "hallway", "kitchen", "library", "office"),
+    ),
+    Relation(
+        predicate="has the",
+        question="What does {} have?",
+        answer="the",
+        things=("apple", "ball", "book", "cup", "hat", "key", "lamp", "letter", "phone", "umbrella"),
+    ),
+)
+MIN_OF_RELATION = 2  # facts, so that a question for a relation has at least two possible answers
+FACT_BOUNDS = (len(RELATIONS) * MIN_OF_RELATION, len(RELATIONS) * len(PEOPLE))
+
+
+class Fact(NamedTuple):
+    """A person, a relation and a thing."""
+
+    person: str
+    relation: Relation
+    thing: str
+
+    def __str__(self) -> str:
+        return f"{self.person} {self.relation.predicate} {self.thing}."
+
+
+class QuestionsSection(GeneratedSection):
+    """Settings of the questions task.
+
+    Attributes:
+        task: Name of the task.
+        min_facts: Smallest number of facts.
+        max_facts: Largest number of facts.
+    """
+
+    task: str = "questions"
+    min_facts: int = Field(default=4, ge=FACT_BOUNDS[0], le=FACT_BOUNDS[1])
+    max_facts: int = Field(default=8, ge=FACT_BOUNDS[0], le=FACT_BOUNDS[1])
+
+    @model_validator(mode="after")
+    def _check_facts(self) -> Self:
+        if self.min_facts > self.max_facts:
+            raise invalid_combination(
+                "min_facts", f"{self.min_facts} is more than max_facts, {self.max_facts}; make it smaller"
+            )
+        return self
+
+
+class QuestionsDataset(GeneratedDataset[QuestionsSection]):
+    """Random facts in random order, with a question that one of them answers.
+
+    A person has at most one thing of each relation, and a thing at most one person. There are at least two facts of
+    each relation, and a person that is asked about has one of each: neither the person nor the relation is enough to
+    find the answer.
+
+    Args:
+        section: The settings of the task.
+    """
+
+    def generate(self, random: Random) -> Pair:
+        person = random.choice(PEOPLE)
+        facts = self._facts(random, person)
+        relation = random.choice(RELATIONS)
+        if random.random() < 0.5:
+            asked = next(fact for fact in facts if fact.person == person and fact.relation == relation)
+            return _pair(facts, asked, relation.question.format(person), f"{relation.answer} {asked.thing}")
+        asked = random.choice([fact for fact in facts if fact.relation == relation])
+        return _pair(facts, asked, f"Who {relation.predicate} {asked.thing}?", asked.person)
+
+    def _facts(self, random: Random, person: str) -> list[Fact]:
+        """Facts of both relations; one of each is about `person`."""
+        count = random.randint(self.section.min_facts, self.section.max_facts)
+        first = random.randint(max(MIN_OF_RELATION, count - len(PEOPLE)), min(count - MIN_OF_RELATION, len(PEOPLE)))
+        others = [other for other in PEOPLE if other != person]
+        facts: list[Fact] = []
+        for relation, size in zip(RELATIONS, (first, count - first), strict=True):
+            people = [person, *random.sample(others, size - 1)]
+            things = random.sample(relation.things, size)
+            facts += [Fact(one, relation, thing) for one, thing in zip(people, things, strict=True)]
+        random.shuffle(facts)
+        return facts
+
+
+def _pair(facts: list[Fact], asked: Fact, question: str, answer: str) -> Pair:
+    """The facts and the question, the answer, and the alignment of its words with those of the fact."""
+    before = sum(len(WORDS.tokenize(str(fact))) for fact in facts[: facts.index(asked)])
+    position = {token: before + index for index, token in enumerate(WORDS.tokenize(str(asked)))}
+    alignment = frozenset((position[token], step) for step, token in enumerate(WORDS.tokenize(answer)))
+    return Pair(" ".join([*map(str, facts), question]), answer, alignment)
+
+
+WORDS = WordTokenizer()
+
+
+@dataclass(frozen=True)
+class QuestionsTokenization(Tokenization):
+    """Tokens are words and punctuation marks."""
+
+    tokenizer = WORDS
+    function_words = frozenset({"in", "the"})
+
+
+class QuestionsTask(GeneratedTask[QuestionsSection]):
+    """`Mary is in the kitchen. John has the ball. … Where is Mary?` → `in the kitchen`.
+
+    Shows attention as a lookup: the answer is in one of the facts, and the question tells in which. Each answer is
+    aligned with the words of its fact.
+
+    Args:
+        section: The settings of the task.
+    """
+
+    Section = QuestionsSection
+
+    @property
+    def dataset(self) -> QuestionsDataset:
+        return QuestionsDataset(self.section)
+
+    @property
+    def tokenization(self) -> QuestionsTokenization:
+        return QuestionsTokenization()
