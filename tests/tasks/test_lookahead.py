@@ -108,6 +108,16 @@ def test_nothing_before_the_cues_tells_the_sense():
             assert 0.45 < shares[0] / sum(shares) < 0.55, context
 
 
+def test_cues_are_in_any_order():
+    pairs = LookaheadDataset(LookaheadSection(ambiguous=2)).pairs("test")
+    same = 0
+    for pair in pairs:
+        words = pair.source.split()
+        nouns = [word for word in words if word in TRANSLATIONS]
+        same += nouns == [SENSES[word][0] for word in words if word in SENSES]
+    assert 0.45 < same / len(pairs) < 0.55
+
+
 def test_every_word_but_the_ambiguous_ones_has_one_translation():
     english = [word.english for word in PLAIN] + list(TRANSLATIONS)
     assert len(set(english)) == len(english)

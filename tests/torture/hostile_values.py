@@ -183,6 +183,7 @@ NAMES = (
     *("none", "mean", "dot", "scaled-dot", "bilinear", "additive", "multi-head", "gru", "lstm", "tanh", "recurrent"),
     *("self-attention", "transformer", "sine", "learned", "one-hot", "sine-added", "before", "after", "tied", "zeros"),
     *("adamw", "constant", "linear", "plateau", "stepped", "copy", "reverse", "case", "clauses", "addition", "spaces"),
+    *("lookahead", "questions"),
 )
 BOOLEANS = ("true", "false")
 EXTREMES = (*EXTREME_NUMBERS, *NAMES, *BOOLEANS, "''")

@@ -89,7 +89,9 @@ class LookaheadTokenization(Tokenization):
 
 
 class LookaheadTask(GeneratedTask[LookaheadSection]):
-    """`we see old banks , cars and rivers .` → `wir sehen alte Ufer , Autos und Flüsse .`, but `… and loans .` → `… Banken …`.
+    """`we see old banks , cars and rivers .` → `wir sehen alte Ufer , Autos und Flüsse .`
+
+    With `streets` instead of `rivers`, the translation of `banks` is `Banken`.
 
     Shows whether a state of the encoder depends on later words. All words but the ambiguous ones have one translation,
     at the same position, so that a model without lookahead translates (½)^`ambiguous` of the sentences correctly.

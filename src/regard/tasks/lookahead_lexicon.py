@@ -37,13 +37,10 @@ def words(text: str) -> tuple[Word, ...]:
 
 
 def ambiguous_nouns(table: str) -> tuple[AmbiguousNoun, ...]:
-    """The lines of a table: a noun, a translation, its cues, the other translation, its cues."""
-    found = []
-    for line in table.strip().splitlines():
-        english, *cells = (cell.strip() for cell in line.split(":"))
-        first, second = (Sense(cells[index], words(cells[index + 1])) for index in (0, 2))
-        found.append(AmbiguousNoun(english, (first, second)))
-    return tuple(found)
+    """Two lines of the table for each noun: the noun, a translation, and the cues with their translations."""
+    rows = [[cell.strip() for cell in line.split(":")] for line in table.strip().splitlines()]
+    senses = [Sense(german, words(cues)) for _, german, cues in rows]
+    return tuple(AmbiguousNoun(rows[index][0], (senses[index], senses[index + 1])) for index in range(0, len(rows), 2))
 
 
 SUBJECTS = words("we wir they sie children Kinder parents Eltern friends Freunde tourists Touristen")
@@ -52,17 +49,26 @@ VERBS = words(
 )
 ADJECTIVES = words("old alte new neue small kleine large große beautiful schöne strange seltsame")
 AMBIGUOUS = ambiguous_nouns("""
-    banks : Ufer : rivers Flüsse boats Boote bridges Brücken : Banken : streets Straßen loans Kredite coins Münzen
-    bats : Fledermäuse : caves Höhlen owls Eulen insects Insekten : Schläger : balls Bälle teams Teams stadiums Stadien
-    springs : Quellen : mountains Berge streams Bäche valleys Täler : Federn : mattresses Matratzen screws Schrauben clocks Uhren
-    cranes : Kraniche : swamps Sümpfe nests Nester frogs Frösche : Kräne : bricks Ziegel trucks Lastwagen engineers Ingenieure
-    seals : Robben : penguins Pinguine whales Wale icebergs Eisberge : Siegel : kings Könige documents Dokumente crowns Kronen
-    keys : Schlüssel : doors Türen thieves Diebe prisons Gefängnisse : Tasten : pianos Klaviere computers Computer melodies Melodien
-    letters : Briefe : envelopes Umschläge stamps Briefmarken mailboxes Briefkästen : Buchstaben : alphabets Alphabete syllables Silben vowels Vokale
-    matches : Streichhölzer : candles Kerzen fires Feuer stoves Öfen : Spiele : goals Tore referees Schiedsrichter trophies Pokale
-""")  # fmt: skip
+    banks : Ufer : rivers Flüsse boats Boote bridges Brücken
+    banks : Banken : streets Straßen loans Kredite coins Münzen
+    bats : Fledermäuse : caves Höhlen owls Eulen insects Insekten
+    bats : Schläger : balls Bälle teams Teams stadiums Stadien
+    springs : Quellen : mountains Berge streams Bäche valleys Täler
+    springs : Federn : mattresses Matratzen screws Schrauben clocks Uhren
+    cranes : Kraniche : swamps Sümpfe nests Nester frogs Frösche
+    cranes : Kräne : bricks Ziegel trucks Lastwagen engineers Ingenieure
+    seals : Robben : penguins Pinguine whales Wale icebergs Eisberge
+    seals : Siegel : kings Könige documents Dokumente crowns Kronen
+    keys : Schlüssel : doors Türen thieves Diebe prisons Gefängnisse
+    keys : Tasten : pianos Klaviere computers Computer melodies Melodien
+    letters : Briefe : envelopes Umschläge stamps Briefmarken mailboxes Briefkästen
+    letters : Buchstaben : alphabets Alphabete syllables Silben vowels Vokale
+    matches : Streichhölzer : candles Kerzen fires Feuer stoves Öfen
+    matches : Spiele : goals Tore referees Schiedsrichter trophies Pokale
+""")
 NEUTRAL_NOUNS = words(
     "tables Tische chairs Stühle books Bücher apples Äpfel bottles Flaschen shoes Schuhe hats Hüte windows Fenster "
     "cars Autos cups Tassen flowers Blumen dogs Hunde cats Katzen horses Pferde houses Häuser pictures Bilder "
-    "knives Messer plates Teller spoons Löffel shirts Hemden bags Taschen carpets Teppiche pillows Kissen toys Spielzeuge"
+    "knives Messer plates Teller spoons Löffel shirts Hemden bags Taschen carpets Teppiche pillows Kissen "
+    "toys Spielzeuge"
 )

@@ -12,7 +12,10 @@ from regard.config.base import invalid_combination
 from regard.tasks.generated import GeneratedDataset, GeneratedSection, GeneratedTask
 from regard.text import Pair, Tokenization, WordTokenizer
 
+WORDS = WordTokenizer()
 PEOPLE = ("Anna", "Daniel", "John", "Julia", "Mary", "Paul", "Peter", "Sandra")
+PLACES = ("attic", "bathroom", "bedroom", "cellar", "garage", "garden", "hallway", "kitchen", "library", "office")
+OBJECTS = ("apple", "ball", "book", "cup", "hat", "key", "lamp", "letter", "phone", "umbrella")
 
 
 class Relation(NamedTuple):
@@ -36,13 +39,24 @@ RELATIONS = (
         predicate="is in the",
         question="Where is {}?",
         answer="in the",
-        things=("attic", "bathroom", "bedroom", "cellar", "garage", "garden", "hallway", "kitchen", "library", "office"),
+        things=(
+            "attic",
+            "bathroom",
+            "bedroom",
+            "cellar",
+            "garage",
+            "garden",
+            "hallway",
+            "kitchen",
+            "library",
+            "office",
+        ),
     ),
     Relation(
         predicate="has the",
         question="What does {} have?",
         answer="the",
-        things=("apple", "ball", "book", "cup", "hat", "key", "lamp", "letter", "phone", "umbrella"),
+        things=OBJECTS,
     ),
 )
 MIN_OF_RELATION = 2  # facts, so that a question for a relation has at least two possible answers
@@ -71,7 +85,7 @@ class QuestionsSection(GeneratedSection):
 
     task: str = "questions"
     min_facts: int = Field(default=4, ge=FACT_BOUNDS[0], le=FACT_BOUNDS[1])
-    max_facts: int = Field(default=8, ge=FACT_BOUNDS[0], le=FACT_BOUNDS[1])
+    max_facts: int = Field(default=6, ge=FACT_BOUNDS[0], le=FACT_BOUNDS[1])
 
     @model_validator(mode="after")
     def _check_facts(self) -> Self:
@@ -123,9 +137,6 @@ def _pair(facts: list[Fact], asked: Fact, question: str, answer: str) -> Pair:
     position = {token: before + index for index, token in enumerate(WORDS.tokenize(str(asked)))}
     alignment = frozenset((position[token], step) for step, token in enumerate(WORDS.tokenize(answer)))
     return Pair(" ".join([*map(str, facts), question]), answer, alignment)
-
-
-WORDS = WordTokenizer()
 
 
 @dataclass(frozen=True)
