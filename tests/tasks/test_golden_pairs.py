@@ -53,8 +53,8 @@ def digests(settings: dict[str, Any]) -> dict[str, str]:
             {"task": "lookahead", "ambiguous": 1, "max_distance": 9},
             ("5e770c7ab6682065", "8996794132ced007", "03bcf3ba791e94bf"),
         ),
-        ({"task": "questions"}, ("c26fb651432f3068", "fdbac4aa26ecb842", "e0daf0ee0bb007f4")),
-        ({"task": "questions", "max_facts": 16}, ("1e5cda94d94610d7", "eebda01f1d8c3b0a", "6f520685837a738d")),
+        ({"task": "questions"}, ("d07ce89823771f96", "c336053c691d152a", "b8bfe3eb0cc5dfd3")),
+        ({"task": "questions", "max_facts": 16}, ("f60da5ee837c79e2", "d116eb3a11f716c3", "30fc042c7c4b676a")),
     ],
     ids=str,
 )

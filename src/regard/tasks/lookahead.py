@@ -89,12 +89,12 @@ class LookaheadTokenization(Tokenization):
 
 
 class LookaheadTask(GeneratedTask[LookaheadSection]):
-    """`we see old banks , cars and rivers .` → `wir sehen alte Ufer , Autos und Flüsse .`
+    """`we see banks , bats , cars , owls and rivers .` → `wir sehen Ufer , Fledermäuse , Autos , Eulen und Flüsse .`
 
-    With `streets` instead of `rivers`, the translation of `banks` is `Banken`.
-
-    Shows whether a state of the encoder depends on later words. All words but the ambiguous ones have one translation,
-    at the same position, so that a model without lookahead translates (½)^`ambiguous` of the sentences correctly.
+    With `streets` instead of `rivers`, the translation of `banks` is `Banken`; with `balls` instead of `owls`, that of
+    `bats` is `Schläger`. Shows whether a state of the encoder depends on later words. All words but the ambiguous ones
+    have one translation, at the same position, so that a model without lookahead translates (½)^`ambiguous` of the
+    sentences correctly.
 
     Args:
         section: The settings of the task.

@@ -19,45 +19,22 @@ OBJECTS = ("apple", "ball", "book", "cup", "hat", "key", "lamp", "letter", "phon
 
 
 class Relation(NamedTuple):
-    """A relation between a person and a thing: how it is stated, and how it is asked for.
+    """A relation between a person and a thing.
 
     Args:
-        predicate: What is stated about the person, before the thing.
+        predicate: The words between the person and the thing in a fact.
         question: The question for the thing; `{}` is the person.
-        answer: The words of the predicate with which the answer begins.
         things: All things.
     """
 
     predicate: str
     question: str
-    answer: str
     things: tuple[str, ...]
 
 
 RELATIONS = (
-    Relation(
-        predicate="is in the",
-        question="Where is {}?",
-        answer="in the",
-        things=(
-            "attic",
-            "bathroom",
-            "bedroom",
-            "cellar",
-            "garage",
-            "garden",
-            "hallway",
-            "kitchen",
-            "library",
-            "office",
-        ),
-    ),
-    Relation(
-        predicate="has the",
-        question="What does {} have?",
-        answer="the",
-        things=OBJECTS,
-    ),
+    Relation("is in the", "Where is {}?", PLACES),
+    Relation("has the", "What does {} have?", OBJECTS),
 )
 MIN_OF_RELATION = 2  # facts, so that a question for a relation has at least two possible answers
 FACT_BOUNDS = (len(RELATIONS) * MIN_OF_RELATION, len(RELATIONS) * len(PEOPLE))
@@ -71,7 +48,7 @@ class Fact(NamedTuple):
     thing: str
 
     def __str__(self) -> str:
-        return f"{self.person} {self.relation.predicate} {self.thing}."
+        return f"{self.person} {self.relation.predicate} {self.thing}"
 
 
 class QuestionsSection(GeneratedSection):
@@ -85,7 +62,7 @@ class QuestionsSection(GeneratedSection):
 
     task: str = "questions"
     min_facts: int = Field(default=4, ge=FACT_BOUNDS[0], le=FACT_BOUNDS[1])
-    max_facts: int = Field(default=6, ge=FACT_BOUNDS[0], le=FACT_BOUNDS[1])
+    max_facts: int = Field(default=8, ge=FACT_BOUNDS[0], le=FACT_BOUNDS[1])
 
     @model_validator(mode="after")
     def _check_facts(self) -> Self:
@@ -100,7 +77,7 @@ class QuestionsDataset(GeneratedDataset[QuestionsSection]):
     """Random facts in random order, with a question that one of them answers.
 
     A person has at most one thing of each relation, and a thing at most one person. There are at least two facts of
-    each relation, and a person that is asked about has one of each: neither the person nor the relation is enough to
+    each relation, and the person who is asked about has one of each: neither the person nor the relation is enough to
     find the answer.
 
     Args:
@@ -111,11 +88,8 @@ class QuestionsDataset(GeneratedDataset[QuestionsSection]):
         person = random.choice(PEOPLE)
         facts = self._facts(random, person)
         relation = random.choice(RELATIONS)
-        if random.random() < 0.5:
-            asked = next(fact for fact in facts if fact.person == person and fact.relation == relation)
-            return _pair(facts, asked, relation.question.format(person), f"{relation.answer} {asked.thing}")
-        asked = random.choice([fact for fact in facts if fact.relation == relation])
-        return _pair(facts, asked, f"Who {relation.predicate} {asked.thing}?", asked.person)
+        asked = next(fact for fact in facts if fact.person == person and fact.relation == relation)
+        return _pair(facts, asked)
 
     def _facts(self, random: Random, person: str) -> list[Fact]:
         """Facts of both relations; one of each is about `person`."""
@@ -131,12 +105,13 @@ class QuestionsDataset(GeneratedDataset[QuestionsSection]):
         return facts
 
 
-def _pair(facts: list[Fact], asked: Fact, question: str, answer: str) -> Pair:
-    """The facts and the question, the answer, and the alignment of its words with those of the fact."""
-    before = sum(len(WORDS.tokenize(str(fact))) for fact in facts[: facts.index(asked)])
-    position = {token: before + index for index, token in enumerate(WORDS.tokenize(str(asked)))}
-    alignment = frozenset((position[token], step) for step, token in enumerate(WORDS.tokenize(answer)))
-    return Pair(" ".join([*map(str, facts), question]), answer, alignment)
+def _pair(facts: list[Fact], asked: Fact) -> Pair:
+    """The facts and a question, and the answer, whose last word is aligned with the same word of the fact."""
+    text = " ".join(f"{fact}." for fact in facts)
+    position = WORDS.tokenize(text).index(asked.thing)
+    answer = str(asked)
+    alignment = frozenset({(position, len(WORDS.tokenize(answer)) - 1)})
+    return Pair(f"{text} {asked.relation.question.format(asked.person)}", answer, alignment)
 
 
 @dataclass(frozen=True)
@@ -144,14 +119,13 @@ class QuestionsTokenization(Tokenization):
     """Tokens are words and punctuation marks."""
 
     tokenizer = WORDS
-    function_words = frozenset({"in", "the"})
 
 
 class QuestionsTask(GeneratedTask[QuestionsSection]):
-    """`Mary is in the kitchen. John has the ball. … Where is Mary?` → `in the kitchen`.
+    """`John has the ball. Mary is in the attic. … Where is Mary?` → `Mary is in the attic`.
 
-    Shows attention as a lookup: the answer is in one of the facts, and the question tells in which. Each answer is
-    aligned with the words of its fact.
+    Shows attention as a lookup: the answer repeats one of the facts, and the question determines which. Only its last
+    word is aligned, because the others are known from the question.
 
     Args:
         section: The settings of the task.
