@@ -25,6 +25,7 @@ NAMES = [
     "blank",
     "bottleneck",
     "encoders",
+    "lookahead",
     "mechanisms",
     "positions",
     "prompt-placement",

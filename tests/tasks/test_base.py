@@ -17,6 +17,8 @@ from regard.tasks.addition import AdditionSection
 from regard.tasks.case import CaseSection
 from regard.tasks.copy import CopySection
 from regard.tasks.generated import GeneratedDataset, GeneratedSection, GeneratedTask
+from regard.tasks.lookahead import LookaheadSection
+from regard.tasks.questions import QuestionsSection
 from regard.tasks.reverse import ReverseSection
 from regard.tasks.spaces import SpacesSection
 from regard.testing import check_task
@@ -31,6 +33,10 @@ SECTIONS = [
     AdditionSection(),
     CopySection(),
     ReverseSection(),
+    LookaheadSection(),
+    LookaheadSection(ambiguous=1, max_distance=1),
+    QuestionsSection(),
+    QuestionsSection(min_facts=16, max_facts=16),
 ]
 
 
@@ -192,7 +198,7 @@ def test_pairs_do_not_depend_on_the_order_of_sets():
         "from random import Random\n"
         "from regard.tasks import TASKS, task_for\n"
         "random = Random(2)\n"
-        "for name in ('addition', 'case', 'copy', 'spaces'):\n"
+        "for name in ('addition', 'case', 'copy', 'spaces', 'lookahead', 'questions'):\n"
         "    dataset = task_for(TASKS[name].Section()).dataset\n"
         "    for _ in range(50):\n"
         "        print(dataset.generate(random).source)\n"
@@ -204,5 +210,5 @@ def test_pairs_do_not_depend_on_the_order_of_sets():
         return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
     outputs = [output(hash_seed) for hash_seed in ("1", "2", "3", "4", "5")]
-    assert len(outputs[0].splitlines()) == 200
+    assert len(outputs[0].splitlines()) == 300
     assert len(set(outputs)) == 1

@@ -1,4 +1,4 @@
-"""The pairs that each task has had since 0.5.0: runs and studies are compared on them, so they never change."""
+"""The pairs that each task has had since it was added: runs and studies are compared on them, so they never change."""
 
 from __future__ import annotations
 
@@ -48,6 +48,13 @@ def digests(settings: dict[str, Any]) -> dict[str, str]:
         ({"task": "copy"}, ("f9c539de440209b1", "e8cb2ee54296b01c", "ff307aa3f38942e1")),
         ({"task": "clauses"}, ("74d4b2b9cd45924e", "71ca6e9b1412391c", "39ada3730afd4666")),
         ({"task": "clauses", "max_clauses": 3}, ("2c898c998e0bdbf3", "9cfc58a82bf1cb20", "d613aba725583949")),
+        ({"task": "lookahead"}, ("2213496ea5bda09c", "e8495976080cc037", "b63cbbd00ea8eae5")),
+        (
+            {"task": "lookahead", "ambiguous": 1, "max_distance": 9},
+            ("5e770c7ab6682065", "8996794132ced007", "03bcf3ba791e94bf"),
+        ),
+        ({"task": "questions"}, ("d07ce89823771f96", "c336053c691d152a", "b8bfe3eb0cc5dfd3")),
+        ({"task": "questions", "max_facts": 16}, ("f60da5ee837c79e2", "d116eb3a11f716c3", "30fc042c7c4b676a")),
     ],
     ids=str,
 )

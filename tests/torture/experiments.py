@@ -15,7 +15,7 @@ from torture.outcomes import Campaign, Tally
 
 TRIES = 1_600
 PRELOAD = ("regard.training.trainer", "regard.studies.parsing", "regard.cli.study", "regard.evaluation.final")
-RECIPES = ("case", "clauses-transformer", "multi30k", "g2p", "addition", "spaces")
+RECIPES = ("case", "clauses-transformer", "multi30k", "g2p", "addition", "spaces", "lookahead", "questions")
 COMPARED = "training.clip=1,2"
 NAMES = ("a\x1b[31mb.yaml", "\u202eb.yaml", "a\nb.yaml", "-x.yaml", "x" * 300, "caf\udce9.yaml", " .yaml", "~x")
 

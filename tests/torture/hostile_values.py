@@ -184,6 +184,7 @@ NAMES = (
     *("self-attention", "transformer", "sine", "learned", "one-hot", "sine-added", "before", "after", "tied", "zeros"),
     *("plain-attention", "recurrent-self-attention"),
     *("adamw", "constant", "linear", "plateau", "stepped", "copy", "reverse", "case", "clauses", "addition", "spaces"),
+    *("lookahead", "questions"),
 )
 BOOLEANS = ("true", "false")
 EXTREMES = (*EXTREME_NUMBERS, *NAMES, *BOOLEANS, "''")

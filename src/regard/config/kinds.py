@@ -46,6 +46,8 @@ TASKS: Kinds[DataSection] = Kinds(
         "reverse": "regard.tasks.reverse:ReverseTask",
         "copy": "regard.tasks.copy:CopyTask",
         "clauses": "regard.tasks.clauses:ClausesTask",
+        "lookahead": "regard.tasks.lookahead:LookaheadTask",
+        "questions": "regard.tasks.questions:QuestionsTask",
         "files": "regard.tasks.parallel:FilesTask",
         "multi30k": "regard.tasks.parallel:Multi30kTask",
         "g2p": "regard.tasks.g2p:G2PTask",
