@@ -53,8 +53,8 @@ def digests(settings: dict[str, Any]) -> dict[str, str]:
             {"task": "lookahead", "ambiguous": 1, "max_distance": 9},
             ("5e770c7ab6682065", "8996794132ced007", "03bcf3ba791e94bf"),
         ),
-        ({"task": "questions"}, ("d07ce89823771f96", "c336053c691d152a", "b8bfe3eb0cc5dfd3")),
-        ({"task": "questions", "max_facts": 16}, ("f60da5ee837c79e2", "d116eb3a11f716c3", "30fc042c7c4b676a")),
+        ({"task": "questions"}, ("d13abb26377293ae", "01fb0cfa63139e10", "55e6a35d4eef370e")),
+        ({"task": "questions", "max_facts": 16}, ("116487a89c61e613", "b30550985e6c855a", "dca5a3ba487d57fc")),
     ],
     ids=str,
 )

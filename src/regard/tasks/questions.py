@@ -106,12 +106,15 @@ class QuestionsDataset(GeneratedDataset[QuestionsSection]):
 
 
 def _pair(facts: list[Fact], asked: Fact) -> Pair:
-    """The facts and a question, and the answer, whose last word is aligned with the same word of the fact."""
+    """The facts and a question, and the answer, whose last word is aligned with the end of the fact."""
     text = " ".join(f"{fact}." for fact in facts)
-    position = WORDS.tokenize(text).index(asked.thing)
     answer = str(asked)
-    alignment = frozenset({(position, len(WORDS.tokenize(answer)) - 1)})
-    return Pair(f"{text} {asked.relation.question.format(asked.person)}", answer, alignment)
+    word, last = WORDS.tokenize(text).index(asked.thing), len(WORDS.tokenize(answer)) - 1
+    return Pair(
+        source=f"{text} {asked.relation.question.format(asked.person)}",
+        target=answer,
+        alignment=frozenset({(word, last), (word + 1, last)}),  # the word and the period after it
+    )
 
 
 @dataclass(frozen=True)
@@ -124,8 +127,9 @@ class QuestionsTokenization(Tokenization):
 class QuestionsTask(GeneratedTask[QuestionsSection]):
     """`John has the ball. Mary is in the attic. … Where is Mary?` → `Mary is in the attic`.
 
-    Shows attention as a lookup: the answer repeats one of the facts, and the question determines which. Only its last
-    word is aligned, because the others are known from the question.
+    Shows attention as a lookup: the answer repeats one of the facts, and the question determines which. Only the last
+    word of the answer is aligned, because the others are known from the question. It is aligned with its word in the
+    fact and with the period after it, where the state of a recurrent encoder has read the whole fact.
 
     Args:
         section: The settings of the task.
