@@ -61,7 +61,7 @@ class LookaheadDataset(GeneratedDataset[LookaheadSection]):
             if random.random() < ADJECTIVE_SHARE:
                 words.append(random.choice(lexicon.ADJECTIVES))
             words.append(noun)
-        return _pair([*words, PERIOD])
+        return _word_by_word([*words, PERIOD])
 
     def _nouns(self, random: Random) -> list[Word]:
         distance = random.randint(self.section.min_distance, self.section.max_distance)
@@ -74,7 +74,7 @@ class LookaheadDataset(GeneratedDataset[LookaheadSection]):
         return [*ambiguous, *random.choices(lexicon.NEUTRAL_NOUNS, k=distance), *cues]
 
 
-def _pair(words: Sequence[Word]) -> Pair:
+def _word_by_word(words: Sequence[Word]) -> Pair:
     """The English sentence, the German one, and the alignment of their words, which is the diagonal."""
     alignment = frozenset((position, position) for position in range(len(words)))
     return Pair(" ".join(word.english for word in words), " ".join(word.german for word in words), alignment)

@@ -10,34 +10,57 @@ from typing import NamedTuple
 
 
 class Word(NamedTuple):
-    """An English word and its German translation."""
+    """A word.
+
+    Args:
+        english: The English word.
+        german: Its German translation.
+    """
 
     english: str
     german: str
 
 
 class Sense(NamedTuple):
-    """A meaning of an ambiguous noun: its translation, and the cues, each of which selects this meaning."""
+    """A meaning of an ambiguous noun.
+
+    Args:
+        german: The translation of the noun.
+        cues: Nouns, each of which selects this meaning.
+    """
 
     german: str
     cues: tuple[Word, ...]
 
 
 class AmbiguousNoun(NamedTuple):
-    """An English noun with two meanings."""
+    """An English noun with two meanings.
+
+    Args:
+        english: The noun.
+        senses: Its meanings.
+    """
 
     english: str
     senses: tuple[Sense, Sense]
 
 
 def words(text: str) -> tuple[Word, ...]:
-    """English and German words in turn."""
+    """The words of a text.
+
+    Args:
+        text: English and German words in turn.
+    """
     tokens = text.split()
     return tuple(map(Word, tokens[::2], tokens[1::2]))
 
 
 def ambiguous_nouns(table: str) -> tuple[AmbiguousNoun, ...]:
-    """Two lines of the table for each noun: the noun, a translation, and the cues with their translations."""
+    """The nouns of a table.
+
+    Args:
+        table: Two lines for each noun, one for each meaning: the noun, its translation, and the cues with theirs.
+    """
     rows = [[cell.strip() for cell in line.split(":")] for line in table.strip().splitlines()]
     senses = [Sense(german, words(cues)) for _, german, cues in rows]
     return tuple(AmbiguousNoun(rows[index][0], (senses[index], senses[index + 1])) for index in range(0, len(rows), 2))

@@ -41,7 +41,13 @@ FACT_BOUNDS = (len(RELATIONS) * MIN_OF_RELATION, len(RELATIONS) * len(PEOPLE))
 
 
 class Fact(NamedTuple):
-    """A person, a relation and a thing."""
+    """A person, a relation and a thing.
+
+    Args:
+        person: The person.
+        relation: The relation.
+        thing: A thing of the relation.
+    """
 
     person: str
     relation: Relation
@@ -89,7 +95,7 @@ class QuestionsDataset(GeneratedDataset[QuestionsSection]):
         facts = self._facts(random, person)
         relation = random.choice(RELATIONS)
         asked = next(fact for fact in facts if fact.person == person and fact.relation == relation)
-        return _pair(facts, asked)
+        return _question_and_answer(facts, asked)
 
     def _facts(self, random: Random, person: str) -> list[Fact]:
         """Facts of both relations; one of each is about `person`."""
@@ -105,13 +111,12 @@ class QuestionsDataset(GeneratedDataset[QuestionsSection]):
         return facts
 
 
-def _pair(facts: list[Fact], asked: Fact) -> Pair:
+def _question_and_answer(facts: list[Fact], asked: Fact) -> Pair:
     """The facts and a question, and the answer, whose last word is aligned with the same word of the fact."""
     text = " ".join(f"{fact}." for fact in facts)
-    position = WORDS.tokenize(text).index(asked.thing)
     answer = str(asked)
-    alignment = frozenset({(position, len(WORDS.tokenize(answer)) - 1)})
-    return Pair(f"{text} {asked.relation.question.format(asked.person)}", answer, alignment)
+    word, last = WORDS.tokenize(text).index(asked.thing), len(WORDS.tokenize(answer)) - 1
+    return Pair(f"{text} {asked.relation.question.format(asked.person)}", answer, frozenset({(word, last)}))
 
 
 @dataclass(frozen=True)
