@@ -46,7 +46,7 @@ class LookaheadSection(GeneratedSection):
 class LookaheadDataset(GeneratedDataset[LookaheadSection]):
     """Random lists: ambiguous nouns, other nouns, and one cue for each ambiguous noun, in any order.
 
-    Both meanings of a noun are equally likely, and nothing but its cue tells which one it has.
+    Both meanings of a noun are equally likely, and its cue alone determines which one it has.
 
     Args:
         section: The settings of the task.
