@@ -132,13 +132,14 @@ SCORES: dict[str, Callable[[Any, Tensor, Tensor], float]] = {
     "additive": additive,
 }
 NOT_BY_SCORE = {"none", "last", "aligned", "multi-head"}  # tested on their own below
+BY_HISTORY_OR_POSITION = {"location", "coverage", "local", "monotonic"}  # in files of their own
 
 
 def build(kind: str, **options: Any) -> nn.Attention:
     torch.manual_seed(3)
     if kind in ("scaled-dot", "additive"):
         options["key_size"] = KEY
-    return kinds.MECHANISMS[kind](MEMORY if kind == "dot" else QUERY, MEMORY, **options).requires_grad_(False)
+    return kinds.MECHANISMS[kind](MEMORY if kind == "dot" else QUERY, MEMORY, **options).requires_grad_(False).eval()
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +157,7 @@ def queries(mechanism: nn.Attention) -> Tensor:
 
 
 def test_every_mechanism_has_its_formula_here() -> None:
-    assert SCORES.keys() | NOT_BY_SCORE == kinds.MECHANISMS.keys()
+    assert SCORES.keys() | NOT_BY_SCORE | BY_HISTORY_OR_POSITION == kinds.MECHANISMS.keys()
 
 
 PLAIN_AND_OPTIONS = [{}, {"unit_norm": True}, {"hard": True}]
@@ -240,7 +241,7 @@ def test_aligned_reads_the_position_of_the_step_and_nothing_after_the_end(offset
     mechanism = build("aligned")
     valid = torch.tensor([[True] * 5, [True, True, False, False, False]])
     query = queries(mechanism).repeat_interleave(3, 0)  # three hypotheses of each source
-    context, weights = mechanism(query, mechanism.prepare(states, valid), offset)
+    context, weights = mechanism(query, mechanism.prepare(states, valid), nn.AttentionHistory(offset))
     for row, step in product(range(len(query)), range(STEPS)):
         source, position = row // 3, offset + step
         inside = position < valid[source].sum()
@@ -348,9 +349,9 @@ def test_attention_treats_states_as_a_set(kind: str, states: Tensor, valid: Tens
 
 def test_the_mechanisms_that_do_not_treat_states_as_a_set(states: Tensor, valid: Tensor) -> None:
     sensitive = [kind for kind in kinds.MECHANISMS if kinds.MECHANISMS[kind].order_sensitive]
-    assert sensitive == ["last", "aligned"]
+    assert sensitive == ["last", "aligned", "location", "local", "monotonic"]
     for kind in sensitive:
-        mechanism = build(kind)
+        mechanism = build(kind, **({"window": 1} if kind == "local" else {}))
         mechanism.order_sensitive = False
         with pytest.raises(PropertyError, match="states in another order get other weights"):
             check_permutation(mechanism, AttentionInputs(queries(mechanism), states, valid))

@@ -99,7 +99,7 @@ def test_the_readout_is_of_the_configured_kind(readout: str, decoder: str) -> No
     assert type(model.decoder.readout) is kinds.READOUTS[readout]
 
 
-SCORED = [kind for kind in kinds.MECHANISMS if kind not in ("none", "last", "mean", "aligned")]
+SCORED = [kind for kind in kinds.MECHANISMS if kind not in ("none", "last", "mean", "aligned", "monotonic")]
 
 
 @pytest.mark.parametrize("option", ["hard", "unit_norm"])

@@ -43,7 +43,11 @@ def test_teacher_forced_equals_repeated_steps(any_model, batch) -> None:
 
 
 def test_every_parameter_that_affects_the_loss_gets_a_finite_gradient(any_model, batch) -> None:
-    modules.check_gradients(any_model.model, batch, complete=any_model.section.attention.has_scores)
+    section, model = any_model.section, any_model.model
+    # In evaluation mode, a scan that has reached the end of the source has no gradient.
+    model.train(section.attention.kind == "monotonic")
+    modules.check_gradients(model, batch, complete=section.attention.has_scores)
+    model.eval()
 
 
 def test_the_settings_know_the_longest_sequence(any_model) -> None:
@@ -183,11 +187,12 @@ def test_any_two_choices_are_combined_in_some_model(all_sections) -> None:
 
     def possible(one: tuple[str, str], other: tuple[str, str]) -> bool:
         names, values = {one[0], other[0]}, {one[1], other[1]}
-        without_scores = values & {"none", "last", "mean", "aligned"} and (
+        without_scores = values & {"none", "last", "mean", "aligned", "monotonic"} and (
             names == {"option", "mechanism"} or ("context" in values and "mechanism" in names)
         )
         without_scores = without_scores or {"hard", "context"} <= values
-        useless = names == {"wiring", "readout input"} and values in ({"before", "context"}, {"after", "state"})
+        wiring = next((value for name, value in (one, other) if name == "wiring"), None)
+        useless = names == {"wiring", "readout input"} and not values & set(kinds.WIRINGS[wiring].readout_inputs)
         no_cell = values & {"self-attention", "plain-attention"} and names & recurrent_only[0]
         # Without attention layers, an encoder has neither a cell nor layers of another kind.
         no_cell = no_cell or (

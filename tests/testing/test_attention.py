@@ -16,6 +16,7 @@ from regard.config import kinds
 from regard.config.base import invalid_combination
 from regard.config.kinds import AttentionSection
 from regard.errors import UserError
+from regard.nn.attention_history import NO_HISTORY
 from regard.testing import check_attention
 from regard.testing.building import attention_recipe
 from regard.testing.samples import sample_batch
@@ -110,20 +111,20 @@ def test_rows_of_the_sample_have_different_lengths() -> None:
 
 
 class SoftmaxOverPadding(TemperedAttention):
-    def attend_rows(self, query: Tensor, memory: nn.Memory) -> tuple[Tensor, Tensor]:
+    def attend_rows(self, query: Tensor, memory: nn.Memory, history: nn.QueryHistory) -> tuple[Tensor, Tensor]:
         weights = self.score(query, memory.keys).softmax(-1)
         return weights @ memory.values, weights
 
 
 class SoftmaxOverSteps(TemperedAttention):
-    def attend_rows(self, query: Tensor, memory: nn.Memory) -> tuple[Tensor, Tensor]:
+    def attend_rows(self, query: Tensor, memory: nn.Memory, history: nn.QueryHistory) -> tuple[Tensor, Tensor]:
         weights = self.score(query, memory.keys).softmax(-2).masked_fill(~memory.valid, 0.0)
         return weights @ memory.values, weights
 
 
 class NegativeWeights(TemperedAttention):
-    def attend_rows(self, query: Tensor, memory: nn.Memory) -> tuple[Tensor, Tensor]:
-        context, weights = super().attend_rows(query, memory)
+    def attend_rows(self, query: Tensor, memory: nn.Memory, history: nn.QueryHistory) -> tuple[Tensor, Tensor]:
+        context, weights = super().attend_rows(query, memory, history)
         return context, 2 * weights - memory.valid / memory.valid.sum(-1, keepdim=True)
 
 
@@ -133,8 +134,8 @@ class HardIgnored(TemperedAttention):
 
 
 class ContextOverPadding(TemperedAttention):
-    def attend_rows(self, query: Tensor, memory: nn.Memory) -> tuple[Tensor, Tensor]:
-        context, weights = super().attend_rows(query, memory)
+    def attend_rows(self, query: Tensor, memory: nn.Memory, history: nn.QueryHistory) -> tuple[Tensor, Tensor]:
+        context, weights = super().attend_rows(query, memory, history)
         return context + memory.values.mean(1, keepdim=True), weights
 
 
@@ -163,15 +164,19 @@ class StepsCentered(TemperedAttention):
 class RepeatedMemory(TemperedAttention):
     """The memories of hypotheses are in the wrong order."""
 
-    def forward(self, query: Tensor, memory: nn.Memory, offset: int = 0) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, query: Tensor, memory: nn.Memory, history: nn.AttentionHistory = NO_HISTORY
+    ) -> tuple[Tensor, Tensor]:
         share = len(query) // len(memory.keys)
         parts = (part.repeat(share, 1, 1) for part in (memory.keys, memory.values, memory.valid))
-        return self.attend_rows(query, nn.Memory(*parts))
+        return self.attend_rows(query, nn.Memory(*parts), history.of_queries(query.shape[1], 1))
 
 
 class UnsharedMemory(TemperedAttention):
-    def forward(self, query: Tensor, memory: nn.Memory, offset: int = 0) -> tuple[Tensor, Tensor]:
-        return self.attend_rows(query, memory)
+    def forward(
+        self, query: Tensor, memory: nn.Memory, history: nn.AttentionHistory = NO_HISTORY
+    ) -> tuple[Tensor, Tensor]:
+        return self.attend_rows(query, memory, history.of_queries(query.shape[1], 1))
 
 
 class KeepsKeys(TemperedAttention):
@@ -210,7 +215,7 @@ class ModifiesMemory(TemperedAttention):
 
 
 class SoftmaxByHand(TemperedAttention):
-    def attend_rows(self, query: Tensor, memory: nn.Memory) -> tuple[Tensor, Tensor]:
+    def attend_rows(self, query: Tensor, memory: nn.Memory, history: nn.QueryHistory) -> tuple[Tensor, Tensor]:
         powers = self.score(query, memory.keys).exp() * memory.valid
         weights = powers / powers.sum(-1, keepdim=True)
         return weights @ memory.values, weights
@@ -232,8 +237,8 @@ class DotOfAnySize(nn.Attention):
 
 
 class OtherContextSize(TemperedAttention):
-    def attend_rows(self, query: Tensor, memory: nn.Memory) -> tuple[Tensor, Tensor]:
-        context, weights = super().attend_rows(query, memory)
+    def attend_rows(self, query: Tensor, memory: nn.Memory, history: nn.QueryHistory) -> tuple[Tensor, Tensor]:
+        context, weights = super().attend_rows(query, memory, history)
         return torch.cat([context, context], -1), weights
 
 
@@ -340,8 +345,8 @@ class NoiseOfPython(TemperedAttention):
 class GradientOfPadding(TemperedAttention):
     """Padding does not change the context, but its gradient."""
 
-    def attend_rows(self, query: Tensor, memory: nn.Memory) -> tuple[Tensor, Tensor]:
-        context, weights = super().attend_rows(query, memory)
+    def attend_rows(self, query: Tensor, memory: nn.Memory, history: nn.QueryHistory) -> tuple[Tensor, Tensor]:
+        context, weights = super().attend_rows(query, memory, history)
         padding = memory.values.masked_fill(memory.valid.transpose(-1, -2), 0.0).sum(1, keepdim=True)
         return context + (padding - padding.detach()), weights
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from regard import nn
 from regard.config import kinds
 from regard.errors import UserError
+from regard.nn.attention_history import NO_HISTORY
 from regard.nn.recurrent import RecurrentState
 from regard.testing import check_decoder, check_encoder
 from regard.testing.samples import more_padding, sample_batch
@@ -200,7 +201,7 @@ class After(nn.AttendAfterDecoder):
 
 class PositionsFromTheCall(After):
     def forward_steps(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
-        features, weights, end = super().forward_steps(tokens, replace(state, position=0))
+        features, weights, end = super().forward_steps(tokens, replace(state, history=NO_HISTORY))
         return features, weights, end
 
 
@@ -270,7 +271,7 @@ class OtherState(After):
 
     def forward_steps(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
         features, weights, end = super().forward_steps(tokens, state)
-        return features, weights, self.state_class(end.hidden, end.memory, end.position, end.weights)
+        return features, weights, self.state_class(end.hidden, end.memory, end.history, end.weights)
 
 
 @dataclass(frozen=True)

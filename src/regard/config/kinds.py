@@ -145,6 +145,10 @@ MECHANISMS: Kinds[AttentionSection] = Kinds(
         "bilinear": "regard.nn.mechanisms:BilinearAttention",
         "additive": "regard.nn.mechanisms:AdditiveAttention",
         "multi-head": "regard.nn.mechanisms:MultiHeadAttention",
+        "location": "regard.nn.history_mechanisms:LocationAttention",
+        "coverage": "regard.nn.history_mechanisms:CoverageAttention",
+        "local": "regard.nn.window_mechanisms:LocalAttention",
+        "monotonic": "regard.nn.window_mechanisms:MonotonicAttention",
     },
     base="regard.nn.attention:Attention",
     section=AttentionSection,
@@ -176,8 +180,9 @@ WIRINGS: Kinds[Any] = Kinds(
     "wiring",
     "after",
     {
-        "before": "regard.nn.recurrent:AttendBeforeDecoder",
-        "after": "regard.nn.recurrent:AttendAfterDecoder",
+        "before": "regard.nn.wirings:AttendBeforeDecoder",
+        "after": "regard.nn.wirings:AttendAfterDecoder",
+        "input-feeding": "regard.nn.wirings:InputFeedingDecoder",
     },
     base="regard.nn.recurrent:RecurrentDecoder",
 )

@@ -18,7 +18,8 @@ from regard.errors import UserError
 from regard.inference.translation import Translation
 from regard.inference.translator import Translator
 from regard.laboratory.embeddings import model_device
-from regard.nn import Attention, Encoding, Seq2Seq, State
+from regard.nn import Attention, AttentionHistory, Encoding, Seq2Seq, State
+from regard.nn.attention_history import NO_HISTORY
 from regard.nn.unscored_mechanisms import UnscoredAttention
 from regard.search import SearchOptions
 
@@ -46,8 +47,9 @@ class ModuleCall:
         """
         if not isinstance(self.module, Attention) or isinstance(self.module, UnscoredAttention):
             return None
-        query, memory, *_ = self.inputs
-        return self.module.scale_scores(self.module.score(self.module.normalize(query), memory.keys))
+        query, memory, *rest = self.inputs
+        history: AttentionHistory = rest[0] if rest else NO_HISTORY
+        return self.module.scores(query, memory, history.of_queries(query.shape[1], 1))
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ Inputs are token ids and tensors, outputs are tensors. The names that experiment
 
 from regard.nn.attention import Attention, Memory, attend
 from regard.nn.attention_encoders import PlainAttentionEncoder, RecurrentSelfAttentionEncoder
+from regard.nn.attention_history import AttentionHistory, QueryHistory
 from regard.nn.dropout import Dropout
 from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, State
+from regard.nn.history_mechanisms import CoverageAttention, LocationAttention
 from regard.nn.mechanisms import (
     AdditiveAttention,
     BilinearAttention,
@@ -26,7 +28,7 @@ from regard.nn.positions import (
     sinusoidal_encoding,
 )
 from regard.nn.readout import DirectReadout, Readout, TiedReadout
-from regard.nn.recurrent import AttendAfterDecoder, AttendBeforeDecoder, RecurrentDecoder, RecurrentEncoder
+from regard.nn.recurrent import RecurrentDecoder, RecurrentEncoder
 from regard.nn.recurrent_layers import GRU, LSTM, RecurrentLayers, TanhRNN
 from regard.nn.recurrent_start import CopyStart, ReluStart, TanhStart, ZeroStart
 from regard.nn.seq2seq import Seq2Seq
@@ -34,6 +36,8 @@ from regard.nn.step_attention import StepAttention, StepModule
 from regard.nn.transformer import SelfAttentionEncoder, TransformerDecoder
 from regard.nn.transformer_layers import DecoderLayer, EncoderLayer, FeedForward
 from regard.nn.unscored_mechanisms import AlignedAttention, LastAttention, MeanAttention, NoAttention
+from regard.nn.window_mechanisms import LocalAttention, MonotonicAttention
+from regard.nn.wirings import AttendAfterDecoder, AttendBeforeDecoder, InputFeedingDecoder
 
 __all__ = [
     "GRU",
@@ -44,8 +48,10 @@ __all__ = [
     "AttendAfterDecoder",
     "AttendBeforeDecoder",
     "Attention",
+    "AttentionHistory",
     "BilinearAttention",
     "CopyStart",
+    "CoverageAttention",
     "Decoder",
     "DecoderLayer",
     "DirectReadout",
@@ -56,16 +62,21 @@ __all__ = [
     "EncoderLayer",
     "Encoding",
     "FeedForward",
+    "InputFeedingDecoder",
     "KeyedAttention",
     "LastAttention",
     "LearnedPositions",
+    "LocalAttention",
+    "LocationAttention",
     "MeanAttention",
     "Memory",
+    "MonotonicAttention",
     "MultiHeadAttention",
     "NoAttention",
     "OneHotPositions",
     "PlainAttentionEncoder",
     "Positions",
+    "QueryHistory",
     "Readout",
     "RecurrentDecoder",
     "RecurrentEncoder",

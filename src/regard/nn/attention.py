@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from regard.config.kinds import AttentionSection
 from regard.errors import UserError
+from regard.nn.attention_history import NO_HISTORY, AttentionHistory, QueryHistory
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,16 @@ class Memory:
         if torch.equal(index, torch.arange(len(self.keys), device=index.device)):
             return self
         return Memory(*(part.index_select(0, index) for part in (self.keys, self.values, self.valid)))
+
+    def at_step(self, step: int) -> Memory:
+        """The memory of one of several steps, which differ in `valid` only.
+
+        Args:
+            step: Index of the step.
+        """
+        if self.valid.shape[-2] == 1:
+            return self
+        return Memory(self.keys, self.values, self.valid[..., step : step + 1, :])
 
     def append_to(self, past: Memory) -> Memory:
         """The positions of `past` followed by these; `valid` of this memory already covers both.
@@ -131,12 +142,14 @@ class Attention(nn.Module, ABC):
         weight_axes: Names of the axes of the weights between batch and steps, for example ("head",).
         order_sensitive: Whether the weights depend on the order of the states. Otherwise attention treats them as a
             set: a permutation of the states permutes the weights and leaves the context as it is.
+        uses_history: Whether the scores depend on the weights of earlier steps. Steps are then computed one by one.
         context_size: Size of the context.
     """
 
     Section: ClassVar[type[AttentionSection]] = AttentionSection
     weight_axes: tuple[str, ...] = ()
     order_sensitive: ClassVar[bool] = False
+    uses_history: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -196,8 +209,8 @@ class Attention(nn.Module, ABC):
         """
         return self.prepare(states, valid)
 
-    def forward(self, query: Tensor, memory: Memory, offset: int = 0) -> tuple[Tensor, Tensor]:
-        """Context and weights.
+    def forward(self, query: Tensor, memory: Memory, history: AttentionHistory = NO_HISTORY) -> tuple[Tensor, Tensor]:
+        """Context and weights: of all steps at once, or one by one if the mechanism `uses_history`.
 
         The query may have several times as many rows as the memory. Consecutive rows of the query then share a row of
         the memory: they are computed as additional steps, so that the hypotheses of a beam share the encoded source
@@ -206,26 +219,69 @@ class Attention(nn.Module, ABC):
         Args:
             query: s, [batch, steps, query_size].
             memory: What `prepare` returned.
-            offset: Number of decoder steps before these, for mechanisms whose weights depend on the step.
+            history: The steps before these, what `extend_history` returned for them.
 
         Returns:
             The context, [batch, steps, context_size], and the weights, [batch, (heads,) steps, positions].
         """
+        if not self.uses_history:
+            return self._attend_shared(query, memory, history)
+        contexts, all_weights = [], []
+        for step, one in enumerate(query.split(1, dim=1)):
+            context, weights = self._attend_shared(one, memory.at_step(step), history)
+            history = history.extend(weights)
+            contexts.append(context)
+            all_weights.append(weights)
+        return torch.cat(contexts, 1), torch.cat(all_weights, -2)
+
+    def extend_history(self, history: AttentionHistory, weights: Tensor) -> AttentionHistory:
+        """The history after a call. It has weights only if the mechanism uses them.
+
+        Args:
+            history: The history before the call.
+            weights: The weights that the call returned, [batch, (heads,) steps, positions].
+        """
+        return history.extend(weights) if self.uses_history else AttentionHistory(history.steps + weights.shape[-2])
+
+    def _attend_shared(self, query: Tensor, memory: Memory, history: AttentionHistory) -> tuple[Tensor, Tensor]:
+        """Context and weights of a query that may have several times as many rows as the memory."""
         share = len(query) // len(memory.keys)
+        queries = history.of_queries(query.shape[1], share)
         if share == 1:
-            return self.attend_rows(query, memory)
-        context, weights = self.attend_rows(query.unflatten(0, (-1, share)).flatten(1, 2), memory)
+            return self.attend_rows(query, memory, queries)
+        context, weights = self.attend_rows(query.unflatten(0, (-1, share)).flatten(1, 2), memory, queries)
         context = context.unflatten(1, (share, -1)).flatten(0, 1)
         return context, weights.unflatten(-2, (share, -1)).movedim(-3, 1).flatten(0, 1)
 
-    def attend_rows(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:
         """Context and weights of a query with as many rows as the memory.
 
         Args:
-            query: s, [batch, steps, query_size].
+            query: s, [batch, queries, query_size].
             memory: What `prepare` returned, with the same batch size.
+            history: The steps before these queries.
         """
-        return attend(self.scale_scores(self.score(self.normalize(query), memory.keys)), memory, hard=self.hard)
+        return attend(self.scores(query, memory, history), memory, hard=self.hard)
+
+    def scores(self, query: Tensor, memory: Memory, history: QueryHistory) -> Tensor:
+        """e / τ, from which the weights are computed, [batch, (heads,) queries, positions].
+
+        Args:
+            query: s, [batch, queries, query_size].
+            memory: What `prepare` returned, with the same batch size.
+            history: The steps before these queries.
+        """
+        return self.scale_scores(self.score_with_history(self.normalize(query), memory, history))
+
+    def score_with_history(self, query: Tensor, memory: Memory, history: QueryHistory) -> Tensor:
+        """The scores e: `score`, unless a mechanism depends on earlier steps.
+
+        Args:
+            query: s, [batch, queries, query_size].
+            memory: What `prepare` returned, with the same batch size.
+            history: The steps before these queries.
+        """
+        return self.score(query, memory.keys)
 
     def normalize(self, states: Tensor) -> Tensor:
         """`states` divided by their norms if the mechanism has `unit_norm`, otherwise unchanged.

@@ -14,6 +14,7 @@ from regard.config.base import Count, Size, invalid_combination
 from regard.config.kinds import AttentionSection
 from regard.errors import UserError
 from regard.nn.attention import Attention, AttentionOptions, Memory, Temperature, check_temperature
+from regard.nn.attention_history import QueryHistory
 
 
 class ScoredAttentionSection(AttentionSection):
@@ -173,7 +174,16 @@ class AdditiveAttention(KeyedAttention):
         self.score_layer = nn.Linear(self.key_size, 1, bias=False)  # w_2
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        both = self.query_layer(query).unsqueeze(2) + keys.unsqueeze(1)  # [batch, steps, positions, key]
+        return self.compare(query, keys.unsqueeze(1))
+
+    def compare(self, query: Tensor, keys: Tensor) -> Tensor:
+        """The scores of keys that may differ between queries, [batch, steps, positions].
+
+        Args:
+            query: s, [batch, steps, query_size].
+            keys: [batch, 1 or steps, positions, key_size].
+        """
+        both = self.query_layer(query).unsqueeze(2) + keys  # [batch, steps, positions, key]
         return self.score_layer(torch.tanh(both)).squeeze(-1)
 
 
@@ -261,8 +271,8 @@ class MultiHeadAttention(Attention):
         queries = self.split_heads(self.query_layer(query))  # [batch, heads, steps, key]
         return queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
 
-    def attend_rows(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        contexts, weights = super().attend_rows(query, memory)  # [batch, heads, steps, value]
+    def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:
+        contexts, weights = super().attend_rows(query, memory, history)  # [batch, heads, steps, value]
         return self.output_layer(contexts.transpose(1, 2).flatten(2)), weights
 
     def split_heads(self, vectors: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""Recurrent encoder and decoders.
+"""Recurrent encoder, and the base class of the recurrent decoders. The decoders are in `regard.nn.wirings`.
 
-Symbols: x_t input, h_t state, c_t context, y_t output token; f are the recurrent layers.
+Symbols: x_t input, h_t state, c_t context, y_t output token, h̃_t attentional vector; f are the recurrent layers.
 Shapes: [batch, steps, size] for sequences, [layers, batch, size] for states.
 """
 
@@ -29,12 +29,17 @@ from regard.config.kinds import (
     StateShape,
 )
 from regard.nn.attention import Attention, Memory
+from regard.nn.attention_history import NO_HISTORY, AttentionHistory
 from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, split_index
 from regard.nn.positions import Embedding
 from regard.nn.readout import Readout
 from regard.nn.recurrent_layers import LayersState, RecurrentLayers
 
-ReadoutInput = Literal["state", "context", "both"]
+ReadoutInput = Literal["state", "context", "both", "deep", "attentional"]
+WITHOUT_EFFECT = {
+    "state": "leaves attention without effect",
+    "context": "leaves the previous token without effect",
+}
 
 
 class RecurrentEncoderSection(EncoderSection):
@@ -94,14 +99,21 @@ class RecurrentState:
     Args:
         hidden: State of the recurrent layers, [layers, batch, size] each.
         memory: What attention attends to.
-        position: Number of steps so far.
+        history: The steps so far of the attention.
         weights: Attention weights of the latest step, [batch, (heads,) positions].
+        attentional: The attentional vector h̃ of the latest step, [batch, size], in a decoder with input feeding.
     """
 
     hidden: LayersState
     memory: Memory
-    position: int = 0
+    history: AttentionHistory = NO_HISTORY
     weights: Tensor | None = None
+    attentional: Tensor | None = None
+
+    @property
+    def position(self) -> int:
+        """Number of steps so far."""
+        return self.history.steps
 
     def select(self, index: Tensor) -> RecurrentState:
         rows, sources = split_index(index, self.hidden[0].shape[1], len(self.memory.keys))
@@ -109,7 +121,9 @@ class RecurrentState:
             self,
             hidden=tuple(part.index_select(1, rows) for part in self.hidden),
             memory=self.memory.select(sources),
+            history=self.history.select(rows),
             weights=None if self.weights is None else self.weights.index_select(0, rows),
+            attentional=None if self.attentional is None else self.attentional.index_select(0, rows),
         )
 
 
@@ -118,10 +132,10 @@ class RecurrentDecoderSection(DecoderSection):
 
     Attributes:
         cell: The recurrent layers: `tanh`, `gru` or `lstm`.
-        wiring: Whether attention comes `before` or `after` the recurrent step.
+        wiring: Whether attention comes `before` or `after` the recurrent step, or after it with `input-feeding`.
         start: How the initial state follows from the encoder's final state.
-        readout_input: What the readout reads: `state` or `both` if attention comes before the step, `both` or
-            `context` if it comes after; null means the first of these.
+        readout_input: What the readout reads: `state`, `both` or `deep` if attention comes before the step, `both`,
+            `context` or `deep` if it comes after, `attentional` with input feeding; null means the first of these.
     """
 
     cell: Annotated[str, NameOf(CELLS)] = CELLS.default
@@ -133,11 +147,10 @@ class RecurrentDecoderSection(DecoderSection):
     def _check_readout_input(self) -> Self:
         allowed = WIRINGS[self.wiring].readout_inputs
         if self.readout_input is not None and self.readout_input not in allowed:
-            ignored = "attention" if self.readout_input == "state" else "the previous token"
             raise invalid_combination(
                 "readout_input",
-                f"'{self.readout_input}' leaves {ignored} without effect in the wiring '{self.wiring}'; choose "
-                f"{' or '.join(allowed)}",
+                f"'{self.readout_input}' {WITHOUT_EFFECT.get(self.readout_input, 'is not computed')} in the wiring "
+                f"'{self.wiring}'; choose {' or '.join(allowed)}",
             )
         return self
 
@@ -162,7 +175,8 @@ class RecurrentDecoderSection(DecoderSection):
 class RecurrentDecoder(Decoder[RecurrentState]):
     """Base class of the recurrent decoders; a subclass, the wiring, defines when the decoder attends.
 
-    The features of a step are [c_t ; h_t]. The readout reads both, or one of them.
+    The features of a step are [c_t ; h_t]. The readout reads both, or one of them, or both and the embedded previous
+    token: the deep output [c_t ; h_t ; y_{t-1}] of Bahdanau et al. (2015).
 
     Args:
         embedding: The target embedding.
@@ -171,7 +185,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         layers: Number of recurrent layers.
         start: Class of the initial state, such as `TanhStart`.
         readout: Class of the output layer.
-        readout_input: What the output layer reads: "state", "context" or "both"; None: the wiring's default.
+        readout_input: What the output layer reads: "state", "context", "both" or "deep"; None: the wiring's default.
         dropout: Dropout probability.
 
     Attributes:
@@ -179,7 +193,7 @@ class RecurrentDecoder(Decoder[RecurrentState]):
     """
 
     Section = RecurrentDecoderSection
-    readout_inputs: ClassVar[tuple[ReadoutInput, ...]] = ("both", "state", "context")
+    readout_inputs: ClassVar[tuple[ReadoutInput, ...]] = ("both", "state", "context", "deep")
 
     def __init__(
         self,
@@ -198,10 +212,17 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         self.attention = attention
         self.cell = cell(self.input_size(), attention.query_size, layers=layers, dropout=dropout)
         self.first_state = start(attention.memory_size, self.cell)
+        self.readout_input = readout_input or self.readout_inputs[0]
         context, both = attention.context_size, attention.context_size + attention.query_size
-        parts = {"context": (0, context), "state": (context, both), "both": (0, both)}
-        self.readout_part = slice(*parts[readout_input or self.readout_inputs[0]])  # of [c_t ; h_t]
-        self.readout = readout(len(range(both)[self.readout_part]), embedding, dropout=dropout)
+        begin, end = {
+            "context": (0, context),
+            "state": (context, both),
+            "both": (0, both),
+            "deep": (0, both + embedding.size),
+            "attentional": (both, both + attention.query_size),
+        }[self.readout_input]
+        self.readout_part = slice(begin, end)  # of [c_t ; h_t], followed by y_{t-1} or by h̃_t
+        self.readout = readout(end - begin, embedding, dropout=dropout)
         self.max_length = embedding.max_length
         self.weight_axes = attention.weight_axes
 
@@ -234,71 +255,19 @@ class RecurrentDecoder(Decoder[RecurrentState]):
         memory = self.attention.prepare_source(encoding.states, encoding.valid, encoding.final_state)
         return RecurrentState(self.first_state(encoding), memory)
 
+    def join_features(self, context: Tensor, states: Tensor, embedded: Tensor) -> Tensor:
+        """[c_t ; h_t], followed by y_{t-1} if the readout reads it, [batch, steps, feature].
+
+        Args:
+            context: c, [batch, steps, context_size].
+            states: h, [batch, steps, size].
+            embedded: The embedded input tokens y_{t-1}, [batch, steps, embedding].
+        """
+        return torch.cat([context, states, embedded] if self.readout_input == "deep" else [context, states], -1)
+
     def decoder_states(self, features: Tensor) -> Tensor:
-        return features[..., self.attention.context_size :]
+        context = self.attention.context_size
+        return features[..., context : context + self.attention.query_size]
 
     def logits(self, features: Tensor) -> Tensor:
         return self.readout(features[..., self.readout_part])
-
-
-class AttendBeforeDecoder(RecurrentDecoder):
-    """The previous state is the query and the context is an input of the step, so steps are computed one by one.
-
-    α_t = softmax(a(h_{t-1}, h^enc))    c_t = Σ_i α_ti h_i^enc    h_t = f([y_{t-1} ; c_t], h_{t-1})    p = W_o h_t
-
-    Args:
-        embedding: The target embedding.
-        attention: Attention to the source. Its `query_size` is the size of the decoder.
-        cell: Class of the recurrent layers.
-        layers: Number of recurrent layers.
-        start: Class of the initial state, such as `TanhStart`.
-        readout: Class of the output layer.
-        readout_input: What the output layer reads: "state" (h_t, also if None) or "both".
-        dropout: Dropout probability.
-    """
-
-    readout_inputs = ("state", "both")
-
-    def input_size(self) -> int:
-        return self.embedding.size + self.attention.context_size
-
-    def forward_steps(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
-        features, all_weights, hidden, position = [], [], state.hidden, state.position
-        for embedded in self.embedding(tokens, position).split(1, dim=1):  # [batch, 1, size]
-            query = hidden[0][-1].unsqueeze(1)
-            context, weights = self.attention(query, state.memory, position)
-            output, hidden = self.cell(torch.cat([embedded, context], -1), hidden)
-            position += 1
-            features.append(torch.cat([context, output], -1))
-            all_weights.append(weights)
-        state = RecurrentState(hidden, state.memory, position, all_weights[-1].select(-2, -1))
-        return torch.cat(features, 1), torch.cat(all_weights, -2), state
-
-
-class AttendAfterDecoder(RecurrentDecoder):
-    """The current state is the query and the context goes to the readout only, so all steps are computed at once.
-
-    h_t = f(y_{t-1}, h_{t-1})    α_t = softmax(a(h_t, h^enc))    c_t = Σ_i α_ti h_i^enc    p = W [c_t ; h_t] + b
-
-    Args:
-        embedding: The target embedding.
-        attention: Attention to the source. Its `query_size` is the size of the decoder.
-        cell: Class of the recurrent layers.
-        layers: Number of recurrent layers.
-        start: Class of the initial state, such as `TanhStart`.
-        readout: Class of the output layer.
-        readout_input: What the output layer reads: "both" ([c_t ; h_t], also if None) or "context".
-        dropout: Dropout probability.
-    """
-
-    readout_inputs = ("both", "context")
-
-    def input_size(self) -> int:
-        return self.embedding.size
-
-    def forward_steps(self, tokens: Tensor, state: RecurrentState) -> tuple[Tensor, Tensor, RecurrentState]:
-        outputs, hidden = self.cell(self.embedding(tokens, state.position), state.hidden)
-        context, weights = self.attention(outputs, state.memory, state.position)
-        position = state.position + tokens.shape[1]
-        state = RecurrentState(hidden, state.memory, position, weights.select(-2, -1))
-        return torch.cat([context, outputs], -1), weights, state

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from regard.errors import UserError
 from regard.nn.attention import Attention, Memory
+from regard.nn.attention_history import NO_HISTORY, QueryHistory
 
 
 class StepAttention(Attention):
@@ -71,7 +72,7 @@ class StepAttention(Attention):
                 f"{error}; define make_module if the constructor has other parameters"
             ) from error
 
-    def attend_rows(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:
         batch, steps, _ = query.shape
         hidden = query.flatten(0, 1)  # [queries, query_size]
         valid = memory.valid.expand(batch, steps, -1).flatten(0, 1)  # [queries, positions]
@@ -109,7 +110,7 @@ class StepAttention(Attention):
             keys: The states of the memory.
         """
         everywhere = keys.new_ones(len(keys), 1, keys.shape[1], dtype=torch.bool)
-        _, weights = self.attend_rows(query, Memory(keys, keys, everywhere))
+        _, weights = self.attend_rows(query, Memory(keys, keys, everywhere), NO_HISTORY.of_queries(query.shape[1], 1))
         return weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
 
 
@@ -118,15 +119,17 @@ class StepModule(nn.Module):
 
     Args:
         attention: The mechanism. Its `query_size` is `dec_hid_dim` and its `memory_size` 2 · `enc_hid_dim`. It must not
-            be `order_sensitive`, as `last` and `aligned` are: the module knows neither the step nor the final state.
+            be `order_sensitive`, as `last` and `aligned` are, nor use its history, as `coverage` does: the module knows
+            neither the steps before nor the final state.
     """
 
     def __init__(self, attention: Attention) -> None:
         super().__init__()
-        if attention.order_sensitive:
+        if attention.order_sensitive or attention.uses_history:
+            reason = "the order of the states" if attention.order_sensitive else "the weights of earlier steps"
             raise UserError(
-                f"{type(attention).__name__} depends on the order of the states; a module that attends one step at a "
-                "time knows neither its step nor the encoder's final state"
+                f"{type(attention).__name__} depends on {reason}; a module that attends one step at a time knows "
+                "neither the steps before nor the encoder's final state"
             )
         self.attention = attention
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from regard.config.base import Count, Size, invalid_combination
 from regard.config.kinds import READOUTS, DecoderSection, EncoderDecoderSection, EncoderSection, StateShape
 from regard.nn.attention import Attention, Memory
+from regard.nn.attention_history import NO_HISTORY, AttentionHistory
 from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, split_index
 from regard.nn.positions import Embedding
 from regard.nn.readout import Readout
@@ -142,15 +143,20 @@ class TransformerState:
         rows: Number of hypotheses.
         source: Keys and values of the source, for each layer.
         past: Keys and values of the steps so far, for each layer; None before the first step.
-        position: Number of steps so far.
+        histories: The steps so far of the attention to the source, for each layer.
         weights: Cross-attention weights of the latest step, [batch, layers, (heads,) positions].
     """
 
     rows: int
     source: tuple[Memory, ...]
     past: tuple[Memory | None, ...]
-    position: int = 0
+    histories: tuple[AttentionHistory, ...]
     weights: Tensor | None = None
+
+    @property
+    def position(self) -> int:
+        """Number of steps so far."""
+        return self.histories[0].steps
 
     def select(self, index: Tensor) -> TransformerState:
         rows, sources = split_index(index, self.rows, len(self.source[0].keys))
@@ -159,6 +165,7 @@ class TransformerState:
             rows=len(rows),
             source=tuple(memory.select(sources) for memory in self.source),
             past=tuple(None if memory is None else memory.select(rows) for memory in self.past),
+            histories=tuple(history.select(rows) for history in self.histories),
             weights=None if self.weights is None else self.weights.index_select(0, rows),
         )
 
@@ -226,7 +233,7 @@ class TransformerDecoder(Decoder[TransformerState]):
             each.prepare_source(encoding.states, encoding.valid, encoding.final_state)
             for each in self.source_attentions
         )
-        return TransformerState(len(encoding.states), source, (None,) * len(source))
+        return TransformerState(len(encoding.states), source, (None,) * len(source), (NO_HISTORY,) * len(source))
 
     def forward_steps(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, Tensor, TransformerState]:
         batch, steps = tokens.shape
@@ -234,11 +241,15 @@ class TransformerDecoder(Decoder[TransformerState]):
         # The causal mask: a step attends to itself and to earlier steps.
         visible = torch.ones(steps, position, dtype=torch.bool, device=tokens.device).tril(state.position)
         states = self.input_layer(self.embedding(tokens, state.position))
-        weights, past = [], []
-        for layer, layer_past, source in zip(self.layers, state.past, state.source, strict=True):
-            states, layer_weights, layer_past = layer(states, visible.expand(batch, -1, -1), layer_past, source)
+        weights, past, histories = [], [], []
+        layers = zip(self.layers, state.past, state.source, state.histories, strict=True)
+        for layer, layer_past, source, history in layers:
+            states, layer_weights, layer_past = layer(
+                states, visible.expand(batch, -1, -1), layer_past, source, history
+            )
             weights.append(layer_weights)
             past.append(layer_past)
+            histories.append(cast(DecoderLayer, layer).cross_attention.extend_history(history, layer_weights))
         stacked = torch.stack(weights, 1)  # [batch, layers, (heads,) steps, positions]
-        state = TransformerState(batch, state.source, tuple(past), position, stacked.select(-2, -1))
+        state = TransformerState(batch, state.source, tuple(past), tuple(histories), stacked.select(-2, -1))
         return self.norm(states), stacked, state

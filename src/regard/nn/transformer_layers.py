@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from regard.nn.attention import Attention, Memory
+from regard.nn.attention_history import NO_HISTORY, AttentionHistory
 from regard.nn.dropout import Dropout
 from regard.nn.mechanisms import MultiHeadAttention
 
@@ -89,7 +90,12 @@ class DecoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, states: Tensor, visible: Tensor, past: Memory | None, source: Memory
+        self,
+        states: Tensor,
+        visible: Tensor,
+        past: Memory | None,
+        source: Memory,
+        history: AttentionHistory = NO_HISTORY,
     ) -> tuple[Tensor, Tensor, Memory]:
         """Run the layer over new steps.
 
@@ -98,6 +104,7 @@ class DecoderLayer(nn.Module):
             visible: True where a new step may attend to a past or new step, [batch, steps, past and new steps].
             past: Keys and values of the past steps; None at the first step.
             source: Keys and values of the source.
+            history: The past steps of the attention to the source.
 
         Returns:
             The states, [batch, steps, size], the weights of the cross-attention, [batch, (heads,) steps, positions],
@@ -109,8 +116,7 @@ class DecoderLayer(nn.Module):
             steps_so_far = steps_so_far.append_to(past)
         context, _ = self.self_attention(normed, steps_so_far)
         states = states + self.dropout(context)
-        past_steps = visible.shape[-1] - states.shape[1]
-        context, weights = self.cross_attention(self.cross_norm(states), source, past_steps)
+        context, weights = self.cross_attention(self.cross_norm(states), source, history)
         states = states + self.dropout(self.context_layer(context))
         states = states + self.dropout(self.feed_forward(self.feed_forward_norm(states)))
         return states, weights, steps_so_far

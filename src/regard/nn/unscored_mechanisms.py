@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.config.kinds import AttentionSection
 from regard.nn.attention import Attention, Memory, attend
+from regard.nn.attention_history import QueryHistory
 
 
 class UnscoredAttentionSection(AttentionSection):
@@ -45,7 +46,7 @@ class NoAttention(UnscoredAttention):
         memory_size: Size of a state of the memory.
     """
 
-    def attend_rows(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:
         context = query.new_zeros(len(query), query.shape[1], self.context_size)
         return context, self.score(query, memory.keys)
 
@@ -84,7 +85,7 @@ class LastAttention(UnscoredAttention):
         positions = torch.arange(keys.shape[1], device=keys.device, dtype=query.dtype)
         return positions.expand(len(query), query.shape[1], -1)
 
-    def attend_rows(self, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+    def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:
         return attend(self.score(query, memory.keys), memory, hard=True)
 
 
@@ -101,9 +102,8 @@ class AlignedAttention(UnscoredAttention):
 
     order_sensitive = True
 
-    def forward(self, query: Tensor, memory: Memory, offset: int = 0) -> tuple[Tensor, Tensor]:
-        steps = torch.arange(offset, offset + query.shape[1], device=query.device).unsqueeze(1)
-        is_aligned = steps == torch.arange(memory.keys.shape[1], device=query.device)  # [steps, positions]
+    def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:
+        steps = history.step_numbers(query.device).unsqueeze(1)
+        is_aligned = steps == torch.arange(memory.keys.shape[1], device=query.device)  # [queries, positions]
         weights = (is_aligned & memory.valid).to(query.dtype)
-        share = len(query) // len(memory.keys)
-        return (weights @ memory.values).repeat_interleave(share, 0), weights.repeat_interleave(share, 0)
+        return weights @ memory.values, weights

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.nn import Attention
+from regard.nn.attention_history import NO_HISTORY
 from regard.testing.failures import checks_that, describe_error, expect, expect_close
 from regard.testing.models import expect_distribution
 from regard.testing.modules import expect_stateless
@@ -146,10 +147,11 @@ def check_single_steps(attention: Attention, inputs: AttentionInputs) -> None:
         "training computes all steps at once and search one by one; do not sum, normalize or count over the steps, the "
         "second axis of `query`"
     )
-    memory = attention.prepare(inputs.states, inputs.valid)
+    memory, history = attention.prepare(inputs.states, inputs.valid), NO_HISTORY
     context, weights = attention(inputs.query, memory)
     for step in range(inputs.query.shape[1]):
-        own_context, own_weights = attention(inputs.query[:, step : step + 1], memory, step)
+        own_context, own_weights = attention(inputs.query[:, step : step + 1], memory, history)
+        history = attention.extend_history(history, own_weights)
         problem = "of a step alone differ from those of the same step among others"
         expect_close(own_weights.squeeze(-2), weights[..., step, :], f"the weights {problem}", advice)
         expect_close(own_context.squeeze(1), context[:, step], f"the contexts {problem}", advice)
