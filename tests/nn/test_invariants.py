@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import combinations, product
 from typing import Any
 
@@ -138,7 +139,8 @@ def test_source_memory_is_copied_only_when_sources_leave_or_are_reordered(any_mo
 
 
 def test_a_step_depends_on_its_own_token_and_not_on_later_ones(any_model, batch) -> None:
-    models.check_causality(any_model.model, batch)
+    # In double precision, because in some of these small models a token changes less than float32 resolves.
+    models.check_causality(deepcopy(any_model.model).double(), batch)
 
 
 def test_a_step_does_not_modify_the_state_it_is_given(any_model, batch) -> None:

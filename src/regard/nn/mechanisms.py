@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Annotated, Self, Unpack
+from typing import Annotated, ClassVar, Self, Unpack
 
 import torch
 from pydantic import BeforeValidator
@@ -119,7 +119,7 @@ class KeyedAttention(Attention):
         **options: Those of every mechanism, see `Attention`.
     """
 
-    Section = KeyedAttentionSection
+    Section: ClassVar[type[AttentionSection]] = KeyedAttentionSection
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ Symbols and shapes as in `regard.nn.attention`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Unpack
+from typing import Annotated, Literal, Unpack
 
 import torch
 from pydantic import Field
@@ -126,7 +126,7 @@ class MonotonicAttention(AdditiveAttention):
         noise: Standard deviation of the noise that is added to the scores in training.
     """
 
-    Section: Any = MonotonicAttentionSection
+    Section = MonotonicAttentionSection
     order_sensitive = True
     uses_history = True
 
