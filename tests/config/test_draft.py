@@ -34,7 +34,7 @@ def test_an_option_of_another_kind_is_refused_with_its_line_and_the_valid_option
     message = error_message(COPY + "model:\n  attention:\n    kind: additive\n    heads: 2\n")
     assert message == (
         "mine.yaml, line 5: model.attention.heads: 'additive' attention has no option heads (an option of multi-head); "
-        "it has hard, unit_norm, temperature, value_size, key_size"
+        "it has normalizer, unit_norm, temperature, value_size, key_size"
     )
 
 
@@ -51,9 +51,9 @@ def test_overrides_are_one_layer_in_any_order(overrides: tuple[str, ...]):
 
 
 def test_a_new_kind_resets_the_options_of_the_old_kind_and_keeps_shared_ones():
-    content = COPY + "model:\n  attention: {kind: multi-head, heads: 2, key_size: 12, hard: true}\n"
+    content = COPY + "model:\n  attention: {kind: multi-head, heads: 2, key_size: 12, normalizer: hard}\n"
     attention = load(content, "model.attention.kind=additive").model.attention
-    shared = {"key_size": 12, "hard": True, "unit_norm": False, "temperature": None, "value_size": None}
+    shared = {"key_size": 12, "normalizer": "hard", "unit_norm": False, "temperature": None, "value_size": None}
     assert attention.model_dump() == {"kind": "additive", **shared}
     assert load(content, "model.attention.kind=none").model.attention.model_dump() == {"kind": "none"}
 
@@ -148,7 +148,7 @@ def test_options_of_other_kinds_are_ignored_only_with_ignore_unused():
     with pytest.raises(UserError, match="'dot' attention has no option heads"):
         loading.parse_experiment(text, "config.yaml")
     experiment = loading.parse_experiment(text, "config.yaml", ignore_unused=True)
-    defaults = {"hard": False, "unit_norm": False, "temperature": None, "value_size": None}
+    defaults = {"normalizer": "softmax", "unit_norm": False, "temperature": None, "value_size": None}
     assert experiment.model.attention.model_dump() == {"kind": "dot", **defaults}
     assert experiment.training == TrainingSection()
     with pytest.raises(UserError, match="'dot' attention has no option haeds"):

@@ -167,8 +167,8 @@ def test_overrides_win_over_the_file_and_over_earlier_overrides():
 
 
 def test_an_override_may_set_a_whole_section():
-    experiment = loading.load_experiment("case", ["model.attention={kind: bilinear, hard: true}"])
-    assert (experiment.model.attention.kind, experiment.model.attention.hard) == ("bilinear", True)
+    experiment = loading.load_experiment("case", ["model.attention={kind: bilinear, normalizer: hard}"])
+    assert (experiment.model.attention.kind, experiment.model.attention.normalizer) == ("bilinear", "hard")
 
 
 @pytest.mark.parametrize("spelling", ["1e-3", "1E-3", "1.0e-3", "0.001", ".1e-2", "+1e-3"])
@@ -295,16 +295,27 @@ SIDES = "data: {task: copy}\nmodel:\n  encoder:\n    size: 8\n    bidirectional:
         ),
         (SIDES + "    size: 9\n", 7, "starts with 1 layer(s) of 9; choose tanh, relu or zeros"),
         (
-            COPY + "model:\n  attention:\n    kind: mean\n    hard: true\n",
+            COPY + "model:\n  attention:\n    kind: mean\n    normalizer: hard\n",
             5,
-            "model.attention.hard: 'mean' attention has no option hard (an option of dot, "
-            "scaled-dot, bilinear, additive, multi-head); it has none",
+            "model.attention.normalizer: 'mean' attention has no option normalizer (an option of dot, "
+            "scaled-dot, bilinear, additive, multi-head, location, coverage, local); it has none",
+        ),
+        (
+            COPY + "model:\n  attention:\n    kind: dot\n    hard: true\n",
+            5,
+            "model.attention.hard: this setting is now written normalizer: hard",
+        ),
+        (
+            COPY + "model:\n  attention:\n    kind: dot\n    normalizer: sparse\n",
+            5,
+            "model.attention.normalizer: 'sparse' is not a valid choice; did you mean 'sparsemax'? "
+            "choices: softmax, sparsemax, entmax15, hard",
         ),
         (
             COPY + "model:\n  attention:\n    kind: none\n    unit_norm: true\n",
             5,
             "model.attention.unit_norm: 'none' attention has no option unit_norm (an option of dot, "
-            "scaled-dot, bilinear, additive, multi-head); it has none",
+            "scaled-dot, bilinear, additive, multi-head, location, coverage, local); it has none",
         ),
         (
             COPY + "model:\n  encoder:\n    kind: self-attention\n    heads: 3\n",
@@ -366,7 +377,7 @@ def test_a_missing_task_is_reported_with_the_file(error_message: Callable[..., s
 
 def test_several_mistakes_are_reported_together(error_message: Callable[..., str]):
     output = error_message(
-        "data:\n  task: copy\n  trian: 3\nmodel:\n  dropout: 7\n  attention: {kind: mean, hard: true}\n"
+        "data:\n  task: copy\n  trian: 3\nmodel:\n  dropout: 7\n  attention: {kind: mean, normalizer: hard}\n"
         "training: {seed: x}\nfoo: 1\n",
         "decoding.batch_size=0",
     )
@@ -374,7 +385,7 @@ def test_several_mistakes_are_reported_together(error_message: Callable[..., str
     assert {(where, rest.split(":")[0]) for where, _, rest in starts} == {
         ("e.yaml, line 3", "data.trian"),
         ("e.yaml, line 5", "model.dropout"),
-        ("e.yaml, line 6", "model.attention.hard"),
+        ("e.yaml, line 6", "model.attention.normalizer"),
         ("e.yaml, line 7", "training.seed"),
         ("e.yaml, line 8", "foo"),
         ("--set decoding.batch_size=0", "decoding.batch_size"),

@@ -52,7 +52,7 @@ class FixedAttention(nn.Attention):
     """At step t, all weight is on position `positions[t]`."""
 
     def __init__(self, positions: tuple[int, ...]) -> None:
-        super().__init__(TOKENS, TOKENS, hard=True)
+        super().__init__(TOKENS, TOKENS, normalizer="hard")
         self.positions = positions
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:

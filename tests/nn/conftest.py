@@ -21,11 +21,25 @@ from regard.config import kinds
 from regard.config.schema import ModelSection
 from regard.data import Batch
 from regard.nn.build import build_model
+from regard.nn.normalizers import NORMALIZERS
 from regard.testing.samples import SOURCE_TOKENS, TARGET_TOKENS, sample_batch
 
 Choice = dict[str, Any]
 
-OPTIONS = {"hard": True, "unit_norm": True, "temperature": "learned", "value_size": 9}  # of the mechanisms with scores
+# Of the mechanisms with scores: a setting and its value.
+OPTIONS = {
+    **{name: ("normalizer", name) for name in NORMALIZERS if name != "softmax"},
+    "unit_norm": ("unit_norm", True),
+    "temperature": ("temperature", "learned"),
+    "value_size": ("value_size", 9),
+}
+
+
+
+def has_option(mechanism: str, option: str) -> bool:
+    """Whether a mechanism has the setting of one of `OPTIONS`."""
+    return OPTIONS[option][0] in kinds.MECHANISMS[mechanism].Section.model_fields
+
 
 RECURRENT_ENCODERS = {
     f"{direction}-{cell}": {"kind": "recurrent", "cell": cell, "bidirectional": direction == "bidirectional"}
@@ -64,13 +78,13 @@ class ModelChoice(NamedTuple):
     def readout_is_useful(self) -> bool:
         """The readout of a recurrent decoder depends on the source and on the previous token."""
         # A hard choice changes with the token too rarely for tests.
-        selects = "hard" in kinds.MECHANISMS[self.mechanism].Section.model_fields and self.option != "hard"
+        selects = has_option(self.mechanism, "hard") and self.option != "hard"
         allowed = kinds.WIRINGS[DECODER_CHOICES[self.decoder]["wiring"]].readout_inputs
         return self.readout_input in allowed and (self.readout_input != "context" or selects)
 
     def is_possible(self) -> bool:
         """A mechanism has the option, a recurrent decoder a start; states are copied between stacks that are alike."""
-        takes_option = self.option is None or self.option in kinds.MECHANISMS[self.mechanism].Section.model_fields
+        takes_option = self.option is None or has_option(self.mechanism, self.option)
         is_recurrent = self.decoder in RECURRENT_DECODERS
         takes_start = (self.start is not None) == is_recurrent
         takes_input = self.readout_input is None or (is_recurrent and self.readout_is_useful())
@@ -109,7 +123,7 @@ def choose_models(full: bool = FULL) -> list[ModelChoice]:
     random = Random(1)
     chosen = pairwise_sample(islice(possible_choices(random), 5000))
     for encoder, decoder, mechanism, option in product(*AXES[:4]) if full else ():
-        if option is None or option in kinds.MECHANISMS[mechanism].Section.model_fields:
+        if option is None or has_option(mechanism, option):
             kinds_chosen = {"encoder": encoder, "decoder": decoder, "mechanism": mechanism, "option": option}
             chosen.append(next(possible_choices(random, **kinds_chosen)))
     return chosen
@@ -143,7 +157,8 @@ def build_section(choice: ModelChoice) -> ModelSection:
     decoder |= stack(decoder_size, choice.decoder_layers, choice.decoder_positions)
     attention = {"kind": choice.mechanism, "heads": 3, "key_size": 12 if choice.mechanism == "multi-head" else 2}
     if choice.option:
-        attention[choice.option] = OPTIONS[choice.option]
+        setting, value = OPTIONS[choice.option]
+        attention[setting] = value
     return ModelSection.model_validate(
         {
             "encoder": known_options(kinds.ENCODERS, encoder),

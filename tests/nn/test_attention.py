@@ -48,7 +48,7 @@ class TestEECS182Discussion8:
 
     @pytest.fixture
     def mechanism(self) -> nn.ScaledDotAttention:
-        mechanism = nn.ScaledDotAttention(2, 2, hard=True)
+        mechanism = nn.ScaledDotAttention(2, 2, normalizer="hard")
         with torch.no_grad():
             mechanism.query_layer.weight.copy_(self.query_weight)
             mechanism.key_layer.weight.copy_(self.key_weight)
@@ -61,7 +61,7 @@ class TestEECS182Discussion8:
     def test_hard_attention_returns_the_first_value(self, mechanism: nn.ScaledDotAttention) -> None:
         values = self.states @ self.value_weight.T
         scores = mechanism.score(self.states[None, 1:2], mechanism.project_keys(self.states[None]))
-        context, weights = nn.attend(scores, unmasked_memory(values), hard=True)
+        context, weights = nn.attend(scores, unmasked_memory(values), normalizer="hard")
         assert context.tolist() == [[[23.0, 46.0]]]
         assert weights.tolist() == [[[1.0, 0.0, 0.0]]]
 
@@ -71,7 +71,7 @@ class TestEECS182Discussion8:
         assert context.tolist() == [[[5.0, 1.0]]], "its value is h_i"
 
     def test_one_head_returns_the_first_value(self) -> None:
-        mechanism = nn.MultiHeadAttention(2, 2, heads=1, hard=True)
+        mechanism = nn.MultiHeadAttention(2, 2, heads=1, normalizer="hard")
         with torch.no_grad():
             mechanism.query_layer.weight.copy_(self.query_weight)
             mechanism.key_layer.weight.copy_(self.key_weight)
@@ -160,7 +160,7 @@ def test_every_mechanism_has_its_formula_here() -> None:
     assert SCORES.keys() | NOT_BY_SCORE | BY_HISTORY_OR_POSITION == kinds.MECHANISMS.keys()
 
 
-PLAIN_AND_OPTIONS = [{}, {"unit_norm": True}, {"hard": True}]
+PLAIN_AND_OPTIONS: list[dict[str, Any]] = [{}, {"unit_norm": True}, {"normalizer": "hard"}]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ PLAIN_AND_OPTIONS = [{}, {"unit_norm": True}, {"hard": True}]
         if options.keys() <= kinds.MECHANISMS[kind].Section.model_fields.keys()
     ],
 )
-def test_a_mechanism_computes_its_formula(kind: str, options: dict[str, bool], states: Tensor, valid: Tensor) -> None:
+def test_a_mechanism_computes_its_formula(kind: str, options: dict[str, Any], states: Tensor, valid: Tensor) -> None:
     mechanism = build(kind, **options)
     query = queries(mechanism)
     context, weights = mechanism(query, mechanism.prepare(states, valid))
@@ -186,7 +186,7 @@ def test_a_mechanism_computes_its_formula(kind: str, options: dict[str, bool], s
             scale = 10 if options.get("unit_norm") else 1  # 1/τ before training
             scores = [SCORES[kind](mechanism, s, h) * scale for h in all_h]
             expected = softmax(scores)
-            if options.get("hard"):
+            if options.get("normalizer") == "hard":
                 expected = [float(score == max(scores)) for score in scores]
             assert weights[row, step, real].tolist() == pytest.approx(expected, abs=1e-5)
             assert float(weights[row, step].sum()) == pytest.approx(1.0, abs=1e-5)
@@ -256,7 +256,7 @@ def test_aligned_reads_the_position_of_the_step_and_nothing_after_the_end(offset
 def test_hard_attention_passes_the_gradient_of_the_softmax_to_the_scores() -> None:
     """e = (1, 2), v = (3, 5), y = v_2 with argmax: ∂y/∂e_1 = α_1 α_2 (v_1 − v_2), as with softmax."""
     scores, values = torch.tensor([[[1.0, 2.0]]], requires_grad=True), torch.tensor([[3.0], [5.0]])
-    context, weights = nn.attend(scores, unmasked_memory(values), hard=True)
+    context, weights = nn.attend(scores, unmasked_memory(values), normalizer="hard")
     assert weights.tolist() == [[[0.0, 1.0]]]
     assert context.item() == 5.0
     context.sum().backward()
@@ -268,7 +268,7 @@ def test_hard_attention_passes_the_gradient_of_the_softmax_to_the_scores() -> No
 def test_hard_attention_needs_no_softmax_at_inference() -> None:
     """Scores that overflow have a maximum, but no softmax."""
     scores, values = torch.tensor([[[1.0, math.inf, 2.0]]]), torch.tensor([[3.0], [5.0], [7.0]])
-    context, weights = nn.attend(scores, unmasked_memory(values), hard=True)
+    context, weights = nn.attend(scores, unmasked_memory(values), normalizer="hard")
     assert weights.tolist() == [[[0.0, 1.0, 0.0]]]
     assert context.item() == 5.0
 

@@ -102,12 +102,14 @@ def test_the_readout_is_of_the_configured_kind(readout: str, decoder: str) -> No
 SCORED = [kind for kind in kinds.MECHANISMS if kind not in ("none", "last", "mean", "aligned", "monotonic")]
 
 
-@pytest.mark.parametrize("option", ["hard", "unit_norm"])
 @pytest.mark.parametrize("kind", SCORED)
-def test_options_reach_every_mechanism_that_computes_a_score(kind: str, option: str) -> None:
-    attention = model_of(decoder={"size": 256}, attention={"kind": kind, option: True}).decoder.attention
-    assert [name for name in ("hard", "unit_norm") if getattr(attention, name)] == [option]
-    assert attention.temperature == ("learned" if option == "unit_norm" else 1.0)
+def test_options_reach_every_mechanism_that_computes_a_score(kind: str) -> None:
+    def build(**options: Any) -> nn.Attention:
+        return model_of(decoder={"size": 256}, attention={"kind": kind, **options}).decoder.attention
+
+    sparse, normed = build(normalizer="sparsemax"), build(unit_norm=True)
+    assert (sparse.normalizer, sparse.unit_norm, sparse.temperature) == ("sparsemax", False, 1.0)
+    assert (normed.normalizer, normed.unit_norm, normed.temperature) == ("softmax", True, "learned")
 
 
 @pytest.mark.parametrize("kind", SCORED)

@@ -17,7 +17,7 @@ from regard.nn.transformer import TransformerState
 from regard.testing import beams, models, modules
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
-OPTIONS = ("hard", "unit_norm", "temperature", "value_size")
+OPTIONS = ("normalizer", "unit_norm", "temperature", "value_size")
 
 
 # For every encoder with every decoder with every mechanism
@@ -31,7 +31,7 @@ def test_padding_changes_nothing(any_model, batch) -> None:
 def test_weights_are_a_distribution_over_valid_positions(any_model, batch) -> None:
     section, model = any_model.section, any_model.model
     total = {"none": 0.0, "aligned": None}.get(section.attention.kind, 1.0)
-    hard = getattr(section.attention, "hard", False)
+    hard = getattr(section.attention, "normalizer", None) == "hard"
     models.check_weights(model, batch, total=total, hard=hard)
     _, weights = model.decoder.teacher_forced(batch.inputs, model.start(batch.source, batch.source_valid))
     sizes = {"layer": section.decoder.layers, "head": getattr(section.attention, "heads", 0)}
@@ -171,7 +171,8 @@ def choices(section: ModelSection) -> set[tuple[str, str]]:
     chosen |= {(f"{side} layers", str(coder.layers)) for side, coder in (("source", encoder), ("target", decoder))}
     chosen |= {("source positions", encoder.positions.kind), ("target positions", decoder.positions.kind)}
     chosen |= {("readout", decoder.readout)}
-    chosen |= {("option", option) for option in OPTIONS if getattr(attention, option, False)}
+    chosen |= {("option", option) for option in OPTIONS[1:] if getattr(attention, option, False)}
+    chosen |= {("option", getattr(attention, "normalizer", "softmax"))} - {("option", "softmax")}
     if hasattr(encoder, "cell"):
         chosen |= {("encoder cell", encoder.cell), ("directions", "both" if encoder.bidirectional else "one")}
     if decoder.kind == "recurrent":

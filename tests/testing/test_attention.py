@@ -30,9 +30,14 @@ def test_every_mechanism_passes(kind: str) -> None:
 @pytest.mark.parametrize(
     ("mechanism", "options"),
     [
-        (nn.ScaledDotAttention, {"hard": True, "key_size": 5}),
+        (nn.ScaledDotAttention, {"normalizer": "hard", "key_size": 5}),
         (nn.AdditiveAttention, {"unit_norm": True}),
-        (nn.MultiHeadAttention, {"heads": 5, "hard": True}),
+        (nn.LocationAttention, {"filters": 3, "width": 5, "normalizer": "sparsemax"}),
+        (nn.CoverageAttention, {"max_fertility": None, "key_size": 7}),
+        (nn.LocalAttention, {"center": "monotonic", "window": 2}),
+        (nn.LocalAttention, {"center": "predictive", "window": 3, "value_size": 9}),
+        (nn.MonotonicAttention, {"key_size": 5, "noise": 0.0}),
+        (nn.MultiHeadAttention, {"heads": 5, "normalizer": "entmax15"}),
         (nn.BilinearAttention, {"temperature": 0.5, "value_size": 3}),
         (nn.DotAttention, {"temperature": "learned", "value_size": 17}),
         (nn.MultiHeadAttention, {"heads": 5, "unit_norm": True, "value_size": 35}),
@@ -129,7 +134,7 @@ class NegativeWeights(TemperedAttention):
 
 
 class HardIgnored(TemperedAttention):
-    def __init__(self, query_size: int, memory_size: int, *, hard: bool = False) -> None:
+    def __init__(self, query_size: int, memory_size: int, *, normalizer: str = "softmax") -> None:
         super().__init__(query_size, memory_size)
 
 
@@ -303,7 +308,9 @@ def test_a_broken_mechanism_is_reported(broken: type[nn.Attention], message: str
 
 
 def test_an_option_without_effect_is_reported(failure: Any) -> None:
-    assert "weights other than 0 and 1 in spite of `hard`" in failure(check_attention, HardIgnored, hard=True)
+    assert "weights other than 0 and 1 in spite of `normalizer='hard'`" in failure(
+        check_attention, HardIgnored, normalizer="hard"
+    )
 
 
 # Classes whose mistake shows in a whole model

@@ -58,7 +58,7 @@ def test_a_training_may_be_stopped_after_every_step(
             "model.attention.kind=multi-head",
         ),
         # Here some weights never get a gradient, and the optimizer has no state for them.
-        ("model.attention.kind=scaled-dot", "model.attention.hard=true"),
+        ("model.attention.kind=scaled-dot", "model.attention.normalizer=hard"),
         ("model.attention.kind=none", "model.decoder.start=zeros"),
     ],
     ids=["adamw", "plateau", "tied", "transformer", "hard", "no-source"],

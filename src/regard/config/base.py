@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
@@ -17,8 +17,13 @@ Count = Annotated[int, Field(ge=1, le=1_024)]
 
 
 class Section(BaseModel):
-    """A group of settings: typed, validated when constructed, and immutable."""
+    """A group of settings: typed, validated when constructed, and immutable.
 
+    Attributes:
+        renamed: How settings of earlier versions are written now, for the message that refuses them.
+    """
+
+    renamed: ClassVar[Mapping[str, str]] = {}
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 

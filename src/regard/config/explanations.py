@@ -62,6 +62,8 @@ def _describe(details: ErrorDetails, key: str, section: type[Section], kinds: Ki
     match details["type"]:
         case "invalid_combination" | "plugin":
             return str(context["message"])
+        case "extra_forbidden" if key in section.renamed:
+            return f"this setting is now written {section.renamed[key]}"
         case "extra_forbidden" if kinds is not None:
             options = [name for name in section.model_fields if name != kinds.key]
             others = ", ".join(kinds.with_option(key))

@@ -236,15 +236,29 @@ def white_space_starts(text: str, tokens: Sequence[str]) -> list[bool] | None:
     return starts if sum(starts) == len(text.split()) else None
 
 
-# --- One number, for tables of results -------------------------------------------------------------------
+# --- Numbers for tables of results ------------------------------------------------------------------------
 
 
-def alignment_accuracy(
+@dataclass(frozen=True)
+class AlignmentMetrics:
+    """How attention under teacher forcing agrees with gold alignments, averaged over layers and heads.
+
+    Args:
+        accuracy: The share of content words whose most attended source token is aligned with them.
+        error_rate: AER of the links from each output to its most attended source token, in which all gold links are
+            sure.
+        entropy: The mean entropy of the weights of a step, in bits.
+    """
+
+    accuracy: float
+    error_rate: float
+    entropy: float
+
+
+def alignment_metrics(
     model: Seq2Seq, tokenization: Tokenization, pairs: Sequence[Pair], examples: Sequence[Example]
-) -> float | None:
-    """The share of content words whose most attended source token is aligned with them in the gold alignment.
-
-    None without gold alignments, and for a model without attention.
+) -> AlignmentMetrics | None:
+    """The metrics of sentences with gold alignments; None without these, and for a model without attention.
 
     Args:
         model: The model.
@@ -252,9 +266,10 @@ def alignment_accuracy(
         pairs: Sentences, with gold alignments of their tokens.
         examples: The same sentences as ids.
     """
-    hits: list[bool] = []
     if not any(pair.alignment for pair in pairs):
         return None
+    hits: list[bool] = []
+    counts, entropies = AlignmentCounts(), []
     for pair, weights in zip(pairs, forced_attention(model, examples), strict=True):
         if not bool(weights.any()):
             return None  # a model without attention
@@ -263,4 +278,7 @@ def alignment_accuracy(
         for position, token in enumerate(tokenization.target_tokens(pair)):
             if position in known and token not in tokenization.function_words:
                 hits.append((most_attended[position], position) in pair.alignment)
-    return sum(hits) / len(hits) if hits else None
+        links = attention_links(attention_peaks(weights[:-1]))  # without the target's end
+        counts += AlignmentCounts.between(links, GoldAlignment(pair.alignment))
+        entropies.append(entropy(weights))
+    return AlignmentMetrics(_ratio_or_nan(sum(hits), len(hits)), counts.error_rate, math.fsum(entropies) / len(pairs))

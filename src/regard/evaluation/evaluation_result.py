@@ -32,7 +32,9 @@ class EvaluationResult:
         token_accuracy: Teacher-forced share of correct tokens.
         log_probability: Mean log-probability of a translation.
         truncated: Number of translations that reached the maximum length.
-        alignment_accuracy: See `regard.evaluation.alignment`; None if unknown.
+        alignment_accuracy: See `regard.evaluation.alignment.AlignmentMetrics`; None if unknown.
+        alignment_error: The alignment error rate, see there; None if unknown.
+        attention_entropy: The mean entropy of attention weights in bits, see there; None if unknown.
         seconds: Time for translating.
         sentences_per_second: Speed of translating.
         seed: Seed of the training; None for an ensemble.
@@ -55,6 +57,8 @@ class EvaluationResult:
     log_probability: float
     truncated: int
     alignment_accuracy: float | None
+    alignment_error: float | None
+    attention_entropy: float | None
     seconds: float
     sentences_per_second: float
     seed: int | None

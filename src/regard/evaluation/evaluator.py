@@ -11,7 +11,7 @@ from dataclasses import fields
 from regard import __version__
 from regard.data import Batches, EncodedSource, Example, digest_examples
 from regard.errors import UserError, error_location
-from regard.evaluation.alignment import alignment_accuracy
+from regard.evaluation.alignment import AlignmentMetrics, alignment_metrics
 from regard.evaluation.evaluation_data import EvaluationData, GivenReferences, Sources
 from regard.evaluation.evaluation_result import EvaluationResult
 from regard.evaluation.losses import LossMetrics, compute_ensemble_losses, compute_losses
@@ -49,10 +49,10 @@ class Evaluator:
         self._sources, examples = self._encode()
         self.changed = self._has_changed(examples)  # since the run was created
         self.losses = self._compute_losses(examples)
-        self.alignment_accuracy: float | None = None
+        self.alignment: AlignmentMetrics | None = None
         if len(translator.runs) == 1:
             tokenization = translator.codec.tokenization
-            self.alignment_accuracy = alignment_accuracy(translator.model, tokenization, self.pairs, examples)
+            self.alignment = alignment_metrics(translator.model, tokenization, self.pairs, examples)
 
     def _encode(self) -> tuple[list[EncodedSource], list[Example]]:
         """The sources, and the sources with their first references, as token ids."""
@@ -121,7 +121,9 @@ class Evaluator:
             token_accuracy=self.losses.token_accuracy,
             log_probability=sum(translation.score for translation in translations) / len(translations),
             truncated=sum(not translation.finished for translation in translations),
-            alignment_accuracy=self.alignment_accuracy,
+            alignment_accuracy=self.alignment and self.alignment.accuracy,
+            alignment_error=self.alignment and self.alignment.error_rate,
+            attention_entropy=self.alignment and self.alignment.entropy,
             seconds=round(seconds, 3),
             sentences_per_second=round(len(translations) / seconds, 1),
             seed=self.translator.experiment.training.seed if len(runs) == 1 else None,

@@ -105,6 +105,8 @@ _BUILT_IN = {
     "log_probability": Metric("log-probability", "{:.3f}", depends_on_search=True),
     "token_accuracy": Metric("token accuracy", "{:.2%}"),
     "alignment_accuracy": Metric("alignment accuracy", "{:.1%}"),
+    "alignment_error": Metric("alignment error rate", "{:.1%}", higher_is_better=False),
+    "attention_entropy": Metric("attention entropy, bits", "{:.2f}", higher_is_better=False),
     "loss": Metric("loss", "{:.4f}", higher_is_better=False),
     "perplexity": Metric("perplexity", "{:.3f}", higher_is_better=False),
     "sentences_per_second": Metric("sentences per second", "{:,.0f}", depends_on_search=True),

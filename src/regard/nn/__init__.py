@@ -18,6 +18,7 @@ from regard.nn.mechanisms import (
     MultiHeadAttention,
     ScaledDotAttention,
 )
+from regard.nn.normalizers import entmax15, sparsemax
 from regard.nn.positions import (
     AddedSinusoidalPositions,
     Embedding,
@@ -96,5 +97,7 @@ __all__ = [
     "TransformerDecoder",
     "ZeroStart",
     "attend",
+    "entmax15",
     "sinusoidal_encoding",
+    "sparsemax",
 ]

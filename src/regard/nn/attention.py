@@ -1,11 +1,12 @@
 """Attention: weighted sums of a memory, with weights that depend on a query.
 
-    e_ti = score(s_t, h_i)        α_t = softmax(e_t)        c_t = Σ_i α_ti v_i
+    e_ti = score(s_t, h_i)        α_t = normalizer(e_t)        c_t = Σ_i α_ti v_i
 
 Symbols: s query, h states of the memory, k keys, v values, e scores, α weights, c context.
 Shapes: [batch, steps, …] for queries, [batch, positions, …] for the memory; a mechanism with several heads has an
-axis `heads` after `batch`. A mechanism defines its score; masking, softmax and the weighted sum are written once, in
-`attend`. The mechanisms are in `regard.nn.mechanisms`.
+axis `heads` after `batch`. A mechanism defines its score; masking, normalizing and the weighted sum are written once,
+in `attend`. The normalizer is softmax unless another is chosen (`regard.nn.normalizers`). The mechanisms are in
+`regard.nn.mechanisms`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from regard.config.kinds import AttentionSection
-from regard.errors import UserError
+from regard.errors import UserError, suggest
 from regard.nn.attention_history import NO_HISTORY, AttentionHistory, QueryHistory
+from regard.nn.normalizers import NORMALIZERS, Normalizer
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,8 @@ class Memory:
         return Memory(keys, values, self.valid)
 
 
-def attend(scores: Tensor, memory: Memory, *, hard: bool = False) -> tuple[Tensor, Tensor]:
-    """α = softmax(e) over the valid positions, c = Σ_i α_i v_i.
+def attend(scores: Tensor, memory: Memory, normalizer: Normalizer = "softmax") -> tuple[Tensor, Tensor]:
+    """α = normalizer(e) over the valid positions, c = Σ_i α_i v_i.
 
     The weight of an invalid position is exactly 0. If a query has no valid position, all its weights and its context
     are 0.
@@ -78,21 +80,13 @@ def attend(scores: Tensor, memory: Memory, *, hard: bool = False) -> tuple[Tenso
     Args:
         scores: e, [batch, (heads,) steps, positions].
         memory: The values, and which positions are valid.
-        hard: Put all weight on the highest score instead of the softmax. The scores get the gradient of the softmax
-            (straight-through), because that of argmax is 0 everywhere.
+        normalizer: How weights follow from scores: "softmax", "sparsemax", "entmax15" or "hard".
 
     Returns:
         The context c, [batch, (heads,) steps, value], and the weights α, [batch, (heads,) steps, positions].
     """
     masked = ~memory.valid
-    scores = scores.masked_fill(masked, torch.finfo(scores.dtype).min)
-    if not hard:
-        weights = torch.softmax(scores, -1)
-    else:
-        weights = torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0)
-        if scores.requires_grad:
-            soft = torch.softmax(scores, -1)
-            weights = weights + (soft - soft.detach())  # the difference is exactly 0
+    weights = NORMALIZERS[normalizer](scores.masked_fill(masked, torch.finfo(scores.dtype).min))
     weights = weights.masked_fill(masked, 0.0)
     return weights @ memory.values, weights
 
@@ -119,7 +113,7 @@ def check_temperature(value: Any) -> Any:
 class AttentionOptions(TypedDict, total=False):
     """The options of every mechanism that computes scores, documented in `Attention`."""
 
-    hard: bool
+    normalizer: Normalizer
     unit_norm: bool
     temperature: Temperature | None
     value_size: int | None
@@ -131,9 +125,10 @@ class Attention(nn.Module, ABC):
     Args:
         query_size: Size of a query s_t.
         memory_size: Size of a state h_i of the memory.
-        hard: Put all weight on the highest score.
+        normalizer: How weights follow from scores: "softmax", "sparsemax", "entmax15" (both with weights of exactly 0)
+            or "hard" (all weight on the highest score).
         unit_norm: Divide queries and states by their Euclidean norms before scoring.
-        temperature: τ, by which scores are divided before the softmax; "learned": a parameter of the model. None: 1,
+        temperature: τ, by which scores are divided before they are normalized; "learned": a parameter of the model. None: 1,
             or learned with `unit_norm`, whose scores would otherwise have a small range, so that weights stay flat.
         value_size: Size of the values v_i = W_V h_i; None: the values are the states.
 
@@ -156,7 +151,7 @@ class Attention(nn.Module, ABC):
         query_size: int,
         memory_size: int,
         *,
-        hard: bool = False,
+        normalizer: Normalizer = "softmax",
         unit_norm: bool = False,
         temperature: Temperature | None = None,
         value_size: int | None = None,
@@ -167,7 +162,9 @@ class Attention(nn.Module, ABC):
         if value_size is not None and value_size < 1:
             raise UserError(f"value_size is {value_size}; it can be 1 or more, or None")
         self.context_size = value_size or memory_size
-        self.hard = hard
+        if normalizer not in NORMALIZERS:
+            raise UserError(f"{normalizer!r} is not a normalizer: {suggest(str(normalizer), NORMALIZERS)}")
+        self.normalizer = normalizer
         self.unit_norm = unit_norm
         self.value_layer = nn.Linear(memory_size, value_size, bias=False) if value_size else nn.Identity()  # W_V
         if temperature is None:
@@ -261,7 +258,7 @@ class Attention(nn.Module, ABC):
             memory: What `prepare` returned, with the same batch size.
             history: The steps before these queries.
         """
-        return attend(self.scores(query, memory, history), memory, hard=self.hard)
+        return attend(self.scores(query, memory, history), memory, self.normalizer)
 
     def scores(self, query: Tensor, memory: Memory, history: QueryHistory) -> Tensor:
         """e / τ, from which the weights are computed, [batch, (heads,) queries, positions].

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, ClassVar, Self, Unpack
 
@@ -15,20 +16,22 @@ from regard.config.kinds import AttentionSection
 from regard.errors import UserError
 from regard.nn.attention import Attention, AttentionOptions, Memory, Temperature, check_temperature
 from regard.nn.attention_history import QueryHistory
+from regard.nn.normalizers import Normalizer
 
 
 class ScoredAttentionSection(AttentionSection):
     """Settings of a mechanism that computes scores.
 
     Attributes:
-        hard: Put all weight on the highest score.
+        normalizer: How weights follow from scores: `softmax`, `sparsemax`, `entmax15` or `hard`.
         unit_norm: Divide queries and states by their norms before scoring.
-        temperature: Divide scores by this before the softmax; `learned` makes it a parameter. Null means 1, or learned
+        temperature: Divide scores by this before they are normalized; `learned` makes it a parameter. Null means 1, or learned
             with `unit_norm`.
         value_size: Size of the projected values W_V h_i; null means that the values are the states.
     """
 
-    hard: bool = False
+    renamed: ClassVar[Mapping[str, str]] = {"hard": "normalizer: hard"}
+    normalizer: Normalizer = "softmax"
     unit_norm: bool = False
     temperature: Annotated[Temperature | None, BeforeValidator(check_temperature)] = None
     value_size: Size | None = None
@@ -38,7 +41,7 @@ class ScoredAttentionSection(AttentionSection):
         return self.model_copy(update={"temperature": 1.0}) if is_former else self
 
     def changed_training(self, format: int) -> str | None:
-        if format < 4 and self.hard:
+        if format < 4 and self.normalizer == "hard":
             return "hard attention now passes a straight-through gradient to its scores, which it did not before"
         return None
 

@@ -86,7 +86,7 @@ class LastAttention(UnscoredAttention):
         return positions.expand(len(query), query.shape[1], -1)
 
     def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:
-        return attend(self.score(query, memory.keys), memory, hard=True)
+        return attend(self.score(query, memory.keys), memory, "hard")
 
 
 class AlignedAttention(UnscoredAttention):

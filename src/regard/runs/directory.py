@@ -18,8 +18,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,8 +41,9 @@ from regard.runs.weights import TensorFile, write_tensors
 from regard.tasks import Split
 from regard.text import Vocabulary
 
-# Before format 3, config.yaml may list options of unused kinds; before format 4, attention had no temperature.
-FORMAT = 4
+# Before format 3, config.yaml may list options of unused kinds; before format 4, attention had no temperature; before
+# format 5, `normalizer: hard` was `hard: true`.
+FORMAT = 5
 READABLE_FORMATS = range(1, FORMAT + 1)
 MODEL, STATE, METRICS = "model.safetensors", "state.safetensors", "metrics.jsonl"
 SCORES, EXAMPLES = "scores.json", "examples"
@@ -72,7 +74,9 @@ class Run:
         places = "".join(f"; {name} is now {place}" for name, place in moved.items())
         with plugins.refuse_code("" if trusted else REFUSED + places):
             experiment = loading.build_experiment(
-                self._settings, str(path / "config.yaml"), ignore_unused=self.metadata["format"] < 3
+                rename_settings(self._settings, self.metadata["format"]),
+                str(path / "config.yaml"),
+                ignore_unused=self.metadata["format"] < 3,
             )
         self.experiment = experiment.of_format(self.metadata["format"])
 
@@ -291,6 +295,21 @@ class Run:
             return files.read_file(self.path / name, parse, max_bytes)
         except FileNotFoundError:
             raise UserError(f"{self.path / name}: this file is missing; the run directory is incomplete") from None
+
+
+def rename_settings(settings: Iterable[YamlLeaf], format: int) -> Iterator[YamlLeaf]:
+    """The settings of a run directory under their present names.
+
+    Args:
+        settings: The settings as they are in config.yaml.
+        format: The format of the run directory.
+    """
+    section = ("model", "attention")
+    for leaf in settings:
+        if format >= 5 or leaf.path != (*section, "hard") or not isinstance(leaf.value, bool):
+            yield leaf
+        elif leaf.value:
+            yield replace(leaf, path=(*section, "normalizer"), value="hard")
 
 
 def read_metadata(path: Path) -> dict[str, Any]:

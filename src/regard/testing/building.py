@@ -51,7 +51,7 @@ class AttentionRecipe:
     @property
     def hard(self) -> bool:
         """Whether it is set to put all weight on one position."""
-        return bool({**self.section.options(), **self.rest}.get("hard", False))
+        return {**self.section.options(), **self.rest}.get("normalizer") == "hard"
 
     def build(self) -> Attention:
         """A new mechanism, with weights drawn from PyTorch's random state."""

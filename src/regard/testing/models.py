@@ -130,13 +130,13 @@ def expect_distribution(weights: Tensor, padding: Tensor, *, total: float | None
         sums,
         sums.round().clamp(0, 1) if total is None else torch.full_like(sums, total),
         f"the attention weights of a step do not sum to {'0 or 1' if total is None else f'{total:g}'}",
-        "take the softmax over the last axis, the positions, and after masking",
+        "normalize over the last axis, the positions, and after masking",
     )
     if hard:
         expect(
             set(weights.unique().tolist()) <= {0.0, 1.0},
-            "weights other than 0 and 1 in spite of `hard`",
-            "pass `hard=hard` to the constructor of the base class, and `hard=self.hard` to `attend`",
+            "weights other than 0 and 1 in spite of `normalizer='hard'`",
+            "pass `normalizer` to the constructor of the base class, and `self.normalizer` to `attend`",
         )
 
 
