@@ -16,7 +16,8 @@ from regard.data import Example
 from regard.evaluation import alignment
 from regard.evaluation.alignment import (
     AlignmentCounts,
-    alignment_accuracy,
+    AlignmentMetrics,
+    alignment_metrics,
     attention_links,
     attention_peaks,
     backward_share,
@@ -75,7 +76,12 @@ def maps(model: AttendingModel, examples: list[Example]) -> list[Tensor]:
 
 
 def accuracy(pairs: list[Pair], examples: list[Example], model: AttendingModel | None = None) -> float | None:
-    return alignment_accuracy(cast(Seq2Seq, model or AttendingModel()), ArticleTokenization(), pairs, examples)
+    found = metrics(pairs, examples, model)
+    return found and found.accuracy
+
+
+def metrics(pairs: list[Pair], examples: list[Example], model: AttendingModel | None = None) -> AlignmentMetrics | None:
+    return alignment_metrics(cast(Seq2Seq, model or AttendingModel()), ArticleTokenization(), pairs, examples)
 
 
 def example(positions: tuple[int, ...], outputs: int) -> Example:
@@ -134,6 +140,18 @@ def test_a_word_may_be_aligned_with_several() -> None:
     pair = Pair("a b", "A", frozenset({(0, 0), (1, 0)}))
     for position, expected in ((0, 1.0), (1, 1.0), (2, 0.0)):
         assert accuracy([pair], [example((position, 0, 0), 1)]) == expected
+
+
+def test_the_error_rate_counts_links_of_all_sentences_and_the_entropy_is_a_mean_over_them() -> None:
+    """Of 4 gold links and 4 found ones 3 agree: AER = 1 − (3 + 3) / (4 + 4). Two heads that differ have 1 bit."""
+    pairs = [Pair("a", "A", frozenset({(0, 0)})), Pair("a b c", "A B C", frozenset({(0, 0), (1, 1), (2, 2)}))]
+    examples = [example((0, 1), 1), example((0, 2, 2, 3), 3)]
+    found = metrics(pairs, examples)
+    assert found is not None
+    assert (found.error_rate, found.entropy) == (pytest.approx(1 / 4), 0.0)
+    two_heads = metrics(pairs[1:], examples[1:], AttendingModel((2,)))
+    assert two_heads is not None
+    assert two_heads.entropy == pytest.approx(1.0)
 
 
 def test_without_gold_alignments_there_is_no_accuracy() -> None:

@@ -18,7 +18,8 @@ OWN = Metric("<i>my</i> metric", "{:.3f}", statistics=exact_match_statistics, na
 def result(**values: Any) -> EvaluationResult:
     known: dict[str, Any] = {"run": "one", "split": "test", "sentences": 1000, "beam": 1, "length_penalty": 0.0}
     known |= {"loss": 1.25, "perplexity": 3.5, "token_accuracy": 0.5, "log_probability": -2.0, "truncated": 0}
-    known |= {"alignment_accuracy": None, "seconds": 1.0, "sentences_per_second": 1000.0, "seed": 1, "version": "1"}
+    known |= {"alignment_accuracy": None, "alignment_error": None, "attention_entropy": None}
+    known |= {"seconds": 1.0, "sentences_per_second": 1000.0, "seed": 1, "version": "1"}
     known |= {"scores": {"exact_match": 0.5}, "signatures": {}, "metrics": [METRICS["exact_match"]]}
     return EvaluationResult(**known | values)
 
@@ -27,6 +28,7 @@ OTHER = {
     "run": "two",
     "beam": 5,
     "alignment_accuracy": 0.25,
+    "attention_entropy": 1.5,
     "scores": {"exact_match": 0.75, "my.py:metric": 2 / 3},
     "metrics": [METRICS["exact_match"], OWN],
 }
@@ -37,6 +39,7 @@ def test_runs_are_columns_and_metrics_are_rows():
     assert columns == ["", "one", "two"]
     assert rows[:2] == [["sentences", "1,000", "1,000"], ["exact match", "50.0%", "75.0%"]]
     assert ["alignment accuracy", "–", "25.0%"] in rows
+    assert ["attention entropy, bits", "–", "1.50"] in rows
     assert rows[-1] == ["<i>my</i> metric", "–", "0.667"]
 
 

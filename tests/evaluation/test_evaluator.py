@@ -22,6 +22,8 @@ from regard.evaluation.sentence_statistics import References
 from regard.tasks import SPLITS, Split
 from regard.terminal import progress
 
+ALIGNMENT = {"alignment_accuracy", "alignment_error", "attention_entropy"}
+
 
 @pytest.fixture(scope="module")
 def translator(trained_brief: Callable[..., Path]) -> regard.Translator:
@@ -85,6 +87,7 @@ def test_a_perfect_model_scores_perfectly(trained: Path):
     assert evaluation.scores["exact_match"] == 1
     assert evaluation.token_accuracy == 1
     assert evaluation.alignment_accuracy == pytest.approx(1, abs=0.02)
+    assert evaluation.alignment_error == pytest.approx(0, abs=0.02)
     assert evaluation.truncated == 0
 
 
@@ -94,13 +97,13 @@ def test_json_omits_unknown_values(evaluations: dict[Split, EvaluationResult]):
     assert "bleu_signature" not in result
     expected = {"run", "split", "sentences", "loss", "perplexity", "token_accuracy", "exact_match", "truncated"}
     expected |= {"beam", "length_penalty", "log_probability", "sentences_per_second"}
-    assert set(result) == expected | {"alignment_accuracy", "seconds", "seed", "version"}
+    assert set(result) == expected | ALIGNMENT | {"seconds", "seed", "version"}
 
 
-def test_a_model_without_attention_has_no_alignment_accuracy(trained_brief: Callable[..., Path]):
+def test_a_model_without_attention_has_no_alignment_metrics(trained_brief: Callable[..., Path]):
     evaluation = evaluate(regard.load(trained_brief("model.attention.kind=none")))
-    assert evaluation.alignment_accuracy is None
-    assert "alignment_accuracy" not in evaluation.to_dict()
+    assert evaluation.alignment_accuracy is evaluation.alignment_error is evaluation.attention_entropy is None
+    assert not ALIGNMENT & evaluation.to_dict().keys()
 
 
 def test_words_have_a_bleu_with_its_signature(tmp_path: Path, new_callback: Callable[..., object]):
@@ -152,7 +155,7 @@ def test_an_ensemble_is_evaluated_by_its_mean_log_probabilities(
     right = sum(output == pair.target for output, pair in zip(outputs, pairs, strict=True))
     assert result.scores["exact_match"] == right / len(pairs)
     assert result.run == " + ".join(str(run.path) for run in ensemble.runs)
-    assert not {"seed", "alignment_accuracy"} & result.to_dict().keys()
+    assert not ({"seed"} | ALIGNMENT) & result.to_dict().keys()
 
 
 def test_an_ensemble_of_equal_models_scores_like_one(
@@ -193,7 +196,7 @@ def test_the_texts_of_a_split_score_like_the_split(
         found = result.to_dict()
         assert result.split is None
         assert found.pop("source") == result.source == name
-        split_only = {"split", "alignment_accuracy"}  # given texts have no gold alignment
+        split_only = {"split"} | ALIGNMENT  # given texts have no gold alignment
         assert found.keys() == split.keys() - split_only
         assert {key: value for key, value in found.items() if key not in MEASURED} == {
             key: value for key, value in split.items() if key not in split_only | MEASURED

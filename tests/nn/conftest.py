@@ -35,7 +35,6 @@ OPTIONS = {
 }
 
 
-
 def has_option(mechanism: str, option: str) -> bool:
     """Whether a mechanism has the setting of one of `OPTIONS`."""
     return OPTIONS[option][0] in kinds.MECHANISMS[mechanism].Section.model_fields

@@ -16,6 +16,7 @@ from torch import Tensor
 from regard import nn
 from regard.config import kinds
 from regard.errors import UserError
+from regard.nn.normalizers import NORMALIZERS, Normalizer
 from regard.testing.failures import PropertyError
 from regard.testing.mechanisms import check_padded_states, check_permutation, check_shared_memory
 from regard.testing.samples import AttentionInputs
@@ -420,7 +421,7 @@ def test_multi_head_with_a_mask_per_step_equals_torch(states: Tensor) -> None:
 
 @pytest.mark.parametrize("options", PLAIN_AND_OPTIONS, ids=["plain", "unit_norm", "hard"])
 def test_each_head_is_scaled_dot_with_its_own_slice_of_the_projections(
-    options: dict[str, bool], states: Tensor, valid: Tensor
+    options: dict[str, Any], states: Tensor, valid: Tensor
 ) -> None:
     heads, share = 2, 5
     mechanism = multi_head(QUERY, MEMORY, heads=heads, key_size=heads * share, **options)
@@ -440,7 +441,7 @@ def test_each_head_is_scaled_dot_with_its_own_slice_of_the_projections(
         v = states @ mechanism.value_layer.weight[rows].T + mechanism.value_layer.bias[rows]
         scores = torch.einsum("bsk,bpk->bsp", q, k) / math.sqrt(share)
         scores = scores * mechanism.log_scale.exp() if options.get("unit_norm") else scores
-        output_at_step, expected = nn.attend(scores, nn.Memory(k, v, valid.unsqueeze(1)), hard=mechanism.hard)
+        output_at_step, expected = nn.attend(scores, nn.Memory(k, v, valid.unsqueeze(1)), mechanism.normalizer)
         torch.testing.assert_close(weights[:, head], expected, **CLOSE)
         answers.append(output_at_step)
     output = mechanism.output_layer
@@ -473,12 +474,12 @@ def test_queries_that_share_a_memory_get_the_same_as_with_memories_of_their_own(
 # Masks
 
 
-@pytest.mark.parametrize("hard", [False, True], ids=["soft", "hard"])
-def test_a_fully_masked_query_gets_zeros_and_finite_gradients(hard: bool) -> None:
+@pytest.mark.parametrize("normalizer", NORMALIZERS)
+def test_a_fully_masked_query_gets_zeros_and_finite_gradients(normalizer: Normalizer) -> None:
     scores = torch.randn(2, STEPS, POSITIONS, requires_grad=True)
     values = torch.randn(2, POSITIONS, MEMORY, requires_grad=True)
     valid = torch.tensor([[False] * POSITIONS, [True] * POSITIONS]).unsqueeze(1)
-    context, weights = nn.attend(scores, nn.Memory(values, values, valid), hard=hard)
+    context, weights = nn.attend(scores, nn.Memory(values, values, valid), normalizer)
     assert not context[0].any()
     assert not weights[0].any()
     torch.testing.assert_close(weights[1].sum(-1), torch.ones(STEPS))
@@ -510,18 +511,18 @@ score = st.floats(-20, 20, width=32)
 
 
 @settings(deadline=None, derandomize=True, max_examples=200)
-@given(st.lists(st.tuples(score, st.booleans()), min_size=1, max_size=8), st.booleans())
+@given(st.lists(st.tuples(score, st.booleans()), min_size=1, max_size=8), st.sampled_from(list(NORMALIZERS)))
 def test_attend_on_a_masked_memory_equals_attend_on_the_valid_positions(
-    row: list[tuple[float, bool]], hard: bool
+    row: list[tuple[float, bool]], normalizer: Normalizer
 ) -> None:
     scores, real = torch.tensor([[[score for score, _ in row]]]), torch.tensor([is_real for _, is_real in row])
     values = torch.arange(2.0 * len(row)).view(1, len(row), 2)
-    context, weights = nn.attend(scores, nn.Memory(values, values, real.view(1, 1, -1)), hard=hard)
+    context, weights = nn.attend(scores, nn.Memory(values, values, real.view(1, 1, -1)), normalizer)
     assert not weights[..., ~real].any()
     if not real.any():
         assert not context.any()
         return
-    short_context, short_weights = nn.attend(scores[..., real], unmasked_memory(values[0, real]), hard=hard)
+    short_context, short_weights = nn.attend(scores[..., real], unmasked_memory(values[0, real]), normalizer)
     torch.testing.assert_close(weights[..., real], short_weights, **CLOSE)
     torch.testing.assert_close(context, short_context, **CLOSE)
     assert float(weights.sum()) == pytest.approx(1.0, abs=1e-5)
@@ -539,8 +540,8 @@ def test_the_only_valid_position_gets_all_weight_even_with_the_lowest_score() ->
     """A valid position must win against padding, however low its score."""
     scores = torch.tensor([[[-1e30, 5.0]]])
     memory = nn.Memory(torch.eye(2)[None], torch.eye(2)[None], torch.tensor([[[True, False]]]))
-    for hard in (False, True):
-        _, weights = nn.attend(scores, memory, hard=hard)
+    for normalizer in NORMALIZERS:
+        _, weights = nn.attend(scores, memory, normalizer)
         assert weights.tolist() == [[[1.0, 0.0]]]
 
 

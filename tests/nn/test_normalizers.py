@@ -82,27 +82,6 @@ def test_weights_are_a_distribution_whatever_the_scores(name: str, scores: list[
     assert float(weights[scores.index(max(scores))]) == pytest.approx(float(weights.max()), abs=1e-6)
 
 
-@pytest.mark.parametrize("name", NORMALIZERS)
-def test_a_query_that_may_attend_to_nothing_has_no_weights(name: Any) -> None:
-    values = torch.ones(1, 3, 2)
-    scores = torch.tensor([[[1.0, 2.0, 3.0]]], requires_grad=True)
-    context, weights = nn.attend(scores, nn.Memory(values, values, torch.zeros(1, 1, 3, dtype=torch.bool)), name)
-    assert not weights.any()
-    assert not context.any()
-    context.sum().backward()
-    assert scores.grad is not None
-    assert not scores.grad.any()
-
-
-@pytest.mark.parametrize("name", NORMALIZERS)
-def test_padding_with_the_highest_score_gets_no_weight(name: Any) -> None:
-    values = torch.eye(4).unsqueeze(0)
-    valid = torch.tensor([[[True, False, True, False]]])
-    _, weights = nn.attend(torch.tensor([[[0.5, 9.0, 0.2, 1e30]]]), nn.Memory(values, values, valid), name)
-    alone = NORMALIZERS[name](torch.tensor([0.5, 0.2]))
-    torch.testing.assert_close(weights.flatten(), torch.tensor([float(alone[0]), 0.0, float(alone[1]), 0.0]))
-
-
 @pytest.mark.parametrize(("name", "zeros"), [("softmax", 0), ("entmax15", 2), ("sparsemax", 3), ("hard", 4)])
 def test_the_normalizers_of_a_mechanism_differ_in_their_zeros(name: Any, zeros: int) -> None:
     """Scores 2, 1.5, 1, 0, −1: the sparser the normalizer, the fewer states have weight."""

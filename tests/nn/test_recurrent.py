@@ -258,6 +258,45 @@ def test_wiring_after_queries_with_the_current_state_and_feeds_the_context_to_th
 
 @pytest.mark.parametrize("kind", kinds.CELLS)
 @torch.inference_mode()
+def test_input_feeding_feeds_the_attentional_vector_to_the_next_step_and_to_the_readout(kind: str) -> None:
+    """h_t = f([y_{t-1} ; h̃_{t-1}], h_{t-1}), h̃_t = tanh(W_c [c_t ; h_t]), p = W h̃_t + b, and h̃ starts as 0."""
+    encoder, decoder = build("input-feeding", kind)
+    encoding = encoder(TOKENS, VALID)
+    state = decoder.start(encoding)
+    logits, all_weights = decoder.teacher_forced(READ, state)
+    hidden, readout, attentional = state.hidden, decoder.readout.output_layer, torch.zeros(2, 1, 7)
+    for step in range(READ.shape[1]):
+        y = decoder.embedding(READ[:, step : step + 1])
+        _, hidden = decoder.cell(torch.cat([y, attentional], -1), hidden)
+        current = hidden[0][-1].unsqueeze(1)
+        context, weights = decoder.attention(current, decoder.attention.prepare(encoding.states, encoding.valid))
+        attentional = torch.tanh(torch.cat([context, current], -1) @ decoder.attentional_layer.weight.T)
+        expected = attentional[:, 0] @ readout.weight.T + readout.bias
+        torch.testing.assert_close(all_weights[:, step], weights[:, 0], **CLOSE)
+        torch.testing.assert_close(logits[:, step], expected, **CLOSE)
+
+
+@pytest.mark.parametrize("wiring", ["before", "after"])
+@torch.inference_mode()
+def test_a_deep_output_reads_context_state_and_previous_token(wiring: str) -> None:
+    """p = W [c_t ; h_t ; y_{t-1}] + b, where context and state are those of the same decoder without deep output."""
+    torch.manual_seed(1)
+    encoder = bidirectional_encoder()
+    embedding, attention = nn.Embedding(13, 2), nn.ScaledDotAttention(7, encoder.size, key_size=3)
+    parts: dict[str, Any] = {"cell": nn.GRU, "start": nn.TanhStart, "readout": nn.DirectReadout}
+    deep, both = (kinds.WIRINGS[wiring](embedding, attention, **parts, readout_input=each) for each in ("deep", "both"))
+    both.load_state_dict({name: value for name, value in deep.state_dict().items() if "output" not in name}, False)
+    encoding = encoder(TOKENS, VALID)
+    logits, _ = deep.teacher_forced(READ, deep.start(encoding))
+    features, _, _ = both.forward_steps(READ, both.start(encoding))
+    readout = deep.readout.output_layer
+    expected = torch.cat([features, embedding(READ)], -1) @ readout.weight.T + readout.bias
+    torch.testing.assert_close(logits, expected, **CLOSE)
+    assert torch.equal(deep.decoder_states(features), features[..., -7:])
+
+
+@pytest.mark.parametrize("kind", kinds.CELLS)
+@torch.inference_mode()
 def test_last_feeds_the_final_state_to_every_step_and_with_both_to_the_readout(kind: str) -> None:
     """h_t = f([y_{t-1} ; c], h_{t-1}), p = W [c ; h_t] + b with c = [→h_T ; ←h_1] of the encoder."""
     encoder = bidirectional_encoder()

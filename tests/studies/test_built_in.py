@@ -43,8 +43,8 @@ def metrics_of(data: DataSection) -> set[str]:
     task = task_for(data)
     others = {name for name, metric in METRICS.items() if metric.by_sentence}
     has_alignment = isinstance(task, GeneratedTask) and task.dataset.generate(Random(1)).alignment
-    aligned = {"alignment_accuracy"} if has_alignment else set()
-    return (METRICS.keys() - others - {"alignment_accuracy"}) | set(task.metrics) | aligned
+    aligned = {"alignment_accuracy", "alignment_error", "attention_entropy"}
+    return (METRICS.keys() - others - aligned) | set(task.metrics) | (aligned if has_alignment else set())
 
 
 def test_the_names_of_the_built_in_studies():

@@ -274,7 +274,7 @@ class PickyAttention(TemperedAttention):
     ("broken", "message"),
     [
         (SoftmaxOverPadding, r"padding gets attention weight \(up to .*\): .*must be exactly 0; compute them with `re"),
-        (SoftmaxOverSteps, r"do not sum to 1 \(by up to .*\): take the softmax over the last axis, the positions"),
+        (SoftmaxOverSteps, r"do not sum to 1 \(by up to .*\): normalize over the last axis, the positions"),
         (NegativeWeights, r"attention weights are negative"),
         (ContextOverPadding, r"padding changes the result: other states at padding change the context .*`valid` is F"),
         (NormOverPositions, r"padding changes the result: .*change the weights .*: .*norms over positions"),

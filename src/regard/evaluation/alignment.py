@@ -258,7 +258,7 @@ class AlignmentMetrics:
 def alignment_metrics(
     model: Seq2Seq, tokenization: Tokenization, pairs: Sequence[Pair], examples: Sequence[Example]
 ) -> AlignmentMetrics | None:
-    """The metrics of sentences with gold alignments; None without these, and for a model without attention.
+    """The metrics of sentences with gold alignments; None if no content word has one, or without attention.
 
     Args:
         model: The model.
@@ -281,4 +281,6 @@ def alignment_metrics(
         links = attention_links(attention_peaks(weights[:-1]))  # without the target's end
         counts += AlignmentCounts.between(links, GoldAlignment(pair.alignment))
         entropies.append(entropy(weights))
-    return AlignmentMetrics(_ratio_or_nan(sum(hits), len(hits)), counts.error_rate, math.fsum(entropies) / len(pairs))
+    if not hits:
+        return None
+    return AlignmentMetrics(sum(hits) / len(hits), counts.error_rate, math.fsum(entropies) / len(entropies))

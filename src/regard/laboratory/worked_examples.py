@@ -66,7 +66,9 @@ def qkv_report(
     q, k, v = h @ w_q.mT, h @ w_k.mT, h @ w_v.mT  # [1, positions, size]: a row is W h
     d = q.shape[-1]
     e = scaled_dot_attention(w_q[0], w_k[0]).score(h, k) if scaled else DotAttention(d, d).score(q, k)
-    y, a = attend(e, unmasked_memory(v), "hard" if hard else "softmax")  # [1, positions, value], [1, positions, positions]
+    y, a = attend(
+        e, unmasked_memory(v), "hard" if hard else "softmax"
+    )  # [1, positions, value], [1, positions, positions]
 
     inputs = {"H": h, "W_q": w_q, "W_k": w_k, "W_v": w_v}
     groups = _self_attention_steps(inputs, {"Q": q, "K": k, "V": v, "E": e, "A": a, "Y": y}, scaled=scaled, hard=hard)

@@ -128,8 +128,9 @@ class Attention(nn.Module, ABC):
         normalizer: How weights follow from scores: "softmax", "sparsemax", "entmax15" (both with weights of exactly 0)
             or "hard" (all weight on the highest score).
         unit_norm: Divide queries and states by their Euclidean norms before scoring.
-        temperature: τ, by which scores are divided before they are normalized; "learned": a parameter of the model. None: 1,
-            or learned with `unit_norm`, whose scores would otherwise have a small range, so that weights stay flat.
+        temperature: τ, by which scores are divided before they are normalized; "learned": a parameter of the model.
+            None: 1, or learned with `unit_norm`, whose scores would otherwise have a small range, so that weights stay
+            flat.
         value_size: Size of the values v_i = W_V h_i; None: the values are the states.
 
     Attributes:

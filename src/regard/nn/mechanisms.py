@@ -25,8 +25,8 @@ class ScoredAttentionSection(AttentionSection):
     Attributes:
         normalizer: How weights follow from scores: `softmax`, `sparsemax`, `entmax15` or `hard`.
         unit_norm: Divide queries and states by their norms before scoring.
-        temperature: Divide scores by this before they are normalized; `learned` makes it a parameter. Null means 1, or learned
-            with `unit_norm`.
+        temperature: Divide scores by this before they are normalized; `learned` makes it a parameter. Null means 1, or
+            learned with `unit_norm`.
         value_size: Size of the projected values W_V h_i; null means that the values are the states.
     """
 
