@@ -60,8 +60,10 @@ def test_a_training_may_be_stopped_after_every_step(
         # Here some weights never get a gradient, and the optimizer has no state for them.
         ("model.attention.kind=scaled-dot", "model.attention.normalizer=hard"),
         ("model.attention.kind=none", "model.decoder.start=zeros"),
+        ("model.attention.kind=monotonic",),  # its scores get noise in training
+        ("model.attention={kind: coverage, normalizer: entmax15}", "model.decoder.wiring=input-feeding"),
     ],
-    ids=["adamw", "plateau", "tied", "transformer", "hard", "no-source"],
+    ids=["adamw", "plateau", "tied", "transformer", "hard", "no-source", "monotonic", "coverage"],
 )
 def test_every_kind_of_training_resumes(
     brief: Make,

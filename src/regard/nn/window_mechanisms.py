@@ -5,6 +5,7 @@ Symbols and shapes as in `regard.nn.attention`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal, Unpack
 
 import torch
@@ -14,7 +15,7 @@ from torch.nn.functional import logsigmoid
 
 from regard.config.base import Count, Size
 from regard.config.kinds import AttentionSection
-from regard.nn.attention import AttentionOptions, Memory
+from regard.nn.attention import AttentionOptions, Memory, attend
 from regard.nn.attention_history import QueryHistory
 from regard.nn.mechanisms import AdditiveAttention, BilinearAttention, ScoredAttentionSection
 
@@ -72,12 +73,27 @@ class LocalAttention(BilinearAttention):
                 nn.Linear(query_size, query_size, bias=False), nn.Tanh(), nn.Linear(query_size, 1, bias=False)
             )  # W_p and v
 
+    def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:
+        is_inside = self.distances(query, memory, history).abs() <= self.window
+        window = replace(memory, valid=memory.valid & is_inside)
+        return attend(self.scores(query, memory, history), window, self.normalizer)
+
     def scores(self, query: Tensor, memory: Memory, history: QueryHistory) -> Tensor:
-        distances = torch.arange(memory.keys.shape[1], device=query.device) - self.centers(query, memory, history)
         scores = super().scores(query, memory, history)
-        if self.center == "predictive":
-            scores = scores - distances.square() / (2 * (self.window / 2) ** 2)
-        return scores.masked_fill(distances.abs() > self.window, torch.finfo(scores.dtype).min)
+        if self.center == "monotonic":
+            return scores
+        return scores - self.distances(query, memory, history).square() / (2 * (self.window / 2) ** 2)
+
+    def distances(self, query: Tensor, memory: Memory, history: QueryHistory) -> Tensor:
+        """i − p_t, [batch, queries, positions].
+
+        Args:
+            query: s, [batch, queries, query_size].
+            memory: What `prepare` returned, with the same batch size.
+            history: The steps before these queries.
+        """
+        positions = torch.arange(memory.keys.shape[1], device=query.device)
+        return positions - self.centers(query, memory, history)
 
     def centers(self, query: Tensor, memory: Memory, history: QueryHistory) -> Tensor:
         """The centers p_t of the windows, [batch, queries, 1].
