@@ -22,6 +22,7 @@ from regard.config.schema import ModelSection
 from regard.data import Batch
 from regard.nn.build import build_model
 from regard.nn.normalizers import NORMALIZERS
+from regard.nn.transformer_layers import ACTIVATIONS, NORM_POSITIONS, NORMS
 from regard.testing.samples import SOURCE_TOKENS, TARGET_TOKENS, sample_batch
 
 Choice = dict[str, Any]
@@ -73,6 +74,9 @@ class ModelChoice(NamedTuple):
     encoder_positions: str
     decoder_positions: str
     readout: str
+    norm_position: str | None  # of Transformer layers on both sides, like the two below
+    norm: str | None
+    activation: str | None
 
     def readout_is_useful(self) -> bool:
         """The readout of a recurrent decoder depends on the source and on the previous token."""
@@ -81,16 +85,29 @@ class ModelChoice(NamedTuple):
         allowed = kinds.WIRINGS[DECODER_CHOICES[self.decoder]["wiring"]].readout_inputs
         return self.readout_input in allowed and (self.readout_input != "context" or selects)
 
+    def have_layers(self) -> tuple[bool, bool]:
+        """Whether the encoder and the decoder have Transformer layers."""
+        encoder, decoder = ENCODER_CHOICES[self.encoder]["kind"], DECODER_CHOICES[self.decoder]["kind"]
+        sections = kinds.ENCODERS[encoder].Section, kinds.DECODERS[decoder].Section
+        return sections[0].takes_relative_positions, sections[1].takes_relative_positions
+
+    def without_unused(self) -> ModelChoice:
+        """None for what neither encoder nor decoder has."""
+        unused = () if self.decoder in RECURRENT_DECODERS else ("start", "readout_input")
+        unused += () if any(self.have_layers()) else ("norm_position", "norm", "activation")
+        return self._replace(**dict.fromkeys(unused))
+
     def is_possible(self) -> bool:
-        """A mechanism has the option, a recurrent decoder a start; states are copied between stacks that are alike."""
+        """A mechanism has the option, positions the heads that they act on; copied states are those of equal stacks."""
         takes_option = self.option is None or has_option(self.mechanism, self.option)
-        is_recurrent = self.decoder in RECURRENT_DECODERS
-        takes_start = (self.start is not None) == is_recurrent
-        takes_input = self.readout_input is None or (is_recurrent and self.readout_is_useful())
+        takes_input = self.readout_input is None or self.readout_is_useful()
         encoder_cell = ENCODER_CHOICES[self.encoder].get("cell")
         cells_alike = (encoder_cell == "lstm") == (DECODER_CHOICES[self.decoder].get("cell") == "lstm")
         layers_alike = self.decoder_layers == (self.encoder_layers if encoder_cell else 1)
-        return takes_option and takes_start and takes_input and (self.start != "copy" or (cells_alike and layers_alike))
+        takes_start = self.start != "copy" or (cells_alike and layers_alike)
+        positions = zip(self.have_layers(), (self.encoder_positions, self.decoder_positions), strict=True)
+        takes_positions = all(layers or not kinds.POSITIONS[kind].Section.is_relative for layers, kind in positions)
+        return takes_option and takes_start and takes_input and takes_positions
 
 
 AXES = ModelChoice(
@@ -98,13 +115,16 @@ AXES = ModelChoice(
     decoder=DECODER_CHOICES,
     mechanism=kinds.MECHANISMS,
     option=(None, *OPTIONS),
-    start=(None, *kinds.STARTS),
+    start=kinds.STARTS,
     readout_input=(None, "state", "context", "both", "deep", "attentional"),
     encoder_layers=(1, 2),
     decoder_layers=(1, 2),
     encoder_positions=kinds.POSITIONS,
     decoder_positions=kinds.POSITIONS,
     readout=kinds.READOUTS,
+    norm_position=NORM_POSITIONS,
+    norm=NORMS,
+    activation=ACTIVATIONS,
 )
 
 
@@ -112,7 +132,7 @@ def possible_choices(random: Random, **fixed: str | None) -> Iterator[ModelChoic
     """Random choices without end; those in `fixed` are given."""
     axes = [list(axis) for axis in AXES._replace(**{name: (value,) for name, value in fixed.items()})]
     while True:
-        choice = ModelChoice(*map(random.choice, axes))
+        choice = ModelChoice(*map(random.choice, axes)).without_unused()
         if choice.is_possible():
             yield choice
 
@@ -134,7 +154,8 @@ def known_options(family: kinds.Kinds[Any], choice: Choice) -> Choice:
 
 
 def some_heads(size: int) -> int:
-    return next(heads for heads in range(2, size + 1) if size % heads == 0)
+    """Several heads of an even size, which rotary positions need; 1 if there are none."""
+    return next((heads for heads in range(2, size + 1) if size % (2 * heads) == 0), 1)
 
 
 def build_section(choice: ModelChoice) -> ModelSection:
@@ -142,10 +163,11 @@ def build_section(choice: ModelChoice) -> ModelSection:
 
     def stack(size: int, layers: int, positions: str) -> Choice:
         section = known_options(kinds.POSITIONS, {"kind": positions, "width": 3, "longest": 13})
-        return {"size": size, "heads": some_heads(size), "layers": layers, "positions": section}
+        layer = {"norm_position": choice.norm_position, "norm": choice.norm, "activation": choice.activation}
+        return {"size": size, "heads": some_heads(size), "layers": layers, "positions": section} | layer
 
     encoder, decoder = ENCODER_CHOICES[choice.encoder], DECODER_CHOICES[choice.decoder]
-    encoder_size = 7 if choice.encoder in RECURRENT_ENCODERS else 6
+    encoder_size = 8 if choice.encoder in RECURRENT_ENCODERS else 6
     state_size = encoder_size * 2 if encoder.get("bidirectional") else encoder_size
     own_size = 11 if choice.decoder in RECURRENT_DECODERS else 10
     decoder_size = state_size if choice.start == "copy" or choice.mechanism == "dot" else own_size

@@ -121,9 +121,8 @@ def test_self_attention_over_an_rnn_equals_torch_and_ends_with_the_state_of_the_
 ) -> None:
     torch.manual_seed(2)
     layers = kinds.CELLS[cell](EMBEDDING, 6, layers=2, bidirectional=bidirectional)
-    encoder = nn.RecurrentSelfAttentionEncoder(
-        new_embedding(), layers, self_attention_layers=2, heads=3, inner_size=13
-    ).eval()
+    options = nn.LayerOptions(heads=3, inner_size=13)
+    encoder = nn.RecurrentSelfAttentionEncoder(new_embedding(), layers, self_attention_layers=2, options=options).eval()
     tokens = some_tokens()
     encoding = encoder(tokens, VALID)
     for row in range(BATCH):  # without padding, so that the RNN of torch ends with the last token

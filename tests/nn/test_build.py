@@ -79,12 +79,14 @@ def test_a_transformer_has_the_configured_parts_and_sizes() -> None:
         ("sine-added", {}, 3, None),
         ("sine-added", {"first_frequency": 1}, 3, None),
         ("learned", {"longest": 11}, 3, 11),
+        ("rotary", {"base": 500.0}, 3, None),
+        ("alibi", {}, 3, None),
     ],
 )
 def test_each_side_has_positions_of_its_own(
-    kind: str, options: dict[str, int], size: int, max_length: int | None
+    kind: str, options: dict[str, Any], size: int, max_length: int | None
 ) -> None:
-    model = model_of(encoder={"embedding": 3, "positions": {"kind": kind, **options}})
+    model = model_of(encoder={"kind": "self-attention", "embedding": 3, "positions": {"kind": kind, **options}})
     assert type(model.encoder.embedding.positions) is kinds.POSITIONS[kind]
     assert (model.encoder.embedding.size, model.encoder.max_length) == (size, max_length)
     assert getattr(model.encoder.embedding.positions, "first_frequency", 0) == options.get("first_frequency", 0)

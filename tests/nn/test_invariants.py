@@ -18,6 +18,7 @@ from regard.testing import beams, models, modules
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 OPTIONS = ("normalizer", "unit_norm", "temperature", "value_size")
+LAYER_OPTIONS = ("norm_position", "norm", "activation")
 
 
 # For every encoder with every decoder with every mechanism
@@ -171,6 +172,8 @@ def choices(section: ModelSection) -> set[tuple[str, str]]:
     chosen |= {(f"{side} layers", str(coder.layers)) for side, coder in (("source", encoder), ("target", decoder))}
     chosen |= {("source positions", encoder.positions.kind), ("target positions", decoder.positions.kind)}
     chosen |= {("readout", decoder.readout)}
+    for coder in (encoder, decoder):  # the same on both sides
+        chosen |= {(name, getattr(coder, name)) for name in LAYER_OPTIONS if hasattr(coder, name)}
     chosen |= {("option", option) for option in OPTIONS[1:] if getattr(attention, option, False)}
     chosen |= {("option", getattr(attention, "normalizer", "softmax"))} - {("option", "softmax")}
     if hasattr(encoder, "cell"):
@@ -204,9 +207,18 @@ def test_any_two_choices_are_combined_in_some_model(all_sections) -> None:
             and "plain-attention" not in values
         )
         no_cell = no_cell or ("transformer" in values and names & recurrent_only[1])
+        # Relative positions need self-attention heads on their side.
+        headless = {"recurrent", "plain-attention"} if "source positions" in names else {"recurrent"}
+        sides = {"source positions": {"encoder", "source layers"}, "target positions": {"decoder", *recurrent_only[1]}}
+        side = set().union(*(sides.get(name, set()) for name in names)) & names
+        no_heads = (
+            values & {"rotary", "alibi"}
+            and side
+            and (values & headless or side & recurrent_only[1] or ("source layers", "0") in (one, other))
+        )
         # A copied start needs equal numbers of layers and the same memory cells on both sides.
         copy = ("start", "copy") in (one, other) and "2" in values and "self-attention" in values
-        return len(names) == 2 and not (without_scores or useless or no_cell or copy)
+        return len(names) == 2 and not (without_scores or useless or no_cell or no_heads or copy)
 
     missing = [pair for pair in product(everything, repeat=2) if possible(*pair) and frozenset(pair) not in pairs]
     assert missing == []

@@ -22,6 +22,8 @@ OPTIONS: dict[str, dict[str, int]] = {
     "learned": {"max_length": LONGEST},
 }
 LIMITED = ["one-hot", "learned"]
+RELATIVE = [kind for kind in kinds.POSITIONS if kinds.POSITIONS[kind].Section.is_relative]
+LAYER = nn.LayerOptions(heads=2, inner_size=3)
 
 
 def build(kind: str) -> nn.Positions:
@@ -105,8 +107,9 @@ def test_sines_stay_exact_far_from_the_beginning() -> None:
     assert float(nn.sinusoidal_encoding(100_001, 1, 2)[0, 0]) == pytest.approx(math.sin(100_001), abs=1e-6)
 
 
-def test_none_does_not_change_vectors(vectors: Tensor) -> None:
-    assert torch.equal(build("none")(vectors, 3), vectors)
+@pytest.mark.parametrize("kind", ["none", *RELATIVE])
+def test_none_and_relative_positions_do_not_change_vectors(kind: str, vectors: Tensor) -> None:
+    assert torch.equal(build(kind)(vectors, 3), vectors)
 
 
 def test_one_hot_is_concatenated(vectors: Tensor) -> None:
@@ -146,7 +149,7 @@ def test_a_chunk_gets_the_positions_it_has_in_the_full_sequence(kind: str, vecto
     assert torch.equal(torch.cat(one_by_one, 1), full)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in kinds.POSITIONS if kind != "none"])
+@pytest.mark.parametrize("kind", [kind for kind in kinds.POSITIONS if kind not in ("none", *RELATIVE)])
 def test_equal_vectors_differ_between_positions(kind: str) -> None:
     everywhere = build(kind)(torch.ones(1, LONGEST, SIZE))[0]
     assert len(everywhere.unique(dim=0)) == LONGEST
@@ -189,10 +192,10 @@ def encoders(kind: str) -> dict[str, nn.Encoder]:
     embedding = limited_embedding(kind)
     return {
         "recurrent": nn.RecurrentEncoder(embedding, nn.GRU(embedding.size, 5)),
-        "self-attention": nn.SelfAttentionEncoder(embedding, 6, layers=1, heads=2, inner_size=3),
+        "self-attention": nn.SelfAttentionEncoder(embedding, 6, layers=1, options=LAYER),
         "plain-attention": nn.PlainAttentionEncoder(embedding, 6),
         "recurrent-self-attention": nn.RecurrentSelfAttentionEncoder(
-            embedding, nn.GRU(embedding.size, 6), self_attention_layers=1, heads=2, inner_size=3
+            embedding, nn.GRU(embedding.size, 6), self_attention_layers=1, options=LAYER
         ),
     }
 
@@ -204,7 +207,7 @@ def decoders(kind: str) -> dict[str, nn.Decoder[Any]]:
         for wiring, decoder in kinds.WIRINGS.items()
     }
     made["transformer"] = nn.TransformerDecoder(
-        limited_embedding(kind), [nn.MeanAttention(6, 6)], heads=2, inner_size=3, readout=nn.DirectReadout
+        limited_embedding(kind), [nn.MeanAttention(6, 6)], options=LAYER, readout=nn.DirectReadout
     )
     return made
 

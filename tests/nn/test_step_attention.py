@@ -159,7 +159,7 @@ def mechanism_of(module: type[Module]) -> type[nn.StepAttention]:
 
 
 def test_weights_over_the_wrong_axis_are_reported() -> None:
-    with pytest.raises(testing.PropertyError, match=r"weights of a step do not sum to 1.*softmax over the last axis"):
+    with pytest.raises(testing.PropertyError, match=r"weights of a step do not sum to 1.*normalize over the last axis"):
         testing.check_attention(mechanism_of(SoftmaxOverTheBatch))
 
 

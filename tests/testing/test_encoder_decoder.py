@@ -36,6 +36,15 @@ def test_options_are_those_of_the_settings() -> None:
     check_decoder(nn.RecurrentDecoder, cell="lstm", start="copy", readout="tied", positions={"kind": "sine-added"})
 
 
+@pytest.mark.parametrize("positions", ["rotary", "alibi"])
+def test_relative_positions_and_the_options_of_layers_pass(positions: str) -> None:
+    options: dict[str, Any] = {"norm_position": "post", "norm": "rms", "activation": "gelu"}
+    options["positions"] = {"kind": positions}
+    check_encoder(nn.SelfAttentionEncoder, **options)
+    check_encoder(nn.RecurrentSelfAttentionEncoder, **options)
+    check_decoder(nn.TransformerDecoder, **options)
+
+
 @pytest.mark.parametrize("layers", [0, 1, 3])
 def test_plain_attention_passes_with_any_number_of_layers(layers: int) -> None:
     check_encoder(nn.PlainAttentionEncoder, layers=layers)

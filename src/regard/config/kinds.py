@@ -11,9 +11,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
-from pydantic import Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny, model_validator
 
-from regard.config.base import Count, KindSection, Section, Size
+from regard.config.base import Count, KindSection, Section, Size, invalid_combination
 from regard.config.families import Kinds, NameOf, SectionOf
 
 
@@ -124,12 +124,26 @@ class AttentionSection(KindSection):
 
 
 class PositionsSection(KindSection):
-    """Settings that every position encoding has."""
+    """Settings that every position encoding has.
+
+    Attributes:
+        is_relative: Whether the encoding acts inside self-attention and leaves the embeddings as they are.
+    """
+
+    is_relative: ClassVar[bool] = False
 
     @property
     def max_length(self) -> int | None:
         """Number of positions that can be encoded; None means no limit."""
         return None
+
+    def check_heads(self, heads: int, size: int) -> None:
+        """Raise `invalid_combination` if a relative encoding cannot be used with self-attention heads.
+
+        Args:
+            heads: Number of heads.
+            size: Size of the states that they share.
+        """
 
 
 MECHANISMS: Kinds[AttentionSection] = Kinds(
@@ -162,6 +176,8 @@ POSITIONS: Kinds[PositionsSection] = Kinds(
         "sine": "regard.nn.positions:SinusoidalPositions",
         "sine-added": "regard.nn.positions:AddedSinusoidalPositions",
         "learned": "regard.nn.positions:LearnedPositions",
+        "rotary": "regard.nn.relative_positions:RotaryPositions",
+        "alibi": "regard.nn.relative_positions:AlibiPositions",
     },
     base="regard.nn.positions:Positions",
     section=PositionsSection,
@@ -233,14 +249,27 @@ class EncoderDecoderSection(KindSection):
         positions: The position encoding.
         size: Size of a state. A bidirectional encoder has this size in each direction.
         layers: Number of layers.
+        takes_relative_positions: Whether it has self-attention heads in which relative positions act.
     """
 
+    takes_relative_positions: ClassVar[bool] = False
     embedding: Size = 64
     positions: Annotated[SerializeAsAny[PositionsSection], SectionOf(POSITIONS)] = Field(
         default_factory=POSITIONS.default_section
     )
     size: Size = 128
     layers: Count = 1
+
+    @model_validator(mode="after")
+    def _check_positions(self) -> Self:
+        if self.positions.is_relative and not self.takes_relative_positions:
+            others = [kind for kind in POSITIONS if not POSITIONS[kind].Section.is_relative]
+            raise invalid_combination(
+                "positions.kind",
+                f"'{self.positions.label}' acts on the heads of self-attention layers, which '{self.label}' does not "
+                f"have; choose {', '.join(others[:-1])} or {others[-1]}",
+            )
+        return self
 
 
 class EncoderSection(EncoderDecoderSection):

@@ -25,6 +25,7 @@ from regard.nn.positions import (
     LearnedPositions,
     OneHotPositions,
     Positions,
+    RelativePositions,
     SinusoidalPositions,
     sinusoidal_encoding,
 )
@@ -32,10 +33,12 @@ from regard.nn.readout import DirectReadout, Readout, TiedReadout
 from regard.nn.recurrent import RecurrentDecoder, RecurrentEncoder
 from regard.nn.recurrent_layers import GRU, LSTM, RecurrentLayers, TanhRNN
 from regard.nn.recurrent_start import CopyStart, ReluStart, TanhStart, ZeroStart
+from regard.nn.relative_positions import AlibiPositions, RotaryPositions
+from regard.nn.self_attention import SelfAttention
 from regard.nn.seq2seq import Seq2Seq
 from regard.nn.step_attention import StepAttention, StepModule
 from regard.nn.transformer import SelfAttentionEncoder, TransformerDecoder
-from regard.nn.transformer_layers import DecoderLayer, EncoderLayer, FeedForward
+from regard.nn.transformer_layers import DecoderLayer, EncoderLayer, FeedForward, LayerOptions
 from regard.nn.unscored_mechanisms import AlignedAttention, LastAttention, MeanAttention, NoAttention
 from regard.nn.window_mechanisms import LocalAttention, MonotonicAttention
 from regard.nn.wirings import AttendAfterDecoder, AttendBeforeDecoder, InputFeedingDecoder
@@ -45,6 +48,7 @@ __all__ = [
     "LSTM",
     "AddedSinusoidalPositions",
     "AdditiveAttention",
+    "AlibiPositions",
     "AlignedAttention",
     "AttendAfterDecoder",
     "AttendBeforeDecoder",
@@ -66,6 +70,7 @@ __all__ = [
     "InputFeedingDecoder",
     "KeyedAttention",
     "LastAttention",
+    "LayerOptions",
     "LearnedPositions",
     "LocalAttention",
     "LocationAttention",
@@ -83,8 +88,11 @@ __all__ = [
     "RecurrentEncoder",
     "RecurrentLayers",
     "RecurrentSelfAttentionEncoder",
+    "RelativePositions",
     "ReluStart",
+    "RotaryPositions",
     "ScaledDotAttention",
+    "SelfAttention",
     "SelfAttentionEncoder",
     "Seq2Seq",
     "SinusoidalPositions",

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated, Self, cast
+from typing import Annotated, cast
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor, nn
 
-from regard.config.base import Count, Size
+from regard.config.base import Count
 from regard.nn.encoder_decoder import Encoder, Encoding
 from regard.nn.mechanisms import ScaledDotAttention
 from regard.nn.positions import Embedding
 from regard.nn.recurrent import RecurrentEncoder, RecurrentEncoderSection
 from regard.nn.recurrent_layers import RecurrentLayers
-from regard.nn.transformer import MeanStateEncoderSection, check_heads, mean_state
-from regard.nn.transformer_layers import EncoderLayer, projection
+from regard.nn.transformer import MeanStateEncoderSection, TransformerSection, mean_state
+from regard.nn.transformer_layers import EncoderLayer, LayerOptions, projection
 
 
 class PlainAttentionEncoderSection(MeanStateEncoderSection):
@@ -69,24 +69,22 @@ class PlainAttentionEncoder(Encoder):
         return Encoding(states, valid, mean_state(states, valid))
 
 
-class RecurrentSelfAttentionEncoderSection(RecurrentEncoderSection):
+class RecurrentSelfAttentionEncoderSection(TransformerSection, RecurrentEncoderSection):
     """Settings of a recurrent encoder with self-attention over its states.
+
+    The heads of a self-attention layer share the states of both directions. Relative positions act in these layers
+    only.
 
     Attributes:
         layers: Number of recurrent layers.
         self_attention_layers: Number of self-attention layers after them.
-        heads: Number of heads of a self-attention layer, which share the states of both directions.
-        inner_size: Size of the hidden layer of the feed-forward network of a self-attention layer.
     """
 
     self_attention_layers: Count = 1
-    heads: Count = 4
-    inner_size: Size = 512
 
-    @model_validator(mode="after")
-    def _check_heads(self) -> Self:
-        check_heads(self.heads, self.state_size)
-        return self
+    @property
+    def layer_size(self) -> int:
+        return self.state_size
 
 
 class RecurrentSelfAttentionEncoder(RecurrentEncoder):
@@ -98,9 +96,7 @@ class RecurrentSelfAttentionEncoder(RecurrentEncoder):
         embedding: The source embedding.
         cell: The recurrent layers.
         self_attention_layers: Number of self-attention layers.
-        heads: Number of attention heads of a layer.
-        inner_size: Size of the hidden layer of the feed-forward network.
-        dropout: Dropout probability of the self-attention layers.
+        options: Those of each self-attention layer.
     """
 
     Section = RecurrentSelfAttentionEncoderSection
@@ -111,16 +107,13 @@ class RecurrentSelfAttentionEncoder(RecurrentEncoder):
         cell: RecurrentLayers,
         *,
         self_attention_layers: int,
-        heads: int,
-        inner_size: int,
-        dropout: float = 0.0,
+        options: LayerOptions,
     ) -> None:
         super().__init__(embedding, cell)
         self.layers = nn.ModuleList(
-            EncoderLayer(self.size, heads=heads, inner_size=inner_size, dropout=dropout)
-            for _ in range(self_attention_layers)
+            EncoderLayer(self.size, options, embedding.relative_positions) for _ in range(self_attention_layers)
         )
-        self.norm = nn.LayerNorm(self.size)
+        self.norm = options.final_norm(self.size)
 
     @classmethod
     def from_section(
@@ -132,9 +125,7 @@ class RecurrentSelfAttentionEncoder(RecurrentEncoder):
             recurrent.embedding,
             recurrent.cell,
             self_attention_layers=section.self_attention_layers,
-            heads=section.heads,
-            inner_size=section.inner_size,
-            dropout=dropout,
+            options=section.layer_options(dropout),
         )
 
     def forward(self, tokens: Tensor, valid: Tensor) -> Encoding:

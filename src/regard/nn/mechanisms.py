@@ -271,7 +271,15 @@ class MultiHeadAttention(Attention):
         return self.split_heads(self.value_layer(states))
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
-        queries = self.split_heads(self.query_layer(query))  # [batch, heads, steps, key]
+        return self.score_heads(self.split_heads(self.query_layer(query)), keys)
+
+    def score_heads(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """The scores q · k / √d of each head, [batch, heads, steps, positions].
+
+        Args:
+            queries: The projected queries q, [batch, heads, steps, key_size / heads].
+            keys: What `project_keys` returned, [batch, heads, positions, key_size / heads].
+        """
         return queries @ keys.transpose(-1, -2) / math.sqrt(queries.shape[-1])
 
     def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:

@@ -100,7 +100,71 @@ class OneHotPositions(Positions):
         return torch.cat([vectors, one_hot.expand(batch, -1, -1)], -1)
 
 
+class RelativePositionsSection(PositionsSection):
+    """Settings of an encoding that acts inside self-attention."""
+
+    is_relative = True
+
+
+class RelativePositions(Positions):
+    """Base class of the encodings that act inside self-attention: on queries and keys, or on their scores.
+
+    The vectors of the embedding are returned unchanged. A subclass overrides `rotate`, `add_bias` or both, which change
+    nothing here. `regard.nn.SelfAttention` calls them.
+
+    Args:
+        input_size: Size of the vectors.
+    """
+
+    Section = RelativePositionsSection
+
+    def rotate(self, vectors: Tensor, offset: int) -> Tensor:
+        """Queries or keys with their positions, of the same shape.
+
+        Args:
+            vectors: q or k, [batch, heads, steps, size].
+            offset: Position of the first step.
+        """
+        return vectors
+
+    def add_bias(self, scores: Tensor) -> Tensor:
+        """The scores with what depends on the positions alone, of the same shape.
+
+        Args:
+            scores: e, [batch, heads, queries, positions]; the queries are the last of the positions.
+        """
+        return scores
+
+    def check_heads(self, heads: int, size: int) -> None:
+        """Raise `UserError` if the encoding cannot be used with self-attention heads.
+
+        Args:
+            heads: Number of heads.
+            size: Size of the states that they share.
+        """
+
+
 FirstFrequency = Literal[0, 1]
+
+
+def wave_angles(
+    offset: int, steps: int, size: int, *, first_frequency: FirstFrequency = 0, base: float = 10_000.0
+) -> Tensor:
+    """ω_k t for each position t and each pair k of dimensions, ω_k = 1 / base^(2k/size), in double precision.
+
+    Args:
+        offset: Position t of the first row.
+        steps: Number of rows.
+        size: Number of dimensions; the last one has no partner if it is odd.
+        first_frequency: The first k.
+        base: See above.
+
+    Returns:
+        The angles, [steps, pairs].
+    """
+    doubled = torch.arange(0, size, 2, dtype=torch.float64) + 2 * first_frequency  # 2k
+    frequencies = base ** (-doubled / size)
+    return torch.arange(offset, offset + steps, dtype=torch.float64).unsqueeze(1) * frequencies
 
 
 def sinusoidal_encoding(offset: int, steps: int, size: int, first_frequency: FirstFrequency = 0) -> Tensor:
@@ -119,9 +183,7 @@ def sinusoidal_encoding(offset: int, steps: int, size: int, first_frequency: Fir
     Returns:
         The encodings, [steps, size].
     """
-    doubled = torch.arange(0, size, 2, dtype=torch.float64) + 2 * first_frequency  # 2k
-    frequencies = 10_000.0 ** (-doubled / size)
-    angles = torch.arange(offset, offset + steps, dtype=torch.float64).unsqueeze(1) * frequencies
+    angles = wave_angles(offset, steps, size, first_frequency=first_frequency)
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)[:, :size].float()
 
 
@@ -230,6 +292,11 @@ class Embedding(nn.Module):
         self.dropout = Dropout(dropout)
         self.size = self.positions.size
         self.max_length = self.positions.max_length
+
+    @property
+    def relative_positions(self) -> RelativePositions | None:
+        """The position encoding if it acts inside self-attention, otherwise None."""
+        return self.positions if isinstance(self.positions, RelativePositions) else None
 
     @classmethod
     def from_section(cls, section: EncoderDecoderSection, tokens: int, dropout: float) -> Self:

@@ -20,24 +20,61 @@ from regard.nn.attention_history import NO_HISTORY, AttentionHistory
 from regard.nn.encoder_decoder import Decoder, Encoder, Encoding, split_index
 from regard.nn.positions import Embedding
 from regard.nn.readout import Readout
-from regard.nn.transformer_layers import DecoderLayer, EncoderLayer, projection
+from regard.nn.transformer_layers import (
+    Activation,
+    DecoderLayer,
+    EncoderLayer,
+    LayerOptions,
+    Norm,
+    NormPosition,
+    projection,
+)
 
 
 class TransformerSection(EncoderDecoderSection):
-    """Settings of a Transformer encoder or decoder.
+    """Settings of an encoder or decoder with Transformer layers.
 
     Attributes:
         heads: Number of self-attention heads of a layer.
         inner_size: Size of the hidden layer of the feed-forward network.
+        norm_position: `pre` normalizes the input of each part of a layer, `post` its sum with the input.
+        norm: `layer` is LayerNorm, `rms` is RMSNorm.
+        activation: That of the feed-forward network: `relu` or `gelu`.
     """
+
+    takes_relative_positions = True
 
     heads: Count = 4
     inner_size: Size = 512
+    norm_position: NormPosition = "pre"
+    norm: Norm = "layer"
+    activation: Activation = "relu"
+
+    @property
+    def layer_size(self) -> int:
+        """Size of the states of a layer."""
+        return self.size
 
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
-        check_heads(self.heads, self.size)
+        check_heads(self.heads, self.layer_size)
+        self.positions.check_heads(self.heads, self.layer_size)
         return self
+
+    def layer_options(self, dropout: float) -> LayerOptions:
+        """The options of the layers.
+
+        Args:
+            dropout: Dropout probability.
+        """
+        return LayerOptions(
+            heads=self.heads,
+            inner_size=self.inner_size,
+            norm_position=self.norm_position,
+            norm=self.norm,
+            activation=self.activation,
+            dropout=dropout,
+        )
 
 
 def check_heads(heads: int, size: int) -> None:
@@ -89,30 +126,17 @@ class SelfAttentionEncoder(Encoder):
         embedding: The source embedding.
         size: Size of a state.
         layers: Number of layers.
-        heads: Number of attention heads of a layer.
-        inner_size: Size of the hidden layer of the feed-forward network.
-        dropout: Dropout probability.
+        options: Those of each layer.
     """
 
     Section = SelfAttentionEncoderSection
 
-    def __init__(
-        self,
-        embedding: Embedding,
-        size: int,
-        *,
-        layers: int,
-        heads: int,
-        inner_size: int,
-        dropout: float = 0.0,
-    ) -> None:
+    def __init__(self, embedding: Embedding, size: int, *, layers: int, options: LayerOptions) -> None:
         super().__init__()
         self.embedding = embedding
         self.input_layer = projection(embedding.size, size)
-        self.layers = nn.ModuleList(
-            EncoderLayer(size, heads=heads, inner_size=inner_size, dropout=dropout) for _ in range(layers)
-        )
-        self.norm = nn.LayerNorm(size)
+        self.layers = nn.ModuleList(EncoderLayer(size, options, embedding.relative_positions) for _ in range(layers))
+        self.norm = options.final_norm(size)
         self.size = size
         self.max_length = embedding.max_length
 
@@ -122,9 +146,7 @@ class SelfAttentionEncoder(Encoder):
             Embedding.from_section(section, tokens, dropout),
             section.size,
             layers=section.layers,
-            heads=section.heads,
-            inner_size=section.inner_size,
-            dropout=dropout,
+            options=section.layer_options(dropout),
         )
 
     def forward(self, tokens: Tensor, valid: Tensor) -> Encoding:
@@ -180,10 +202,8 @@ class TransformerDecoder(Decoder[TransformerState]):
     Args:
         embedding: The target embedding.
         cross_attentions: Attention to the source, one mechanism for each layer.
-        heads: Number of self-attention heads of a layer.
-        inner_size: Size of the hidden layer of the feed-forward network.
+        options: Those of each layer.
         readout: Class of the output layer.
-        dropout: Dropout probability.
     """
 
     Section = TransformerDecoderSection
@@ -193,21 +213,18 @@ class TransformerDecoder(Decoder[TransformerState]):
         embedding: Embedding,
         cross_attentions: Sequence[Attention],
         *,
-        heads: int,
-        inner_size: int,
+        options: LayerOptions,
         readout: Callable[..., Readout],
-        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         size = cross_attentions[0].query_size
         self.embedding = embedding
         self.input_layer = projection(embedding.size, size)
         self.layers = nn.ModuleList(
-            DecoderLayer(attention, heads=heads, inner_size=inner_size, dropout=dropout)
-            for attention in cross_attentions
+            DecoderLayer(attention, options, embedding.relative_positions) for attention in cross_attentions
         )
-        self.norm = nn.LayerNorm(size)
-        self.readout = readout(size, embedding, dropout=dropout)
+        self.norm = options.final_norm(size)
+        self.readout = readout(size, embedding, dropout=options.dropout)
         self.max_length = embedding.max_length
         self.weight_axes = ("layer", *cross_attentions[0].weight_axes)
 
@@ -218,10 +235,8 @@ class TransformerDecoder(Decoder[TransformerState]):
         return cls(
             Embedding.from_section(section, tokens, dropout),
             [make_attention() for _ in range(section.layers)],
-            heads=section.heads,
-            inner_size=section.inner_size,
+            options=section.layer_options(dropout),
             readout=READOUTS[section.readout],
-            dropout=dropout,
         )
 
     @property
