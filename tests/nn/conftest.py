@@ -35,7 +35,7 @@ OTHER_ENCODERS = {kind: {"kind": kind} for kind in kinds.ENCODERS if "recurrent"
     "embeddings": {"kind": "plain-attention", "layers": 0},
     **{
         f"{name}-self-attention": RECURRENT_ENCODERS[name] | {"kind": "recurrent-self-attention"}
-        for name in ("forward-tanh", "bidirectional-gru", "forward-lstm")
+        for name in ("forward-tanh", "bidirectional-gru", "forward-lstm", "bidirectional-ssru")
     },
 }
 RECURRENT_DECODERS = {
@@ -107,7 +107,7 @@ def possible_choices(random: Random, **fixed: str | None) -> Iterator[ModelChoic
 def choose_models(full: bool = FULL) -> list[ModelChoice]:
     """Models that combine any two values; with `full`, then also any encoder, decoder, mechanism and option."""
     random = Random(1)
-    chosen = pairwise_sample(islice(possible_choices(random), 5000))
+    chosen = pairwise_sample(islice(possible_choices(random), 10_000))
     for encoder, decoder, mechanism, option in product(*AXES[:4]) if full else ():
         if option is None or option in kinds.MECHANISMS[mechanism].Section.model_fields:
             kinds_chosen = {"encoder": encoder, "decoder": decoder, "mechanism": mechanism, "option": option}

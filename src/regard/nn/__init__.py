@@ -29,9 +29,10 @@ from regard.nn.positions import (
 )
 from regard.nn.readout import DirectReadout, Readout, TiedReadout
 from regard.nn.recurrent import RecurrentDecoder, RecurrentEncoder
-from regard.nn.recurrent_layers import GRU, LSTM, RecurrentLayers, TanhRNN
+from regard.nn.recurrent_layers import GRU, LSTM, RecurrentLayers, TanhRNN, TorchRecurrentLayers
 from regard.nn.recurrent_start import CopyStart, ReluStart, TanhStart, ZeroStart
 from regard.nn.seq2seq import Seq2Seq
+from regard.nn.ssru import SSRU, SSRULayer
 from regard.nn.step_attention import StepAttention, StepModule
 from regard.nn.transformer import SelfAttentionEncoder, TransformerDecoder
 from regard.nn.transformer_layers import DecoderLayer, EncoderLayer, FeedForward
@@ -42,6 +43,7 @@ from regard.nn.wirings import AttendAfterDecoder, AttendBeforeDecoder, InputFeed
 __all__ = [
     "GRU",
     "LSTM",
+    "SSRU",
     "AddedSinusoidalPositions",
     "AdditiveAttention",
     "AlignedAttention",
@@ -83,6 +85,7 @@ __all__ = [
     "RecurrentLayers",
     "RecurrentSelfAttentionEncoder",
     "ReluStart",
+    "SSRULayer",
     "ScaledDotAttention",
     "SelfAttentionEncoder",
     "Seq2Seq",
@@ -93,6 +96,7 @@ __all__ = [
     "TanhRNN",
     "TanhStart",
     "TiedReadout",
+    "TorchRecurrentLayers",
     "TransformerDecoder",
     "ZeroStart",
     "attend",
