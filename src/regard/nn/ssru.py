@@ -49,13 +49,12 @@ class SSRULayer(nn.Module):
         forget = torch.sigmoid(self.forget_layer(inputs))
         if valid is not None:
             forget = forget.masked_fill(~valid, 1.0)  # padding leaves c as it is
-        new = (1 - forget) * self.input_layer(inputs)
-        states = []
-        for kept, added in zip(self.in_reading_order(forget), self.in_reading_order(new), strict=True):
-            state = torch.addcmul(added, kept, state)  # c_t
-            states.append(state)
-        activated = torch.relu(self.in_reading_order(torch.stack(states)))
-        return self.norm(self.residual_layer(inputs) + activated), state
+        forget = self.in_reading_order(forget)
+        new = self.in_reading_order(self.input_layer(inputs))
+        states, end = scan(new, forget, state)
+        del new, forget  # frees memory if there are no gradients
+        activated = torch.relu(self.in_reading_order(states))
+        return self.norm(self.residual_layer(inputs) + activated), end
 
     def in_reading_order(self, sequence: Tensor) -> Tensor:
         """With the steps of the backward direction reversed; twice, the sequence itself.
@@ -69,12 +68,30 @@ class SSRULayer(nn.Module):
         return torch.cat([forward, backward.flip(0)], -1)
 
 
+def scan(new: Tensor, forget: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+    """c_t = f_t ∘ c_{t-1} + (1 − f_t) ∘ W x_t for all steps, [steps, batch, size], and the last of them.
+
+    This is a loop, because a parallel scan computes about log(steps) times as much and is slower on a CPU, and the
+    closed form divides by products of gates, which are soon 0.
+
+    Args:
+        new: W x, [steps, batch, size].
+        forget: f, [steps, batch, size].
+        state: c_0, [batch, size].
+    """
+    states = []
+    for x, f in zip(new, forget, strict=True):
+        state = torch.lerp(x, state, f)
+        states.append(state)
+    return torch.stack(states), state
+
+
 class SSRU(RecurrentLayers):
     """f_t = σ(W_f x_t + b_f), c_t = f_t ∘ c_{t-1} + (1 − f_t) ∘ W x_t, h_t = LN(x_t + ReLU(c_t)).
 
-    The unit of Kim et al. (2019), with the residual connection and the layer normalization that surround it there, in
-    place of the self-attention of a Transformer decoder. Without them it learns less well than a GRU, with them not.
-    A layer that changes the size has W_r x_t in place of x_t. What a step passes on is c_t, not h_t: an encoder ends
+    The unit of Kim et al. (2019) with the residual connection and the layer normalization that surround it there, where
+    it replaces the self-attention of a Transformer decoder. Without these two it learns more slowly than a GRU. A layer
+    that changes the size has W_r x_t in place of x_t. What a step passes on is c_t, not h_t: an encoder ends
     with c_T, and a decoder that attends before its step queries with c_{t-1}.
 
     Args:
