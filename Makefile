@@ -63,6 +63,7 @@ torture: install
 bench: install
 	$(BIN)/python benchmarks/teacher_forcing.py
 	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/cells.py
 
 clean:
 	rm -rf .venv runs

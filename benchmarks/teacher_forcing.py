@@ -40,17 +40,18 @@ HOMEWORK = ModelSection.model_validate(
 )
 
 
-def random_caption(random: Random) -> tuple[int, ...]:
+def random_caption(random: Random, vocabulary: int) -> tuple[int, ...]:
     """Random token ids: 13 on average, 4 to 40, most between 9 and 18, as in Multi30k."""
     length = min(40, max(4, round(random.lognormvariate(2.5, 0.33))))
-    return tuple(random.randrange(4, VOCABULARY) for _ in range(length))
+    return tuple(random.randrange(4, vocabulary) for _ in range(length))
 
 
-def random_batch(random: Random) -> Batch:
+def random_batch(random: Random, vocabulary: int = VOCABULARY) -> Batch:
     return collate(
         [
             Example(
-                (*random_caption(random), Vocabulary.end), (Vocabulary.begin, *random_caption(random), Vocabulary.end)
+                (*random_caption(random, vocabulary), Vocabulary.end),
+                (Vocabulary.begin, *random_caption(random, vocabulary), Vocabulary.end),
             )
             for _ in range(SENTENCES)
         ]

@@ -98,6 +98,7 @@ def test_the_random_state_of_the_caller_is_not_changed() -> None:
     [
         ({"cell": "rnn"}, "--cell: there is no cell 'rnn'; choices: tanh, gru, lstm"),
         ({"cell": "./code.py:Cell"}, "--cell: there is no cell"),
+        ({"cell": "ssru"}, "--cell: there is no worked example of 'ssru'; choices: tanh, gru, lstm"),
         ({"words": " "}, "--words has 0 words"),
         ({"words": "a " * 51}, "--words has 51 words; it can have from 1 to 50"),
         ({"words": "a " + "b" * 41}, "--words has a word of 41 characters"),

@@ -49,7 +49,7 @@ OTHER_ENCODERS = {kind: {"kind": kind} for kind in kinds.ENCODERS if "recurrent"
     "embeddings": {"kind": "plain-attention", "layers": 0},
     **{
         f"{name}-self-attention": RECURRENT_ENCODERS[name] | {"kind": "recurrent-self-attention"}
-        for name in ("forward-tanh", "bidirectional-gru", "forward-lstm")
+        for name in ("forward-tanh", "bidirectional-gru", "forward-lstm", "bidirectional-ssru")
     },
 }
 RECURRENT_DECODERS = {
@@ -140,7 +140,7 @@ def possible_choices(random: Random, **fixed: str | None) -> Iterator[ModelChoic
 def choose_models(full: bool = FULL) -> list[ModelChoice]:
     """Models that combine any two values; with `full`, then also any encoder, decoder, mechanism and option."""
     random = Random(1)
-    chosen = pairwise_sample(islice(possible_choices(random), 5000))
+    chosen = pairwise_sample(islice(possible_choices(random), 10_000))
     for encoder, decoder, mechanism, option in product(*AXES[:4]) if full else ():
         if option is None or has_option(mechanism, option):
             kinds_chosen = {"encoder": encoder, "decoder": decoder, "mechanism": mechanism, "option": option}

@@ -125,16 +125,15 @@ def test_self_attention_over_an_rnn_equals_torch_and_ends_with_the_state_of_the_
     encoder = nn.RecurrentSelfAttentionEncoder(new_embedding(), layers, self_attention_layers=2, options=options).eval()
     tokens = some_tokens()
     encoding = encoder(tokens, VALID)
-    for row in range(BATCH):  # without padding, so that the RNN of torch ends with the last token
+    for row in range(BATCH):  # without padding, so that the RNN ends with the last token
         embedded = encoder.embedding(tokens[row : row + 1])[:, VALID[row]]
-        states, end = encoder.cell.recurrence(embedded)
+        states, end = encoder.cell(embedded)
         for layer in encoder.layers:
             states = torch_layer(layer, encoder.size)(states)
         expected = torch.nn.functional.layer_norm(states, (encoder.size,), encoder.norm.weight, encoder.norm.bias)
         torch.testing.assert_close(encoding.states[row, VALID[row]], expected[0], **CLOSE)
-        for own, part in zip(encoding.final_state, end if cell == "lstm" else (end,), strict=True):
-            joined = torch.cat(part.unflatten(0, (2, -1)).unbind(1), -1)  # [layers, 1, directions · size]
-            torch.testing.assert_close(own[:, row], joined[:, 0], **CLOSE)
+        for own, part in zip(encoding.final_state, end, strict=True):
+            torch.testing.assert_close(own[:, row], part[:, 0], **CLOSE)
 
 
 def torch_layer(own: nn.EncoderLayer, size: int) -> torch.nn.TransformerEncoderLayer:

@@ -158,8 +158,11 @@ def test_source_attentions_and_decoder_states_are_those_used_in_forward_steps(an
     decoder = any_model.model.decoder
     if isinstance(decoder, nn.RecurrentDecoder):
         state = any_model.model.start(batch.source, batch.source_valid)
-        features, _, state = decoder.forward_steps(batch.inputs, state)
-        torch.testing.assert_close(decoder.decoder_states(features)[:, -1], state.hidden[0][-1])
+        outputs: list[torch.Tensor] = []
+        hook = decoder.cell.register_forward_hook(lambda cell, inputs, result: outputs.append(result[0]))
+        features, _, _ = decoder.forward_steps(batch.inputs, state)
+        hook.remove()
+        torch.testing.assert_close(decoder.decoder_states(features), torch.cat(outputs, 1))
 
 
 # Coverage of the enumeration

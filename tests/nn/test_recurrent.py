@@ -46,8 +46,30 @@ EQUATIONS: dict[str, Callable[[Tensor, Tensor, Parts], Parts]] = {
 }
 
 
+def ssru_by_hand(cell: nn.SSRU, inputs: Tensor, start: list[Parts]) -> tuple[Tensor, list[Parts]]:
+    """f = σ(W_f x + b_f), c_t = f ∘ c_{t-1} + (1 − f) ∘ W x, h_t = LN(x_t + ReLU(c_t)); x_t may be W_r x_t."""
+    ends = []
+    for number, layer in enumerate(cell.stack):
+        directions = []
+        for direction in range(cell.directions):
+            own = slice(direction * SIZE, (direction + 1) * SIZE)
+            (c,), states = start[number * cell.directions + direction], []
+            for x in inputs.flip(0) if direction else inputs:
+                f = torch.sigmoid(layer.forget_layer.weight[own] @ x + layer.forget_layer.bias[own])
+                c = f * c + (1 - f) * (layer.input_layer.weight[own] @ x)
+                states.append(c)
+            directions.append(torch.stack(states).flip(0) if direction else torch.stack(states))
+            ends.append((c,))
+        same_size = inputs.shape[-1] == cell.output_size
+        residual = inputs if same_size else inputs @ layer.residual_layer.weight.T
+        inputs = layer.norm(residual + torch.cat(directions, -1).clamp(min=0))
+    return inputs, ends
+
+
 def by_hand(kind: str, cell: nn.RecurrentLayers, inputs: Tensor, start: list[Parts]) -> tuple[Tensor, list[Parts]]:
     """Outputs of one row [steps, size], and the end of each layer; `start` has an entry per layer and direction."""
+    if isinstance(cell, nn.SSRU):
+        return ssru_by_hand(cell, inputs, start)
     weights, ends = dict(cell.recurrence.named_parameters()), []
     for layer in range(cell.layers):
         directions = []
@@ -101,7 +123,7 @@ def test_a_cell_continues_from_a_state(kind: str) -> None:
 
 
 def test_every_cell_has_its_equations_here() -> None:
-    assert EQUATIONS.keys() == kinds.CELLS.keys()
+    assert EQUATIONS.keys() | {"ssru"} == kinds.CELLS.keys()
 
 
 # The encoder
@@ -118,7 +140,8 @@ def test_sizes_of_the_week_4_slides(kind: str, length: int) -> None:
     assert encoder.embedding(tokens).shape == (1, length, 100)
     assert encoding.states.shape == (1, length, 256)
     assert encoding.final_state[0].shape == (1, 1, 256), "for any length"
-    assert torch.equal(encoding.final_state[0][0], encoding.states[:, -1]), "the bottleneck is h_T"
+    is_output = torch.equal(encoding.final_state[0][0], encoding.states[:, -1])
+    assert is_output == (kind != "ssru"), "the bottleneck is h_T, or c_T"
 
 
 def bidirectional_encoder(kind: str = "gru", layers: int = 1) -> nn.RecurrentEncoder:
@@ -227,13 +250,13 @@ def test_wiring_before_queries_with_the_previous_state_and_feeds_the_context_to_
     logits, all_weights = decoder.teacher_forced(READ, state)
     hidden, readout = state.hidden, decoder.readout.output_layer
     for step in range(READ.shape[1]):
-        previous = hidden[0][-1]  # h_{t-1} of the top layer
+        previous = hidden[0][-1]  # h_{t-1} of the top layer, c_{t-1} of an SSRU
         context, weights = decoder.attention(
             previous.unsqueeze(1), decoder.attention.prepare(encoding.states, encoding.valid)
         )
         y = decoder.embedding(READ[:, step : step + 1])
-        _, hidden = decoder.cell(torch.cat([y, context], -1), hidden)
-        expected = hidden[0][-1] @ readout.weight.T + readout.bias  # W_o h_t
+        current, hidden = decoder.cell(torch.cat([y, context], -1), hidden)
+        expected = current[:, 0] @ readout.weight.T + readout.bias  # W_o h_t
         torch.testing.assert_close(all_weights[:, step], weights[:, 0], **CLOSE)
         torch.testing.assert_close(logits[:, step], expected, **CLOSE)
 
@@ -247,11 +270,10 @@ def test_wiring_after_queries_with_the_current_state_and_feeds_the_context_to_th
     logits, all_weights = decoder.teacher_forced(READ, state)
     hidden, readout = state.hidden, decoder.readout.output_layer
     for step in range(READ.shape[1]):
-        _, hidden = decoder.cell(decoder.embedding(READ[:, step : step + 1]), hidden)
-        current = hidden[0][-1]  # h_t of the top layer
+        current, hidden = decoder.cell(decoder.embedding(READ[:, step : step + 1]), hidden)  # h_t of the top layer
         memory = decoder.attention.prepare(encoding.states, encoding.valid)
-        context, weights = decoder.attention(current.unsqueeze(1), memory)
-        expected = torch.cat([context[:, 0], current], -1) @ readout.weight.T + readout.bias  # W [a ; h] + b
+        context, weights = decoder.attention(current, memory)
+        expected = torch.cat([context, current], -1)[:, 0] @ readout.weight.T + readout.bias  # W [a ; h] + b
         torch.testing.assert_close(all_weights[:, step], weights[:, 0], **CLOSE)
         torch.testing.assert_close(logits[:, step], expected, **CLOSE)
 

@@ -21,6 +21,7 @@ KINDS = {
     "additive": ("model.attention.kind=additive", "model.attention.key_size=11"),
     "heads": ("model.attention.kind=multi-head", "model.attention.heads=4"),
     "values": ("model.attention.kind=scaled-dot", "model.attention.key_size=13", "model.attention.value_size=173"),
+    "ssru": ("model.encoder.cell=ssru", "model.decoder.cell=ssru"),
     "plain": ("model.encoder.kind=plain-attention", "model.encoder.size=16"),
     "transformer": (
         *("model.encoder.kind=self-attention", "model.encoder.heads=2"),
@@ -66,6 +67,7 @@ def test_score_sizes_follow_from_the_kind_of_attention(trained_brief: Callable[.
         "additive": (11, 0, 0),
         "heads": (4, 0, 0),
         "values": (1, 0, 0),
+        "ssru": (1, 0, 0),
         "plain": (1, 1, 0),
         "transformer": (4, 2, 8),
     }

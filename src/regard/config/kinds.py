@@ -189,6 +189,7 @@ CELLS: Kinds[Any] = Kinds(
         "tanh": "regard.nn.recurrent_layers:TanhRNN",
         "gru": "regard.nn.recurrent_layers:GRU",
         "lstm": "regard.nn.recurrent_layers:LSTM",
+        "ssru": "regard.nn.ssru:SSRU",
     },
     base="regard.nn.recurrent_layers:RecurrentLayers",
 )

@@ -55,7 +55,8 @@ class CellWeights:
             kind: `tanh`, `gru` or `lstm`.
         """
         if kind not in GATES:
-            raise UserError(f"--cell: there is no cell '{kind}'; {suggest(kind, GATES)}")
+            problem = f"no worked example of '{kind}'" if kind in CELLS else f"no cell '{kind}'"
+            raise UserError(f"--cell: there is {problem}; {suggest(kind, GATES)}")
         gates, size = len(GATES[kind]), len(self.state_weights[0])
         blocks = f"{gates} × {size}" if gates > 1 else f"{size}"
         reason = f"the state has {size} numbers, the columns of --state-weights, and a {kind} cell needs {blocks} rows"

@@ -31,11 +31,12 @@ from regard.nn.positions import (
 )
 from regard.nn.readout import DirectReadout, Readout, TiedReadout
 from regard.nn.recurrent import RecurrentDecoder, RecurrentEncoder
-from regard.nn.recurrent_layers import GRU, LSTM, RecurrentLayers, TanhRNN
+from regard.nn.recurrent_layers import GRU, LSTM, RecurrentLayers, TanhRNN, TorchRecurrentLayers
 from regard.nn.recurrent_start import CopyStart, ReluStart, TanhStart, ZeroStart
 from regard.nn.relative_positions import AlibiPositions, RotaryPositions
 from regard.nn.self_attention import SelfAttention
 from regard.nn.seq2seq import Seq2Seq
+from regard.nn.ssru import SSRU, SSRULayer
 from regard.nn.step_attention import StepAttention, StepModule
 from regard.nn.transformer import SelfAttentionEncoder, TransformerDecoder
 from regard.nn.transformer_layers import DecoderLayer, EncoderLayer, FeedForward, LayerOptions
@@ -46,6 +47,7 @@ from regard.nn.wirings import AttendAfterDecoder, AttendBeforeDecoder, InputFeed
 __all__ = [
     "GRU",
     "LSTM",
+    "SSRU",
     "AddedSinusoidalPositions",
     "AdditiveAttention",
     "AlibiPositions",
@@ -91,6 +93,7 @@ __all__ = [
     "RelativePositions",
     "ReluStart",
     "RotaryPositions",
+    "SSRULayer",
     "ScaledDotAttention",
     "SelfAttention",
     "SelfAttentionEncoder",
@@ -102,6 +105,7 @@ __all__ = [
     "TanhRNN",
     "TanhStart",
     "TiedReadout",
+    "TorchRecurrentLayers",
     "TransformerDecoder",
     "ZeroStart",
     "attend",

@@ -46,7 +46,7 @@ class RecurrentEncoderSection(EncoderSection):
     """Settings of a recurrent encoder.
 
     Attributes:
-        cell: The recurrent layers: `tanh`, `gru` or `lstm`.
+        cell: The recurrent layers: `tanh`, `gru`, `lstm` or `ssru`.
         bidirectional: Whether to run over the source in both directions.
     """
 
@@ -131,7 +131,7 @@ class RecurrentDecoderSection(DecoderSection):
     """Settings of a recurrent decoder.
 
     Attributes:
-        cell: The recurrent layers: `tanh`, `gru` or `lstm`.
+        cell: The recurrent layers: `tanh`, `gru`, `lstm` or `ssru`.
         wiring: Whether attention comes `before` or `after` the recurrent step, or after it with `input-feeding`.
         start: How the initial state follows from the encoder's final state.
         readout_input: What the readout reads: `state`, `both` or `deep` if attention comes before the step, `both`,

@@ -1,11 +1,12 @@
-"""Recurrent layers: tanh RNN, GRU and LSTM with one interface.
+"""The interface of all recurrent layers, and those that torch computes: tanh RNN, GRU and LSTM.
 
 Symbols: x_t input, h_t state. Shapes: [batch, steps, size] for sequences; a state is a tuple of [layers, batch, size],
-one tensor for `tanh` and `gru`, two (state and memory cell) for `lstm`.
+one tensor for `tanh`, `gru` and `ssru`, two (state and memory cell) for `lstm`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -16,8 +17,53 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 LayersState = tuple[Tensor, ...]
 
 
-class RecurrentLayers(nn.Module):
-    """A stack of recurrent layers of one kind, computed by `torch.nn.RNN`, `GRU` or `LSTM`.
+class RecurrentLayers(nn.Module, ABC):
+    """Base class of the recurrent layers: a stack of layers of one kind. A subclass implements `forward`.
+
+    Args:
+        input_size: Size of an input x_t.
+        size: Size of a state h_t in one direction.
+        layers: Number of layers.
+        bidirectional: Whether to run over the sequence in both directions.
+        dropout: Dropout probability between layers, which a subclass applies.
+
+    Attributes:
+        parts: Number of tensors of a state.
+        output_size: Size of an output, in both directions together.
+    """
+
+    parts: ClassVar[int] = 1
+
+    def __init__(
+        self, input_size: int, size: int, *, layers: int = 1, bidirectional: bool = False, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.input_size = input_size
+        self.layers = layers
+        self.directions = 2 if bidirectional else 1
+        self.output_size = size * self.directions
+
+    @abstractmethod
+    def forward(
+        self, inputs: Tensor, state: LayersState | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, LayersState]:
+        """Run over a sequence.
+
+        Args:
+            inputs: x, [batch, steps, input_size].
+            state: The state before the first step, [layers, batch, output_size] each; zeros if None.
+            lengths: Number of steps of each row, [batch]; all steps if None.
+
+        Returns:
+            The outputs of the last layer, [batch, steps, output_size], 0 after the end of a row, and the state after
+            the last step of each row, [layers, batch, output_size] each. With both directions, an output is
+            [→h_t ; ←h_t] and the state is [→h_T ; ←h_0]. Initial states are computed from the first tensor of the state
+            of an encoder's last layer, and a decoder that attends before its step queries with that of its own.
+        """
+
+
+class TorchRecurrentLayers(RecurrentLayers):
+    """Recurrent layers that are computed by `torch.nn.RNN`, `GRU` or `LSTM`.
 
     Args:
         input_size: Size of an input x_t.
@@ -27,27 +73,15 @@ class RecurrentLayers(nn.Module):
         dropout: Dropout probability between layers.
 
     Attributes:
-        parts: Number of tensors of a state.
-        output_size: Size of an output, in both directions together.
+        torch_module: The class of torch.
     """
 
     torch_module: ClassVar[Callable[..., nn.RNNBase]]
-    parts: ClassVar[int] = 1
 
     def __init__(
-        self,
-        input_size: int,
-        size: int,
-        *,
-        layers: int = 1,
-        bidirectional: bool = False,
-        dropout: float = 0.0,
+        self, input_size: int, size: int, *, layers: int = 1, bidirectional: bool = False, dropout: float = 0.0
     ) -> None:
-        super().__init__()
-        self.input_size = input_size
-        self.layers = layers
-        self.directions = 2 if bidirectional else 1
-        self.output_size = size * self.directions
+        super().__init__(input_size, size, layers=layers, bidirectional=bidirectional, dropout=dropout)
         self.recurrence = self.torch_module(
             input_size,
             size,
@@ -60,18 +94,6 @@ class RecurrentLayers(nn.Module):
     def forward(
         self, inputs: Tensor, state: LayersState | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, LayersState]:
-        """Run over a sequence.
-
-        Args:
-            inputs: x, [batch, steps, input_size].
-            state: The state before the first step, [layers, batch, size] each; zeros if None.
-            lengths: Number of steps of each row, [batch]; all steps if None.
-
-        Returns:
-            The outputs of the last layer, [batch, steps, output_size], and the state after the last step of each row,
-            [layers, batch, output_size] each. With both directions, an output is [→h_t ; ←h_t] and the state is
-            [→h_T ; ←h_0].
-        """
         start = None if state is None else state[0] if self.parts == 1 else state
         if lengths is None:
             outputs, end = self.recurrence(inputs, start)
@@ -92,7 +114,7 @@ class RecurrentLayers(nn.Module):
         return torch.cat(layers.unbind(1), -1)
 
 
-class TanhRNN(RecurrentLayers):
+class TanhRNN(TorchRecurrentLayers):
     """h_t = tanh(W_hh h_{t-1} + W_xh x_t + b_h).
 
     Args:
@@ -106,7 +128,7 @@ class TanhRNN(RecurrentLayers):
     torch_module = nn.RNN
 
 
-class GRU(RecurrentLayers):
+class GRU(TorchRecurrentLayers):
     """r, z = σ(W [x_t ; h_{t-1}] + b), n = tanh(W x_t + b + r ∘ (W h_{t-1} + b)), h_t = (1 − z) ∘ n + z ∘ h_{t-1}.
 
     Args:
@@ -120,7 +142,7 @@ class GRU(RecurrentLayers):
     torch_module = nn.GRU
 
 
-class LSTM(RecurrentLayers):
+class LSTM(TorchRecurrentLayers):
     """i, f, o = σ(W [x_t ; h_{t-1}] + b), g = tanh(…), m_t = f ∘ m_{t-1} + i ∘ g, h_t = o ∘ tanh(m_t).
 
     Args:
