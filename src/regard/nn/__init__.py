@@ -31,6 +31,7 @@ from regard.nn.readout import DirectReadout, Readout, TiedReadout
 from regard.nn.recurrent import RecurrentDecoder, RecurrentEncoder
 from regard.nn.recurrent_layers import GRU, LSTM, RecurrentLayers, TanhRNN
 from regard.nn.recurrent_start import CopyStart, ReluStart, TanhStart, ZeroStart
+from regard.nn.self_attention import SelfAttentionMaps, record_self_attention
 from regard.nn.seq2seq import Seq2Seq
 from regard.nn.step_attention import StepAttention, StepModule
 from regard.nn.transformer import SelfAttentionEncoder, TransformerDecoder
@@ -85,6 +86,7 @@ __all__ = [
     "ReluStart",
     "ScaledDotAttention",
     "SelfAttentionEncoder",
+    "SelfAttentionMaps",
     "Seq2Seq",
     "SinusoidalPositions",
     "State",
@@ -96,5 +98,6 @@ __all__ = [
     "TransformerDecoder",
     "ZeroStart",
     "attend",
+    "record_self_attention",
     "sinusoidal_encoding",
 ]
