@@ -80,6 +80,7 @@ class ShownAttention:
 
     Args:
         about: What it is.
+        title: What it is, for the title of the map; () for the attention to the source.
         weights: The weights [rows, columns], after the axes for layers and heads.
         axes: The names of these axes.
         columns: The tokens of the columns, and which of them begin a word.
@@ -88,6 +89,7 @@ class ShownAttention:
     """
 
     about: str
+    title: tuple[str, ...]
     weights: Tensor
     axes: Sequence[str]
     columns: tuple[Sequence[str], Sequence[bool]]
@@ -104,7 +106,7 @@ class ShownAttention:
             select_attention(self.weights, self.axes, selection) if row_tokens else self.weights,
             tokens,
             row_tokens,
-            title=" · ".join([translation.text, *(f"{axis} {number}" for axis, number in selection.items())]),
+            title=" · ".join([translation.text, *self.title, *(f"{axis} {n}" for axis, n in selection.items())]),
             axes=[axis for axis in self.axes if axis not in selection] if row_tokens else (),
             starts=row_starts,
             source_starts=starts,
@@ -121,7 +123,7 @@ def shown_attention(translator: Translator, translation: Translation, name: str)
         if translation.tokens and not translation.attention.any():
             raise UserError(f"this model has no attention to draw: model.attention.kind is '{model.attention.kind}'")
         axes, about = translator.model.decoder.weight_axes, f"{model.attention.label} attention"
-        return ShownAttention(about, translation.attention, axes, source, output, ("source", "output"))
+        return ShownAttention(about, (), translation.attention, axes, source, output, ("source", "output"))
     attentions = {"encoder": translation.encoder_attention, "decoder": translation.decoder_attention}
     attention = attentions[name]
     if attention is None:
@@ -133,7 +135,8 @@ def shown_attention(translator: Translator, translation: Translation, name: str)
         )
     columns = attention.tokens, attention.word_starts
     rows, sides = (source, ("source", "source")) if name == "encoder" else (output, ("input", "output"))
-    return ShownAttention(f"self-attention of the {name}", attention.weights, attention.axes, columns, rows, sides)
+    about = f"{name} self-attention"
+    return ShownAttention(about, (about,), attention.weights, attention.axes, columns, rows, sides)
 
 
 def kinds_with_self_attention(side: str) -> list[str]:

@@ -99,12 +99,13 @@ def _layers_of(calls: Sequence[Tensor], length: int) -> list[Tensor]:
     layers: list[Tensor] = []
     rows: list[Tensor] = []
     for weights in calls:
-        rows.append(nn.functional.pad(weights, (0, length - weights.shape[-1])))
+        rows.append(weights)
         positions = sum(row.shape[-2] for row in rows)
         if weights.shape[-1] != positions:
             return []
         if positions == length:
-            layers.append(torch.cat(rows, -2))
+            padded = (nn.functional.pad(row, (0, length - row.shape[-1])) for row in rows)
+            layers.append(weights if len(rows) == 1 else torch.cat(list(padded), -2))
             rows = []
     return layers
 

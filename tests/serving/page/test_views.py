@@ -101,7 +101,7 @@ def test_a_head_can_be_selected(window: Any, expect: Any):
 
     window.point_at(1, 2)
     expect(readout).to_have_text(text_that_ends_with(sum(head[1][2] for layer in attention for head in layer) / 6))
-    expect(window.panel().get_by_role("radio")).to_have_count(7)
+    expect(window.panel().get_by_role("radio")).to_have_count(3 + 7)
     expect(window.panel().get_by_role("radio", name="mean of all")).to_be_checked()
     window.panel().get_by_text("head 2").nth(2).click()
     expect(window.panel().get_by_role("radio", name="layer 3 · head 2")).to_be_checked()
