@@ -401,9 +401,7 @@ def test_self_attention_can_be_drawn(
 ):
     drawn: list[Any] = []
     draw = attention_map.draw_attention_map
-    monkeypatch.setattr(
-        attention_map, "draw_attention_map", lambda *a, **k: (drawn.append((a, k)), draw(*a, **k))[1]
-    )
+    monkeypatch.setattr(attention_map, "draw_attention_map", lambda *a, **k: (drawn.append((a, k)), draw(*a, **k))[1])
     path = tmp_path / "map.svg"
     options = ["--attention", name, "--head", 3, "--beam", 4, "--rank", 2, "--out", path]
     answer = regard("show", transformer, "abd", *options)

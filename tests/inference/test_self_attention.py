@@ -139,8 +139,8 @@ def test_an_ensemble_has_the_mean_of_its_models_that_have_any(
 def test_it_can_be_stopped(translator: Translator) -> None:
     calls: list[None] = []
     translator.translate(["abc"], should_stop=lambda: calls.append(None))
+    left = iter([False] * len(calls))
     with pytest.raises(SearchStopped):
-        left = iter([False] * len(calls))
         translator.translate(["abc"], should_stop=lambda: next(left, True), self_attention=True)
 
 

@@ -145,9 +145,9 @@ def kinds_with_self_attention(side: str) -> list[str]:
     from regard.config.schema import ModelSection
     from regard.nn.build import build_model
 
-    family = {"encoder": kinds.ENCODERS, "decoder": kinds.DECODERS}[side]
+    names = [*kinds.ENCODERS] if side == "encoder" else [*kinds.DECODERS]
     with private_torch_state():
-        models = {kind: build_model(ModelSection.model_validate({side: {"kind": kind}}), 9, 9) for kind in family}
+        models = {kind: build_model(ModelSection.model_validate({side: {"kind": kind}}), 9, 9) for kind in names}
     return [kind for kind, model in models.items() if getattr(model, side).self_attentions]
 
 

@@ -53,8 +53,8 @@ def record_self_attention(
         encoding = model.encoder(source, source_valid)
     with record_weights(model.decoder.self_attentions) as decoder_calls:
         model.decoder.forward_steps(inputs, model.decoder.start(encoding))
-    encoder = _rows(join_layers(encoder_calls, source.shape[1]), source_valid)
-    decoder = _rows(join_layers(decoder_calls, inputs.shape[1]), valid)
+    encoder = _rows_without_padding(join_layers(encoder_calls, source.shape[1]), source_valid)
+    decoder = _rows_without_padding(join_layers(decoder_calls, inputs.shape[1]), valid)
     return [SelfAttentionMaps(*maps) for maps in zip(encoder, decoder, strict=True)]
 
 
@@ -110,7 +110,7 @@ def _layers_of(calls: Sequence[Tensor], length: int) -> list[Tensor]:
     return layers
 
 
-def _rows(weights: Tensor | None, valid: Tensor) -> list[Tensor | None]:
+def _rows_without_padding(weights: Tensor | None, valid: Tensor) -> list[Tensor | None]:
     """The weights of each row of a batch, without padding."""
     if weights is None:
         return [None] * len(valid)
