@@ -395,6 +395,71 @@ def test_a_missing_layer_head_or_rank_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("name", "side"), [("encoder", "source"), ("decoder", "input")])
+def test_self_attention_can_be_drawn(
+    regard: Regard, transformer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, side: str
+):
+    drawn: list[Any] = []
+    draw = attention_map.draw_attention_map
+    monkeypatch.setattr(attention_map, "draw_attention_map", lambda *a, **k: (drawn.append((a, k)), draw(*a, **k))[1])
+    path = tmp_path / "map.svg"
+    options = ["--attention", name, "--head", 3, "--beam", 4, "--rank", 2, "--out", path]
+    answer = regard("show", transformer, "abd", *options)
+    assert (answer.code, answer.out.splitlines()[1]) == (0, f"{path}: attention map, {name} self-attention")
+    (best,) = package.load(transformer).translate(["abd"], package.Search(beam=4, n_best=2), self_attention=True)
+    attention = getattr(best.n_best[1], f"{name}_attention")
+    (((weights, columns, rows), options),) = drawn
+    assert torch.allclose(weights, attention.weights[:, 2], atol=1e-6)
+    assert columns == attention.tokens
+    assert rows == (best.source_tokens if name == "encoder" else best.n_best[1].tokens)
+    assert f"· {name} self-attention · head 3" in path.read_text()
+    assert options["sides"][0] == side
+    assert (torch.triu(weights, 1) == 0).all() == (name == "decoder"), "a decoder does not see the future"
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (["--attention", "encoder"], ["--attention encoder: this model has no self-attention in its encoder"]),
+        (["--attention", "encoder"], ["'recurrent'", "plain-attention, recurrent-self-attention", "can show: source"]),
+        (["--attention", "decoder"], ["model.decoder.kind is 'recurrent'", "kinds with self-attention: transformer;"]),
+        (["--attention", "both"], ["Invalid value for '--attention'", "'both'", "'source', 'encoder', 'decoder'"]),
+        (["--attention", ""], ["Invalid value for '--attention'", "'source', 'encoder', 'decoder'"]),
+        (["--attention", "Encoder"], ["Invalid value for '--attention'", "'Encoder'"]),
+        (["--attention", "\x1b[31m"], ["Invalid value for '--attention'"]),
+    ],
+)
+def test_self_attention_that_a_model_does_not_have_is_refused(
+    regard: Regard, trained: Path, tmp_path: Path, options: list[object], parts: list[str]
+):
+    answer = regard("show", trained, "abd", *options, "--out", tmp_path / "map.png")
+    assert answer.code == 2
+    text = " ".join(answer.err.replace("│", " ").split())
+    assert all(part in text for part in parts), text
+    assert "\x1b[31m" not in answer.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_self_attention_is_refused_where_it_is_not_shown(regard: Regard, transformer: Path, tmp_path: Path):
+    out = ["--out", tmp_path / "map.png"]
+    refused(regard("show", transformer, "abd", "--attention", "encoder", "--layer", 4, *out), "layers 1 to")
+    refused(regard("show", transformer, "abd", "--attention", "encoder", "--json"), "give --out FILE")
+    refused(regard("translate", transformer, "--self-attention", "abd"), "--self-attention is for --json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_json_of_show_has_self_attention(regard: Regard, transformer: Path, trained: Path):
+    translation = json.loads(regard("show", transformer, "abd", "--json").out)
+    assert len(translation["encoder_attention"]["weights"][0][0]) == 4
+    assert translation["n_best"][0]["decoder_attention"]["tokens"][0] == "<begin>"
+    assert json.loads(regard("show", trained, "abd", "--json").out)["encoder_attention"] is None
+
+
+def test_an_empty_text_is_drawn_with_any_attention(regard: Regard, transformer: Path, trained: Path, tmp_path: Path):
+    for run in (transformer, trained):
+        assert regard("show", run, "", "--attention", "encoder", "--out", tmp_path / "map.png").code == 0
+
+
 def test_a_layer_of_a_model_without_layers_is_refused(regard: Regard, trained: Path, tmp_path: Path):
     path = tmp_path / "map.png"
     refused(regard("show", trained, "abc", "--layer", 1, "--out", path), "this model's attention has no layers")

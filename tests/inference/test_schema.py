@@ -35,12 +35,18 @@ def from_translate_command(regard: Regard, run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
+def from_translate_command_with_self_attention(regard: Regard, run: Path) -> list[dict[str, Any]]:
+    out = regard("translate", run, "--json", "--self-attention", "--beam", 3, "--n-best", 2, *TEXTS).out
+    return [json.loads(line) for line in out.splitlines()]
+
+
 def from_show_command(regard: Regard, run: Path) -> list[dict[str, Any]]:
     return [json.loads(regard("show", run, text, "--json", "--beam", 3).out) for text in TEXTS]
 
 
 def from_api(regard: Regard, run: Path) -> list[dict[str, Any]]:
     request = {"texts": TEXTS, "beam": 3, "n_best": 2, "attention": True, "alternatives": 2, "tree": True}
+    request["self_attention"] = True
     with TestClient(build_app(open_runs([run]), Limits()), base_url="http://127.0.0.1:8000") as client:
         return client.post("/api/translate", json=request).json()["translations"]
 
@@ -53,6 +59,7 @@ def from_saved_page(regard: Regard, run: Path) -> list[dict[str, Any]]:
 
 OUTPUTS = {
     "translate --json": from_translate_command,
+    "translate --json --self-attention": from_translate_command_with_self_attention,
     "show --json": from_show_command,
     "API": from_api,
     "saved page": from_saved_page,

@@ -289,8 +289,7 @@ def test_input_feeding_feeds_the_attentional_vector_to_the_next_step_and_to_the_
     hidden, readout, attentional = state.hidden, decoder.readout.output_layer, torch.zeros(2, 1, 7)
     for step in range(READ.shape[1]):
         y = decoder.embedding(READ[:, step : step + 1])
-        _, hidden = decoder.cell(torch.cat([y, attentional], -1), hidden)
-        current = hidden[0][-1].unsqueeze(1)
+        current, hidden = decoder.cell(torch.cat([y, attentional], -1), hidden)
         context, weights = decoder.attention(current, decoder.attention.prepare(encoding.states, encoding.valid))
         attentional = torch.tanh(torch.cat([context, current], -1) @ decoder.attentional_layer.weight.T)
         expected = attentional[:, 0] @ readout.weight.T + readout.bias

@@ -177,7 +177,7 @@ def test_the_fields_of_the_api_are_those_of_the_options() -> None:
         assert described(TranslateRequest.model_fields[name]) == described(field), name
         if name != "prefix":  # a list of tokens in JSON
             assert TranslateRequest.model_fields[name].annotation == field.annotation, name
-    others = {"texts", "run", "attention", "alternatives", "tree"}
+    others = {"texts", "run", "attention", "self_attention", "alternatives", "tree"}
     assert TranslateRequest.model_fields.keys() - SearchOptions.model_fields.keys() == others
 
 

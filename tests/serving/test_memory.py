@@ -83,6 +83,25 @@ def test_keys_and_values_of_the_source_have_the_estimated_size(run: ServedRun):
     assert sum(sizes) == run.memory.projected_size
 
 
+def test_self_attention_maps_match_those_of_a_translation(run: ServedRun):
+    (translation,) = run.translator.translate(["abcde"], self_attention=True)
+    recorded = (translation.encoder_attention, translation.decoder_attention)
+    sizes = (len(translation.source_tokens), len(translation.tokens))
+    for attention, size, maps in zip(recorded, sizes, (run.memory.encoder_maps, run.memory.decoder_maps), strict=True):
+        assert (0 if attention is None else attention.weights.numel()) == maps * size**2
+
+
+def test_self_attention_is_counted_if_it_is_returned(run: ServedRun):
+    memory, size = run.memory, RequestSize(items=3, source=100, target=200)
+    search = SearchOptions(beam=5, n_best=5)
+    added = 1e6 * (
+        TranslateJob(run, search, self_attention=True).megabytes(size) - TranslateJob(run, search).megabytes(size)
+    )
+    json_size = 10 * (3 * 100**2 * memory.encoder_maps + 15 * 200**2 * memory.decoder_maps)
+    tensors = 4 * 15 * (100**2 * memory.encoder_maps + 200**2 * memory.decoder_maps)
+    assert added + 1 >= json_size + tensors + memory.teacher_forcing_bytes(15, 100, 200)
+
+
 def test_larger_requests_need_more_memory(run: ServedRun):
     small = RequestSize(items=3, source=10, target=20)
     for job in (TranslateJob(run, SearchOptions(beam=2)), ScoreJob(run)):
@@ -90,7 +109,7 @@ def test_larger_requests_need_more_memory(run: ServedRun):
         for more in ({"items": 4}, {"source": 11}, {"target": 21}):
             assert job.megabytes(replace(small, **more)) > least > 0, more
     least = TranslateJob(run, SearchOptions(beam=2)).megabytes(small)
-    for more in ({"attention": True}, {"alternatives": 1}, {"tree": True}):
+    for more in ({"attention": True}, {"self_attention": True}, {"alternatives": 1}, {"tree": True}):
         assert TranslateJob(run, SearchOptions(beam=2), **more).megabytes(small) > least, more
     assert TranslateJob(run, SearchOptions(beam=3)).megabytes(small) > least
     assert TranslateJob(run, SearchOptions(beam=2, n_best=2)).megabytes(small) > least

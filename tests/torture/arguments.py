@@ -35,6 +35,8 @@ COMMANDS = (
     f"evaluate {RUN} --source ../input/source.txt --reference ../input/target.txt --metric chrf --beam 1,2",
     f"show {RUN} abc --beam 3 --rank 2 --prefix a --length-penalty 0.5 --json",
     f"explain {RUN} abc --beam 2 --length-penalty 0.1 --json",
+    f"translate {RUN} --beam 2 --n-best 2 --self-attention --json abc",
+    f"show {RUN} abc --attention decoder --layer 1 --head 1 --out map.png",
     f"explain {RUN} abc --layer 1 --head 1",
     f"trace {RUN} abc --json",
     f"align {RUN} --split test --limit 3 --sentence 1 --json",

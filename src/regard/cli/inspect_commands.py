@@ -23,13 +23,19 @@ def show_command(
     out: Annotated[Path | None, typer.Option(help="Draw the attention map: .png, .svg or .pdf.")] = None,
     tree: Annotated[Path | None, typer.Option(help="Draw the beam search as a tree: .png, .svg or .pdf.")] = None,
     curves: Annotated[Path | None, typer.Option(help="Draw the learning curves: .png, .svg or .pdf.")] = None,
+    attention: Annotated[
+        options.AttentionName,
+        typer.Option(help="Draw the attention to the source, or the self-attention of encoder or decoder."),
+    ] = options.AttentionName.source,
     layer: Layer = None,
     head: Head = None,
     rank: Annotated[int, typer.Option(help="The rank of the hypothesis that is drawn, from 1.")] = 1,
     beam: options.Beam = GREEDY.beam,
     length_penalty: options.LengthPenalty = GREEDY.length_penalty,
     prefix: options.Prefix = str(GREEDY.prefix),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the translation, with its tree, as JSON.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the translation, with its tree and self-attention, as JSON.")
+    ] = False,
     trust_code: options.TrustCode = False,
 ) -> None:
     """`regard show`."""
@@ -43,6 +49,8 @@ def show_command(
         raise UserError("a map or a tree needs a text, and --out FILE, --tree FILE or --json")
     if out is None and selection:
         raise UserError("--layer and --head select a part of the attention map: give --out FILE")
+    if out is None and attention != options.AttentionName.source:
+        raise UserError(f"--attention {attention.value} selects what the attention map shows: give --out FILE")
     if out is None and rank != 1 and not as_json:
         raise UserError("--rank selects the hypothesis of the attention map: give --out FILE, or --json")
     paths = [path for path in (out, tree, curves) if path is not None]
@@ -58,7 +66,9 @@ def show_command(
 
         opened = Run(run)
     else:
-        opened = show.draw_text(run, text, search, selection, out=out, tree=tree, as_json=as_json)
+        opened = show.draw_text(
+            run, text, search, selection, out=out, attention=attention.value, tree=tree, as_json=as_json
+        )
     if curves is not None:
         show.save_learning_curves(opened, curves)
 

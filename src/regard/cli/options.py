@@ -108,6 +108,14 @@ class SplitName(StrEnum):
 Split = Annotated[SplitName, typer.Option(help="The split whose sentences are used.")]
 
 
+class AttentionName(StrEnum):
+    """The values of `--attention`."""
+
+    source = "source"
+    encoder = "encoder"
+    decoder = "decoder"
+
+
 class AlignmentForm(StrEnum):
     """The values of `--alignments`."""
 

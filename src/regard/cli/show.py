@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import UserError
 from regard.plotting import attention_map, beam_tree, figures, learning_curves
 from regard.terminal.output import print_result
+from regard.torch_state import private_torch_state
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
     from regard.inference.translation import Translation
     from regard.inference.translator import Translator
     from regard.runs import Run
@@ -25,6 +30,7 @@ def draw_text(
     selection: Mapping[str, int],
     *,
     out: Path | None,
+    attention: str,
     tree: Path | None,
     as_json: bool,
 ) -> Run:
@@ -36,6 +42,7 @@ def draw_text(
         search: How to search.
         selection: The layer and the head of the map, counted from 1, by the names of the axes; all of them if empty.
         out: The file of the attention map.
+        attention: What it shows: the attention to the source, or the self-attention of encoder or decoder.
         tree: The file of the beam search tree.
         as_json: Print the translation with its tree as JSON.
 
@@ -46,7 +53,7 @@ def draw_text(
     from regard.cli.translate import note_truncation
 
     translator, source = load_and_encode(run, text)
-    (best,) = translator.translate([source], search)
+    (best,) = translator.translate([source], search, self_attention=as_json or attention != "source")
     found = len(best.n_best)
     if best.tokens and found < search.n_best:
         raise UserError(f"there is no hypothesis of rank {search.n_best}: the search found {found} different ones")
@@ -55,8 +62,9 @@ def draw_text(
     note_truncation("this text", translation)
     lines = [translation.text]
     if out is not None:
-        draw_attention(translator, translation, selection, out)
-        lines.append(f"{out}: attention map, {translator.experiment.model.attention.label} attention")
+        shown = shown_attention(translator, translation, attention)
+        figures.save_figure(shown.draw(translation, selection), out)
+        lines.append(f"{out}: attention map, {shown.about}")
     if tree is not None:
         figures.save_figure(beam_tree.draw_beam_tree(nodes, title=text), tree)
         lines.append(f"{tree}: beam search tree, width {search.beam}")
@@ -66,25 +74,81 @@ def draw_text(
     return translator.runs[0]
 
 
-def draw_attention(translator: Translator, translation: Translation, selection: Mapping[str, int], out: Path) -> None:
-    """Draw the attention map of a translation, of all layers and heads or of the selected ones."""
-    from regard.inference.translation import select_attention
+@dataclass(frozen=True)
+class ShownAttention:
+    """The attention that a map shows.
 
-    kind = translator.experiment.model.attention.kind
-    if translation.tokens and not translation.attention.any():
-        raise UserError(f"this model has no attention to draw: model.attention.kind is '{kind}'")
-    axes = translator.model.decoder.weight_axes
-    weights = select_attention(translation.attention, axes, selection) if translation.tokens else translation.attention
-    figure = attention_map.draw_attention_map(
-        weights,
-        translation.source_tokens,
-        translation.tokens,
-        title=" · ".join([translation.text, *(f"{axis} {number}" for axis, number in selection.items())]),
-        axes=[axis for axis in axes if axis not in selection] if translation.tokens else (),
-        starts=translation.word_starts,
-        source_starts=translation.source_word_starts,
-    )
-    figures.save_figure(figure, out)
+    Args:
+        about: What it is.
+        title: What it is, for the title of the map; () for the attention to the source.
+        weights: The weights [rows, columns], after the axes for layers and heads.
+        axes: The names of these axes.
+        columns: The tokens of the columns, and which of them begin a word.
+        rows: The same for the rows.
+        sides: What the tokens of columns and rows are.
+    """
+
+    about: str
+    title: tuple[str, ...]
+    weights: Tensor
+    axes: Sequence[str]
+    columns: tuple[Sequence[str], Sequence[bool]]
+    rows: tuple[Sequence[str], Sequence[bool]]
+    sides: tuple[str, str]
+
+    def draw(self, translation: Translation, selection: Mapping[str, int]) -> Figure:
+        """The map of all layers and heads or of the selected ones."""
+        from regard.inference.translation import select_attention
+
+        tokens, starts = self.columns
+        row_tokens, row_starts = self.rows
+        return attention_map.draw_attention_map(
+            select_attention(self.weights, self.axes, selection) if row_tokens else self.weights,
+            tokens,
+            row_tokens,
+            title=" · ".join([translation.text, *self.title, *(f"{axis} {n}" for axis, n in selection.items())]),
+            axes=[axis for axis in self.axes if axis not in selection] if row_tokens else (),
+            starts=row_starts,
+            source_starts=starts,
+            sides=self.sides,
+        )
+
+
+def shown_attention(translator: Translator, translation: Translation, name: str) -> ShownAttention:
+    """The attention of a translation that `--attention` names; a `UserError` if the model does not have it."""
+    model = translator.experiment.model
+    source = translation.source_tokens, translation.source_word_starts
+    output = translation.tokens, translation.word_starts
+    if name == "source" or not translation.tokens:
+        if translation.tokens and not translation.attention.any():
+            raise UserError(f"this model has no attention to draw: model.attention.kind is '{model.attention.kind}'")
+        axes, about = translator.model.decoder.weight_axes, f"{model.attention.label} attention"
+        return ShownAttention(about, (), translation.attention, axes, source, output, ("source", "output"))
+    attentions = {"encoder": translation.encoder_attention, "decoder": translation.decoder_attention}
+    attention = attentions[name]
+    if attention is None:
+        shown = ["source"] * bool(translation.attention.any()) + [each for each in attentions if attentions[each]]
+        raise UserError(
+            f"--attention {name}: this model has no self-attention in its {name}; model.{name}.kind is "
+            f"'{getattr(model, name).label}', kinds with self-attention: {', '.join(kinds_with_self_attention(name))}; "
+            f"this model can show: {', '.join(shown) or 'no attention'}"
+        )
+    columns = attention.tokens, attention.word_starts
+    rows, sides = (source, ("source", "source")) if name == "encoder" else (output, ("input", "output"))
+    about = f"{name} self-attention"
+    return ShownAttention(about, (about,), attention.weights, attention.axes, columns, rows, sides)
+
+
+def kinds_with_self_attention(side: str) -> list[str]:
+    """The kinds of encoder or decoder that have self-attention by default."""
+    from regard.config import kinds
+    from regard.config.schema import ModelSection
+    from regard.nn.build import build_model
+
+    names = [*kinds.ENCODERS] if side == "encoder" else [*kinds.DECODERS]
+    with private_torch_state():
+        models = {kind: build_model(ModelSection.model_validate({side: {"kind": kind}}), 9, 9) for kind in names}
+    return [kind for kind, model in models.items() if getattr(model, side).self_attentions]
 
 
 def save_learning_curves(run: Run, out: Path) -> None:

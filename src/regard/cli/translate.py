@@ -19,7 +19,13 @@ OutputFormat = Callable[[int, Translation], Iterator[str]]  # the number of an i
 
 
 def print_translations(
-    runs: list[Path], texts: list[str], search: SearchOptions, output_format: OutputFormat, *, aligned: bool
+    runs: list[Path],
+    texts: list[str],
+    search: SearchOptions,
+    output_format: OutputFormat,
+    *,
+    aligned: bool,
+    self_attention: bool,
 ) -> None:
     """Print the translations in order. Progress is shown if the output does not go to the terminal."""
     for text in texts:
@@ -31,7 +37,7 @@ def print_translations(
     with ProgressMeter(len(texts) or None, shown=not sys.stdout.isatty()) as meter:
         for chunk in read_chunks(texts):
             sources = encode_input(chunk, translator)
-            translations = translator.translate(sources, search, meter.advance)
+            translations = translator.translate(sources, search, meter.advance, self_attention=self_attention)
             if aligned and any(each.tokens and not each.attention.any() for each in translations):
                 raise UserError("--alignments: this model has no attention")
             for line, translation in zip(chunk, translations, strict=True):

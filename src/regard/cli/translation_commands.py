@@ -36,6 +36,9 @@ def translate_command(
         options.AlignmentForm | None,
         typer.Option(help="Add the most attended source token of each output token, as source-target pairs."),
     ] = None,
+    self_attention: Annotated[
+        bool, typer.Option("--self-attention", help="Include the self-attention of encoder and decoder in the JSON.")
+    ] = False,
     as_json: options.Json = False,
     trust_code: options.TrustCode = False,
 ) -> None:
@@ -45,6 +48,8 @@ def translate_command(
 
     if as_json and alignments:
         raise UserError("--json includes the alignments; omit either --json or --alignments")
+    if self_attention and not as_json:
+        raise UserError("--self-attention is for --json; regard show --attention encoder draws it")
     search = SearchOptions(
         beam=beam,
         n_best=n_best,
@@ -61,7 +66,9 @@ def translate_command(
     )
     aligned = alignments is not None
     output_format = translate.json_format if as_json else translate.text_format(listed=n_best > 1, aligned=aligned)
-    translate.print_translations(*split_runs(runs_and_texts), search, output_format, aligned=aligned)
+    translate.print_translations(
+        *split_runs(runs_and_texts), search, output_format, aligned=aligned, self_attention=self_attention
+    )
 
 
 def score_command(

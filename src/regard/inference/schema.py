@@ -30,6 +30,18 @@ class AlternativeSchema(JsonObject):
     probability: float = Field(description="Its probability at this position, given the tokens before it.")
 
 
+class SelfAttentionSchema(JsonObject):
+    """The self-attention weights of an encoder or a decoder."""
+
+    axes: list[Literal["layer", "head"]] = Field(description="The axes of `weights` before the positions.")
+    tokens: list[str] = Field(description="The tokens that are attended to: of the source, or the decoder's inputs.")
+    labels: list[str] = Field(description="These tokens as displayed.")
+    words: list[Span] = Field(description="The tokens of each word, as (first, last + 1).")
+    weights: AttentionMap | list[AttentionMap] | list[list[AttentionMap]] = Field(
+        description="Weights [attending][attended to], within lists for the layers and heads that `axes` names."
+    )
+
+
 class HypothesisSchema(JsonObject):
     """One output for one source text."""
 
@@ -46,6 +58,10 @@ class HypothesisSchema(JsonObject):
     attention: AttentionMap | list[AttentionMap] | list[list[AttentionMap]] | None = Field(
         description="Weights [target][source], within lists for the layers and heads that `axes` names; null if not "
         "requested."
+    )
+    decoder_attention: SelfAttentionSchema | None = Field(
+        description="Self-attention of the decoder: row t is the step that put out token t, column k its input at "
+        "step k; null if not requested, or if the decoder has none."
     )
     alternatives: list[list[AlternativeSchema]] | None = Field(
         description="The most probable tokens at each position, best first; null if not requested."
@@ -74,6 +90,9 @@ class TranslationSchema(JsonObject):
     source_labels: list[str] = Field(description="The source tokens as displayed.")
     source_words: list[Span] = Field(description="The tokens of each source word, as (first, last + 1).")
     axes: list[Literal["layer", "head"]] = Field(description="The axes of `attention` before target and source.")
+    encoder_attention: SelfAttentionSchema | None = Field(
+        description="Self-attention of the encoder; null if not requested, or if the encoder has none."
+    )
     n_best: list[HypothesisSchema] = Field(description="The outputs, best first; all texts are different.")
     length_penalty: float | None = Field(
         description="α in score / ((5 + length) / 6)^α, by which `n_best` is ranked; null if unknown."

@@ -40,6 +40,37 @@ Alternatives = tuple[Alternative, ...]  # at one position, the most probable fir
 
 
 @dataclass(frozen=True)
+class SelfAttentionWeights:
+    """The self-attention weights of an encoder or a decoder.
+
+    Args:
+        weights: [positions, positions]: how much the position of a row attends to that of a column. After axes for
+            layers and heads where there are any: one model has an axis of layers, an ensemble has neither.
+        tokens: The tokens that are attended to, which name the columns: those of the source, or the decoder's inputs.
+        word_starts: True for tokens that begin a word; () if every token is a word.
+    """
+
+    weights: Tensor
+    tokens: tuple[str, ...]
+    word_starts: tuple[bool, ...] = ()
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of `weights` before the positions: "layer", "head"."""
+        return ("layer", "head")[: self.weights.dim() - 2]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values: a `regard.inference.schema.SelfAttentionSchema`."""
+        return {
+            "axes": list(self.axes),
+            "tokens": list(self.tokens),
+            "labels": token_labels(self.tokens, self.word_starts),
+            "words": _word_spans(self.tokens, self.word_starts),
+            "weights": rounded(self.weights.tolist()),
+        }
+
+
+@dataclass(frozen=True)
 class Translation:
     """The translation of one text.
 
@@ -55,6 +86,10 @@ class Translation:
         axes: The axes of `attention` before target and source: "layer", "head".
         next_best: The next best translations, all of them different texts.
         length_penalty: α, by which `n_best` is ranked; None if unknown.
+        encoder_attention: Self-attention of the encoder: source tokens attend to source tokens. None if it was not
+            requested, for an encoder without self-attention, and for an empty text.
+        decoder_attention: Self-attention of the decoder, or None: row t is the step that put out `tokens[t]`, and
+            column k the token that the decoder read at step k.
     """
 
     text: str
@@ -68,6 +103,8 @@ class Translation:
     axes: tuple[str, ...] = ()
     next_best: tuple[Translation, ...] = ()
     length_penalty: float | None = None
+    encoder_attention: SelfAttentionWeights | None = None
+    decoder_attention: SelfAttentionWeights | None = None
 
     @property
     def score(self) -> float:
@@ -100,7 +137,8 @@ class Translation:
         """The translation in plain values that `json` can write: a `regard.inference.schema.TranslationSchema`.
 
         Args:
-            attention: Include the attention weights.
+            attention: Include the weights of the attention to the source. Self-attention is included if this
+                translation has it.
             alternatives: What `Translator.alternatives` returns for each of `n_best`.
             tree: What `Translator.tree` returns for the same text and options.
         """
@@ -113,6 +151,7 @@ class Translation:
             "source_labels": token_labels(self.source_tokens, self.source_word_starts),
             "source_words": _word_spans(self.source_tokens, self.source_word_starts),
             "axes": list(self.axes),
+            "encoder_attention": _self_attention_dict(self.encoder_attention),
             "n_best": [_hypothesis_dict(each, attention, row) for each, row in zip(self.n_best, rows, strict=True)],
             "length_penalty": self.length_penalty,
             "tree": None if tree is None else [asdict(node) | {"score": round(node.score, 6)} for node in tree],
@@ -201,8 +240,13 @@ def _hypothesis_dict(
         "finished": translation.finished,
         "alignment": [list(pair) for pair in translation.alignment],
         "attention": rounded(translation.attention.tolist()) if attention else None,
+        "decoder_attention": _self_attention_dict(translation.decoder_attention),
         "alternatives": None if alternatives is None else [[each.to_dict() for each in row] for row in alternatives],
     }
+
+
+def _self_attention_dict(attention: SelfAttentionWeights | None) -> dict[str, Any] | None:
+    return None if attention is None else attention.to_dict()
 
 
 def _word_spans(tokens: Sequence[str], starts: Sequence[bool]) -> list[list[int]]:

@@ -14,6 +14,7 @@ from regard.errors import UserError
 from regard.inference.outputs import rank_texts, to_translation
 from regard.inference.run_ensemble import RunEnsemble, check_unicode
 from regard.inference.search_setup import make_selector, search_batch, similar_lengths
+from regard.inference.self_attention import mean_self_attention, regroup, with_self_attention
 from regard.inference.translation import (
     EMPTY_TRANSLATION,
     Alternative,
@@ -103,6 +104,8 @@ class Translator(RunEnsemble):
         search: SearchOptions = GREEDY,
         advance: ProgressCallback = no_progress,
         should_stop: Callable[[], bool] = never_stop,
+        *,
+        self_attention: bool = False,
     ) -> list[Translation]:
         """One translation for each text, in order. The translation of an empty text is empty.
 
@@ -111,6 +114,7 @@ class Translator(RunEnsemble):
             search: How to search.
             advance: Called with the number of texts done, batch by batch.
             should_stop: Called before each step of the search.
+            self_attention: Also record the self-attention of encoder and decoder, by one more pass over the outputs.
 
         Raises:
             UserError: If the model cannot process a text or satisfy the options.
@@ -134,7 +138,9 @@ class Translator(RunEnsemble):
             for index, hypotheses in zip(indices, result.hypotheses(), strict=True):
                 translations[index] = self._translation(sources[index], hypotheses, search)
             advance(len(indices))
-        return translations
+        if not self_attention:
+            return translations
+        return self._with_self_attention([sources.get(index) for index in range(len(texts))], translations, should_stop)
 
     def score(
         self,
@@ -204,6 +210,27 @@ class Translator(RunEnsemble):
                     for row in rows
                 )
         return alternatives
+
+    def _with_self_attention(
+        self,
+        encoded: Sequence[EncodedSource | None],
+        translations: Sequence[Translation],
+        should_stop: Callable[[], bool],
+    ) -> list[Translation]:
+        """The translations with the self-attention of each of their hypotheses; an empty source is None."""
+        sources = [source for source, best in zip(encoded, translations, strict=True) for _ in best.n_best]
+        outputs = [hypothesis for best in translations for hypothesis in best.n_best]
+        examples = {
+            index: self.encode_translation(source, output)
+            for index, (source, output) in enumerate(zip(sources, outputs, strict=True))
+            if source is not None
+        }
+        for indices, some in self._example_batches(examples, should_stop):
+            maps = mean_self_attention(self.ensemble.models, collate(some).to(self.device))
+            for index, example, each in zip(indices, some, maps, strict=True):
+                (start,) = self.codec.target_vocabulary.to_tokens(example.target[:1])
+                outputs[index] = with_self_attention(outputs[index], start, each)
+        return regroup(translations, outputs)
 
     def token_label(self, token: str) -> str:
         """A target token as displayed on its own, marked if it continues a word.

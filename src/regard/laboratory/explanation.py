@@ -70,7 +70,7 @@ class Explanation:
     """The intermediate results of one translation.
 
     Args:
-        traced: The translation.
+        traced: The translation, with its self-attention.
         embeddings: z [positions, size].
         states: The encoder states h [positions, size].
         final_state: The encoder's final state, all layers concatenated [size].
@@ -97,7 +97,7 @@ def explain_translation(translator: Translator, text: str | EncodedSource, searc
         UserError: If the text is empty.
     """
     model, vocabulary = translator.model, translator.codec.target_vocabulary
-    traced = TracedTranslation.of_text(translator, text, search)
+    traced = TracedTranslation.of_text(translator, text, search, self_attention=True)
     modules: list[nn.Module] = [model.encoder.embedding, *model.decoder.source_attentions]
     inputs, outputs = (vocabulary.to_tokens(ids) for ids in (traced.decoder_inputs, traced.output_ids))
     steps: list[ExplainedStep] = []

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from regard.config.schema import ModelSection
 from regard.data import EncodedSource
-from regard.inference.translation import select_attention
+from regard.inference.translation import SelfAttentionWeights, Translation, mean_attention, select_attention
 from regard.inference.translator import Translator
 from regard.laboratory.explanation import TOP_TOKENS, ExplainedStep, Explanation, explain_translation
 from regard.laboratory.formatting import format_number
@@ -24,6 +24,7 @@ from regard.reports.report_page import Picture, ReportPage, ReportSection, Table
 from regard.search import SearchOptions
 
 VECTOR_ELEMENTS = 3  # of a vector that are shown
+SELF_ATTENDED = 3  # positions that a position attends to most in self-attention
 
 
 def explanation_report(
@@ -48,6 +49,7 @@ def explanation_report(
         facts={
             "run": str(translator.runs[0].path),
             "attention": _describe_attention(translator, selection),
+            **_describe_self_attention(translation),
             "log-probability of the output": f"{translation.score:.4f}",
         },
         sections=(
@@ -106,16 +108,35 @@ def _describe_attention(translator: Translator, selection: Mapping[str, int]) ->
     return f"{translator.experiment.model.attention.label}{selected}{averaged}"
 
 
+def _describe_self_attention(translation: Translation) -> dict[str, str]:
+    sides = {"encoder": translation.encoder_attention, "decoder": translation.decoder_attention}
+    shown = [f"{side}, mean over {' and '.join(f'{axis}s' for axis in own.axes)}" for side, own in sides.items() if own]
+    return {"self-attention": "; ".join(shown)} if shown else {}
+
+
+def _most_attended(attention: SelfAttentionWeights, row: int) -> str:
+    """The positions that a row attends to most, with their weights."""
+    weights = mean_attention(attention.weights)[row]
+    top = weights.argsort(descending=True, stable=True)[:SELF_ATTENDED].tolist()
+    shown = [index for index in top if weights[index] >= 0.005]
+    return ", ".join(f"{i + 1} {token_label(attention.tokens[i])} {float(weights[i]):.2f}" for i in shown)
+
+
 def _encoder_section(explanation: Explanation, model: ModelSection) -> ReportSection:
     tokens = explanation.traced.translation.source_tokens
+    attention = explanation.traced.translation.encoder_attention
     rows = tuple(
-        (str(position), token_label(token), *_vector_cells(embedding), *_vector_cells(state))
+        (
+            *(str(position), token_label(token), *_vector_cells(embedding), *_vector_cells(state)),
+            *([] if attention is None else [_most_attended(attention, position - 1)]),
+        )
         for position, (token, embedding, state) in enumerate(
             zip(tokens, explanation.embeddings, explanation.states, strict=True), start=1
         )
     )
     sizes = explanation.embeddings.shape[1], explanation.states.shape[1]
-    head = ("position", "token", "‖z‖", f"embedding z, {sizes[0]} elements", "‖h‖", f"state h, {sizes[1]} elements")
+    head = ["position", "token", "‖z‖", f"embedding z, {sizes[0]} elements", "‖h‖", f"state h, {sizes[1]} elements"]
+    head += ["self-attention"] * (attention is not None)
     bottleneck = describe_bottleneck(model, len(explanation.final_state))
     text = f"Bottleneck: {bottleneck}. Norm {', '.join(_vector_cells(explanation.final_state))}"
     return ReportSection(f"Encoder: {len(tokens)} tokens", (text,), (Table(tuple(map(Formula, head)), rows),))
@@ -144,6 +165,8 @@ def _decoder_section(
     text = [f"State: norm {', '.join(_vector_cells(step.state))}"]
     if view.has_attention and view.context is not None:
         text.append(f"Context: norm {', '.join(_vector_cells(view.context))}")
+    if (attention := explanation.traced.translation.decoder_attention) is not None:
+        text.append(f"Self-attention to inputs: {_most_attended(attention, number - 1)}")
     rows = tuple(zip_longest(*columns.values(), fillvalue=""))
     title = f"Step {number}: input {token_label(step.input_token)}, output {token_label(step.output_token)}"
     return ReportSection(title, tuple(text), (Table(tuple(columns), rows),))
@@ -191,6 +214,8 @@ def _explanation_data(translator: Translator, text: str, explanation: Explanatio
         "log_probability": translation.score,
         "source_tokens": translation.source_tokens,
         "tokens": translation.tokens,
+        "encoder_attention": translation.encoder_attention and translation.encoder_attention.to_dict(),
+        "decoder_attention": translation.decoder_attention and translation.decoder_attention.to_dict(),
         "weight_axes": translator.model.decoder.weight_axes,
         "embedding_norms": explanation.embeddings.norm(dim=-1).tolist(),
         "state_norms": explanation.states.norm(dim=-1).tolist(),

@@ -147,13 +147,21 @@ class TracedTranslation:
     example: Example
 
     @classmethod
-    def of_text(cls, translator: Translator, text: str | EncodedSource, search: SearchOptions) -> TracedTranslation:
+    def of_text(
+        cls,
+        translator: Translator,
+        text: str | EncodedSource,
+        search: SearchOptions,
+        *,
+        self_attention: bool = False,
+    ) -> TracedTranslation:
         """Translate a text.
 
         Args:
             translator: The translator.
             text: The source text.
             search: The search options.
+            self_attention: Also record the self-attention of encoder and decoder.
 
         Raises:
             UserError: If the text is empty.
@@ -161,7 +169,7 @@ class TracedTranslation:
         source = translator.encode(text)
         if not source.ids:
             raise UserError("this text is empty; write at least one token")
-        (translation,) = translator.translate([source], search)
+        (translation,) = translator.translate([source], search, self_attention=self_attention)
         return cls(translation, translator.encode_translation(source, translation))
 
     @property

@@ -35,6 +35,7 @@ from regard.nn.recurrent_layers import GRU, LSTM, RecurrentLayers, TanhRNN, Torc
 from regard.nn.recurrent_start import CopyStart, ReluStart, TanhStart, ZeroStart
 from regard.nn.relative_positions import AlibiPositions, RotaryPositions
 from regard.nn.self_attention import SelfAttention
+from regard.nn.self_attention_maps import SelfAttentionMaps, record_self_attention
 from regard.nn.seq2seq import Seq2Seq
 from regard.nn.ssru import SSRU, SSRULayer
 from regard.nn.step_attention import StepAttention, StepModule
@@ -97,6 +98,7 @@ __all__ = [
     "ScaledDotAttention",
     "SelfAttention",
     "SelfAttentionEncoder",
+    "SelfAttentionMaps",
     "Seq2Seq",
     "SinusoidalPositions",
     "State",
@@ -110,6 +112,7 @@ __all__ = [
     "ZeroStart",
     "attend",
     "entmax15",
+    "record_self_attention",
     "sinusoidal_encoding",
     "sparsemax",
 ]

@@ -36,6 +36,17 @@ class Encoding:
     final_state: tuple[Tensor, ...]
 
 
+def attentions_in(module: nn.Module) -> list[Attention]:
+    """The attention mechanisms inside a module, in the order of their registration; not those inside another one.
+
+    Args:
+        module: Any module.
+    """
+    if isinstance(module, Attention):
+        return [module]
+    return list(dict.fromkeys(each for child in module.children() for each in attentions_in(child)))
+
+
 class Encoder(nn.Module, ABC):
     """Base class of the encoders.
 
@@ -50,6 +61,11 @@ class Encoder(nn.Module, ABC):
     embedding: Embedding
     size: int
     max_length: int | None = None
+
+    @property
+    def self_attentions(self) -> Sequence[Attention]:
+        """The mechanisms by which source positions attend to each other, in the order of the layers."""
+        return attentions_in(self)
 
     @classmethod
     @abstractmethod
@@ -148,6 +164,11 @@ class Decoder(nn.Module, ABC, Generic[StateType]):
     @abstractmethod
     def source_attentions(self) -> Sequence[Attention]:
         """The mechanisms that attend to the source, one for each layer that has one."""
+
+    @property
+    def self_attentions(self) -> Sequence[Attention]:
+        """The mechanisms by which a step attends to itself and to earlier steps, in the order of the layers."""
+        return [each for each in attentions_in(self) if each not in self.source_attentions]
 
     @abstractmethod
     def start(self, encoding: Encoding) -> StateType:

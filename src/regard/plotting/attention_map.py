@@ -37,8 +37,11 @@ def draw_attention_map(
     names: Sequence[str] = (),
     links: Collection[tuple[int, int]] = (),
     measure: str = "attention weight",
+    sides: tuple[str, str] = ("source", "output"),
 ) -> Figure:
     """A map of attention weights: source tokens are columns, output tokens rows, and darker is more.
+
+    A map of self-attention has the tokens that are attended to as columns, and other `sides`.
 
     Args:
         weights: [..., output, source], from 0 to 1; each leading axis has a name in `axes`.
@@ -53,6 +56,7 @@ def draw_attention_map(
         names: Titles of the maps, in place of "head 1", "head 2" and so on.
         links: Cells to ring, such as gold alignments, as (source, output) from 0.
         measure: The label of the color bar.
+        sides: What the tokens of columns and rows are, written next to them.
 
     Raises:
         ValueError: If the weights do not fit the tokens or the axes.
@@ -71,8 +75,8 @@ def draw_attention_map(
         panel = figure.add_axes(layout.map_position(row, column))
         image = _draw_attention_cells(panel, maps[index])
         _draw_word_lines(panel, words, source_words)
-        _label_source(panel, source if row == 0 else [], layout)
-        _label_target(panel, target if column == 0 else [], layout)
+        _label_source(panel, source if row == 0 else [], layout, sides[0])
+        _label_target(panel, target if column == 0 else [], layout, sides[1])
         _draw_brackets(panel, words if column == 0 else [], source_words if row == 0 else [], layout)
         _draw_rings(panel, links, layout)
         name = names[number] if names else " · ".join(f"{axis} {i + 1}" for axis, i in zip(axes, index, strict=True))
@@ -160,10 +164,10 @@ def _draw_rings(panel: Axes, links: Collection[tuple[int, int]], layout: MapLayo
         panel.plot(sources, outputs, markeredgecolor=color, **style)
 
 
-def _label_source(panel: Axes, labels: Sequence[str], layout: MapLayout) -> None:
+def _label_source(panel: Axes, labels: Sequence[str], layout: MapLayout, side: str) -> None:
     panel.tick_params(axis="x", top=True, bottom=False, labeltop=True, labelbottom=False)
     panel.xaxis.set_label_position("top")
-    panel.set_xlabel("source" if labels else "", fontsize=layout.caption, color="dimgray")
+    panel.set_xlabel(side if labels else "", fontsize=layout.caption, color="dimgray")
     panel.set_xticks(*_thinned_labels(labels, layout), fontsize=layout.type_size, **literal())
     for text in panel.get_xticklabels():
         if layout.slanted:
@@ -172,8 +176,8 @@ def _label_source(panel: Axes, labels: Sequence[str], layout: MapLayout) -> None
             text.set(rotation=90)
 
 
-def _label_target(panel: Axes, labels: Sequence[str], layout: MapLayout) -> None:
-    panel.set_ylabel("output" if labels else "", fontsize=layout.caption, color="dimgray")
+def _label_target(panel: Axes, labels: Sequence[str], layout: MapLayout, side: str) -> None:
+    panel.set_ylabel(side if labels else "", fontsize=layout.caption, color="dimgray")
     panel.set_yticks(*_thinned_labels(labels, layout), fontsize=layout.type_size, **literal())
 
 

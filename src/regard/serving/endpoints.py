@@ -69,7 +69,7 @@ class Endpoints:
         for name in ("beam", "n_best"):
             if getattr(body, name) > self.limits.beam:
                 raise UserError(f"{name}: {getattr(body, name)} is above this server's limit of {self.limits.beam}")
-        job = TranslateJob(run, options, body.attention, body.alternatives, body.tree)
+        job = TranslateJob(run, options, body.attention, body.self_attention, body.alternatives, body.tree)
         return _json_list_response("translations", run, await self._submit(request, job, body.texts))
 
     async def score(self, request: Request, body: schemas.ScoreRequest) -> Response:

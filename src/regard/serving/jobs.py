@@ -25,7 +25,8 @@ class TranslateJob:
     Args:
         run: The run whose model translates.
         options: How to search.
-        attention: True to return attention weights.
+        attention: True to return the weights of the attention to the source.
+        self_attention: True to return those of the self-attention of encoder and decoder.
         alternatives: The number of most likely tokens to return for each position.
         tree: True to return the beam tree.
     """
@@ -33,6 +34,7 @@ class TranslateJob:
     run: ServedRun
     options: SearchOptions
     attention: bool = False
+    self_attention: bool = False
     alternatives: int = 0
     tree: bool = False
 
@@ -57,8 +59,10 @@ class TranslateJob:
         total += memory.response_bytes(
             outputs, source, target, attention=self.attention, alternatives=self.alternatives
         )
-        if self.alternatives:
+        if self.alternatives or self.self_attention:
             total += memory.teacher_forcing_bytes(min(outputs, batch_size()), source, target)
+        if self.self_attention:
+            total += memory.self_attention_bytes(min(outputs, batch_size()), size.items, outputs, source, target)
         if self.tree:
             total += memory.tree_bytes(size.items, width, target)
         return total / 1e6
@@ -66,7 +70,9 @@ class TranslateJob:
     def run_batch(self, texts: Sequence[EncodedSource], should_stop: Callable[[], bool]) -> list[bytes]:
         """A translation of each text, as JSON."""
         translator = self.run.translator
-        translations = translator.translate(texts, self.options, should_stop=should_stop)
+        translations = translator.translate(
+            texts, self.options, should_stop=should_stop, self_attention=self.self_attention
+        )
         alternatives = self._alternatives(texts, translations, should_stop)
         trees = [translator.tree(text, self.options, should_stop) if self.tree else None for text in texts]
         return [

@@ -5,6 +5,7 @@ The bounds are close where a request is large. Search and scoring hold tensors o
     encoder            texts × source × (2 · encoder size + projected size + source · self-attention heads)
     search             texts × width × (target × (source · cross-attention maps + cache per step) + one step)
     teacher forcing    texts × target × (one step + cache per step)
+    self-attention     texts × (source² · maps of the encoder + target² · maps of the decoder), if it is returned
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class MemoryEstimator:
         encoder_size: Size of an encoder state.
         encoder_heads: Self-attention heads of an encoder layer; 0 without self-attention.
         decoder_heads: Self-attention heads of a decoder layer; 0 without self-attention.
+        encoder_maps: Self-attention weights for each pair of source tokens, over all layers and heads.
+        decoder_maps: The same for each pair of decoder steps.
         cache_per_step: Numbers that each step adds to the decoder's cache of keys and values.
         vocabulary_size: Size of the target vocabulary.
     """
@@ -46,6 +49,8 @@ class MemoryEstimator:
     encoder_size: int
     encoder_heads: int
     decoder_heads: int
+    encoder_maps: int
+    decoder_maps: int
     cache_per_step: int
     vocabulary_size: int
 
@@ -58,15 +63,16 @@ class MemoryEstimator:
         """
         encoder, decoder = translator.model.encoder, translator.model.decoder
         cross_attentions = decoder.source_attentions
-        decoder_layers = [layer for layer in self_attentions(decoder) if layer not in cross_attentions]
         return cls(
             cross_attention_maps=sum(map(count_maps, cross_attentions)),
             cross_score_size=max(map(score_size, cross_attentions)),
             projected_size=sum(map(projected_size, cross_attentions)),
             encoder_size=encoder.size,
-            encoder_heads=max(map(count_maps, self_attentions(encoder)), default=0),
-            decoder_heads=max(map(count_maps, decoder_layers), default=0),
-            cache_per_step=sum(map(projected_size, decoder_layers)),
+            encoder_heads=max(map(count_maps, encoder.self_attentions), default=0),
+            decoder_heads=max(map(count_maps, decoder.self_attentions), default=0),
+            encoder_maps=sum(map(count_maps, encoder.self_attentions)),
+            decoder_maps=sum(map(count_maps, decoder.self_attentions)),
+            cache_per_step=sum(map(projected_size, decoder.self_attentions)),
             vocabulary_size=len(translator.codec.target_vocabulary),
         )
 
@@ -92,14 +98,15 @@ class MemoryEstimator:
         weights = LIST_ITEM_BYTES * source * self.cross_attention_maps if attention else 0
         return outputs * target * (TOKEN_BYTES * (1 + alternatives) + weights)
 
+    def self_attention_bytes(self, texts: int, sources: int, outputs: int, source: int, target: int) -> int:
+        """Self-attention weights: of a batch of `texts`, of all outputs, and as Python objects and as JSON."""
+        encoder, decoder = source**2 * self.encoder_maps, target**2 * self.decoder_maps
+        tensors = FLOAT_BYTES * (COPIES * texts + outputs) * (encoder + decoder)
+        return tensors + LIST_ITEM_BYTES * (sources * encoder + outputs * decoder)
+
     def tree_bytes(self, texts: int, width: int, target: int) -> int:
         """Beam trees as Python objects and as JSON."""
         return NODE_BYTES * texts * target * (width + 3)
-
-
-def self_attentions(module: nn.Module) -> list[Attention]:
-    """The attention layers inside a module. In an encoder all of them are self-attention."""
-    return [layer for layer in module.modules() if isinstance(layer, Attention)]
 
 
 def projected_size(attention: Attention) -> int:

@@ -47,6 +47,7 @@ class ServedRun:
             "attention": settings.model.attention.label,
             "parameters": sum(weight.numel() for weight in named_weights(model).values()),
             "axes": model.decoder.weight_axes,
+            "self_attention": [side for side in ("encoder", "decoder") if getattr(model, side).self_attentions],
             "length_penalty": settings.decoding.length_penalty,
             "examples": self.examples,
         }

@@ -59,7 +59,10 @@ class TranslateRequest(RequestSchema):
     min_length: int = search_field("min_length")
     block_ngrams: int = search_field("block_ngrams")
     repetition_penalty: float = search_field("repetition_penalty")
-    attention: bool = Field(default=False, description="Return attention weights.")
+    attention: bool = Field(default=False, description="Return the weights of the attention to the source.")
+    self_attention: bool = Field(
+        default=False, description="Return the self-attention weights of encoder and decoder, where they have any."
+    )
     alternatives: int = Field(
         default=0, ge=0, le=20, description="Return this many most likely tokens for each position."
     )
@@ -131,6 +134,9 @@ class RunSchema(ApiSchema):
     attention: str = Field(description="Kind of its attention.")
     parameters: int = Field(description="Number of trained parameters.")
     axes: list[str] = Field(description="The axes of its attention weights before target and source.")
+    self_attention: list[Literal["encoder", "decoder"]] = Field(
+        description="Which of encoder and decoder have self-attention."
+    )
     length_penalty: float = Field(description="Length penalty of beam search where a request has none.")
     examples: list[str] = Field(description="Sentences to try.")
 

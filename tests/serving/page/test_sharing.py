@@ -215,6 +215,17 @@ def test_a_saved_page_shows_the_same_offline(saved: Any, new_window: Callable[..
     assert requested == [path.as_uri()]
 
 
+def test_a_saved_page_has_self_attention(saved: Any, new_window: Callable[..., Any], expect: Any):
+    _, path = saved
+    offline = new_window(offline=True)
+    offline.page.goto(path.as_uri())
+    outputs = offline.names(offline.labels(0)[0])
+    offline.panel(0).get_by_role("radio", name="within the decoder").check()
+    expect(offline.panel(0).locator(".map .pinned .caption").first).to_have_text("input →")
+    assert [offline.names(side) for side in offline.labels(0)] == [outputs, ["<begin>", *outputs[:-1]]]
+    expect(offline.panel(1).get_by_role("radio", name="within the decoder")).to_have_count(0)
+
+
 def test_a_saved_page_lists_alternatives_that_cannot_be_chosen(saved: Any, new_window: Callable[..., Any], expect: Any):
     _, path = saved
     offline = new_window(offline=True)

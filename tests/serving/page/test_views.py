@@ -101,7 +101,7 @@ def test_a_head_can_be_selected(window: Any, expect: Any):
 
     window.point_at(1, 2)
     expect(readout).to_have_text(text_that_ends_with(sum(head[1][2] for layer in attention for head in layer) / 6))
-    expect(window.panel().get_by_role("radio")).to_have_count(7)
+    expect(window.panel().get_by_role("radio")).to_have_count(3 + 7)
     expect(window.panel().get_by_role("radio", name="mean of all")).to_be_checked()
     window.panel().get_by_text("head 2").nth(2).click()
     expect(window.panel().get_by_role("radio", name="layer 3 · head 2")).to_be_checked()
@@ -112,6 +112,90 @@ def test_a_head_can_be_selected(window: Any, expect: Any):
 
 def text_that_ends_with(weight: float) -> Any:
     return re.compile(f": {weight:.2f}$")
+
+
+# --- self-attention --------------------------------------------------------------------------------------
+
+
+def test_self_attention_can_be_shown(window: Any, expect: Any):
+    window.open(run="heads", text="abdae")
+    translation = window.translate("abdae", "heads", self_attention=True)
+    best = translation["n_best"][0]
+    panel, readout = window.panel(), window.panel().locator(".readout")
+
+    window.point_at(1, 2)
+    before = readout.inner_text()
+    panel.get_by_role("radio", name="within the encoder").check()
+    window.wait_until_idle()
+    expect(panel.get_by_role("radio", name="within the encoder")).to_be_checked()
+    expect(panel.locator(".map .pinned .caption").first).to_have_text("source →")
+    assert [window.names(side) for side in window.labels()] == [translation["source_labels"]] * 2
+    panel.get_by_role("radio", name="layer 1 · head 3").check(force=True)
+    window.point_at(4, 1)
+    expect(readout).to_have_text(f"«e» attends to «b»: {translation['encoder_attention']['weights'][0][2][4][1]:.2f}")
+    expect(panel.locator(".tokens .highlighted")).to_have_count(0)
+    assert {("attention", "encoder"), ("layer", "1"), ("head", "3")} <= set(window.fields())
+
+    panel.get_by_role("radio", name="within the decoder").check()
+    window.wait_until_idle()
+    expect(panel.get_by_role("radio", name="mean of all")).to_be_checked()
+    recorded = best["decoder_attention"]
+    assert [window.names(side) for side in window.labels()] == [best["labels"], recorded["labels"]]
+    assert recorded["labels"][0] == "<begin>"
+    panel.get_by_role("radio", name="layer 2 · head 1").check(force=True)
+    window.point_at(2, 1)
+    weight = recorded["weights"][1][0][2][1]
+    expect(readout).to_have_text(f"«{best['labels'][2]}» attends to «{recorded['labels'][1]}»: {weight:.2f}")
+    window.point_at(1, 3)
+    expect(readout).to_have_text(text_that_ends_with(0))
+    expect(panel.locator(".tokens .highlighted")).to_have_count(1)
+
+    panel.get_by_role("radio", name="to the source").check()
+    window.point_at(1, 2)
+    expect(readout).to_have_text(before)
+    assert "attention" not in dict(window.fields())
+
+
+def test_a_link_shows_self_attention_and_it_follows_the_text(window: Any, expect: Any):
+    window.open(run="heads", text="abd", attention="decoder", layer=3, head=4)
+    expect(window.panel().get_by_role("radio", name="within the decoder")).to_be_checked()
+    expect(window.panel().get_by_role("radio", name="layer 3 · head 4")).to_be_checked()
+    for text in ("abd", "edc"):
+        window.type(text)
+        recorded = window.translate(text, "heads", self_attention=True)["n_best"][0]["decoder_attention"]
+        assert window.names(window.labels()[1]) == recorded["labels"]
+    window.panel().get_by_role("tab", name="Lines").click()
+    expect(window.panel().locator(".lines .caption").first).to_have_text("input")
+
+
+@pytest.mark.parametrize("attention", ["encoder", "<img src=x>", "__proto__"])
+def test_a_model_without_self_attention_shows_the_attention_to_the_source(window: Any, expect: Any, attention: str):
+    window.open(run="copies", text="abc", attention=attention)
+    expect(window.panel().get_by_role("radio")).to_have_count(0)
+    expect(window.panel().locator(".map .pinned .caption").first).to_have_text("source →")
+    assert window.names(window.labels()[0]) == ["a", "b", "c", "<end>"]
+
+
+def test_self_attention_is_requested_only_when_it_is_shown(window: Any, expect: Any):
+    requests: list[bool] = []
+    window.page.on(
+        "request", lambda each: each.post_data_json and requests.append(each.post_data_json["self_attention"])
+    )
+    window.open(run="heads", text="abd")
+    assert requests == [False]
+    window.panel().get_by_role("radio", name="within the decoder").check()
+    window.wait_until_idle()
+    window.panel().get_by_role("radio", name="within the encoder").check()
+    window.wait_until_idle()
+    expect(window.panel().locator(".map")).to_have_count(1)
+    assert requests == [False, True], "one response has both"
+
+
+def test_a_token_under_the_pointer_highlights_no_row_of_the_encoder(window: Any, expect: Any):
+    window.open(run="heads", text="abd", attention="encoder")
+    window.panel().locator(".tokens button").nth(1).hover()
+    expect(window.panel().locator(".tokens .highlighted")).to_have_count(1)
+    expect(window.panel().locator(".map .highlighted, .map .frame")).to_have_count(0)
 
 
 # --- the beam --------------------------------------------------------------------------------------------

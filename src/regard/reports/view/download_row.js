@@ -5,14 +5,15 @@ import { csvText, fileName, pngBlob, save, svgText } from "./downloads.js";
 
 /** `map` is the selected attention map; null if there is none to save. */
 export function downloadRow(panel, map) {
-  const { picture, translation, text, name, choice } = panel;
-  const saveAs = (blob, ending) => save(blob, fileName([name, choice.view, text], ending));
+  const { picture, translation, text, name, choice, attention } = panel;
+  const shown = choice.view === "beam" || attention.name === "source" ? [choice.view] : [choice.view, attention.name];
+  const saveAs = (blob, ending) => save(blob, fileName([name, ...shown, text], ending));
   const formats = {
     JSON: () => saveAs(new Blob([JSON.stringify(translation, null, 1)], { type: "application/json" }), "json"),
   };
   if (map) {
     formats.CSV = () =>
-      saveAs(new Blob(["\ufeff", csvText(panel.source, panel.output, map.weights)], { type: "text/csv" }), "csv");
+      saveAs(new Blob(["\ufeff", csvText(attention.columns, attention.rows, map.weights)], { type: "text/csv" }), "csv");
   }
   if (picture) {
     formats.PNG = async () =>

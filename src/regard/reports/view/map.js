@@ -22,7 +22,7 @@ export function drawMap(source, output, weights, availableWidth) {
   const pinned = (width, height, ...parts) => shape("g", { class: "pinned" }, backing(layout, width, height), parts);
   const above = pinned(layout.width, layout.top, columns, columnBrackets(layout, source));
   const beside = pinned(layout.left, layout.height, rows, rowBrackets(layout, output));
-  const corner = pinned(layout.left, layout.top, axisNames(layout));
+  const corner = pinned(layout.left, layout.top, axisNames(layout, source.name, output.name));
   const overlay = shape("g", { class: "overlay" });
   let scrolled = { x: 0, y: 0 };
   const node = picture(
@@ -138,12 +138,12 @@ function rowLabels(layout, output) {
   );
 }
 
-function axisNames(layout) {
+function axisNames(layout, columns, rows) {
   const x = layout.at(layout.left - MARGIN);
   const name = (y, label) => shape("text", { class: "caption", x, y, "text-anchor": layout.beside }, label);
   return [
-    name(layout.top - MARGIN - 16, layout.mirrored ? "← source" : "source →"),
-    name(layout.top - MARGIN, "output ↓"),
+    name(layout.top - MARGIN - 16, layout.mirrored ? `← ${columns}` : `${columns} →`),
+    name(layout.top - MARGIN, `${rows} ↓`),
   ];
 }
 

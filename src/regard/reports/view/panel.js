@@ -2,11 +2,13 @@
 
 import { element } from "./elements.js";
 import { outputSide, sourceSide } from "./tokens.js";
-import { hasNoAttention, mapsOf, selectedMap } from "./weights.js";
+import { hasNoAttention, selectedMap } from "./weights.js";
+import { attentionOf, ATTENTIONS } from "./attentions.js";
 import { describePosition } from "./wording.js";
 import { drawMap } from "./map.js";
 import { drawLines } from "./lines.js";
 import { drawHeads } from "./heads.js";
+import { drawAttentionChoice } from "./attention_choice.js";
 import { drawResult, releaseButton } from "./result.js";
 import { drawStage } from "./stage.js";
 import { drawSteps } from "./steps.js";
@@ -20,11 +22,12 @@ const DRAWINGS = {
   lines: [drawLines, "Lines from output to source. Use the arrow keys to move; the weight is announced."],
 };
 
-/** The initial selection of a panel: { view, rank, layer, head, step }; null is the mean of all, or the last step. */
+/** The initial selection of a panel: { view, attention, rank, layer, head, step }; null: the mean, or the last step. */
 export function initialChoice(choice = {}) {
   const view = choice.view in VIEWS ? choice.view : "map";
   return {
     view,
+    attention: ATTENTIONS.includes(choice.attention) ? choice.attention : "source",
     rank: choice.rank ?? 0,
     layer: choice.layer ?? null,
     head: choice.head ?? null,
@@ -36,9 +39,10 @@ export class Panel {
   /**
    * `choice` is what the panel shows of the translation. The panel changes it and calls `events`: onChoice(),
    * onView(view), onHighlight(index of a source token, or null), and onForce(prefix), which is null without a server.
+   * `offered` are the names of the self-attentions that a server returns on request.
    */
-  constructor(name, about, choice, events) {
-    Object.assign(this, { name, choice, events, translation: null, text: "", forced: 0, focusAfter: null });
+  constructor(name, about, choice, events, offered = []) {
+    Object.assign(this, { name, choice, events, offered, translation: null, text: "", forced: 0, focusAfter: null });
     const live = { "aria-live": "polite" };
     this.alert = element("p", { class: "problem", role: "alert" });
     this.outputText = element("p", { class: "translation", dir: "auto", lang: "", translate: "no", ...live });
@@ -103,7 +107,6 @@ export class Panel {
     this.hypothesis = this.translation.n_best[this.choice.rank];
     this.source = sourceSide(this.translation);
     this.output = outputSide(this.hypothesis);
-    this.maps = mapsOf(this.translation, this.hypothesis);
     this.outputText.textContent = this.hypothesis.text;
     const isEmpty = !this.output.tokens.length || !this.source.tokens.length;
     this.views.hidden = isEmpty;
@@ -130,7 +133,11 @@ export class Panel {
       this.draw();
       this.result.querySelector("select").focus();
     };
-    this.tokens = drawResult(this, this.events.onForce && force, open, (position) => this.highlight(position));
+    const highlight = (position) => {
+      if (this.attention.name !== "encoder") return this.highlight(position);
+      this.tokens.highlight(position ?? { output: null }); // the map has no output tokens
+    };
+    this.tokens = drawResult(this, this.events.onForce && force, open, highlight);
     this.result.replaceChildren(this.tokens.node);
     if (this.focusAfter !== null) this.tokens.focus(this.focusAfter);
     this.focusAfter = null;
@@ -146,9 +153,28 @@ export class Panel {
     if (this.translation && !this.views.hidden) this.drawView();
   }
 
+  /** The names of the attentions that this panel can show. */
+  attentionNames() {
+    return ATTENTIONS.filter((name) => name === "source" || this.offered.includes(name) || this.isRecorded(name));
+  }
+
+  isRecorded(name) {
+    return attentionOf(name, this.translation, this.hypothesis).maps.length > 0;
+  }
+
+  /** True if the translation lacks the self-attention that is selected, and a request would return it. */
+  lacksAttention() {
+    const { attention } = this.choice;
+    if (!this.translation?.source_tokens.length) return false;
+    return this.offered.includes(attention) && !this.isRecorded(attention);
+  }
+
   /** Draws the view of the selected tab; the others are empty until they are selected. */
   drawView() {
     const { view } = this.choice;
+    const names = this.attentionNames();
+    const name = names.includes(this.choice.attention) ? this.choice.attention : "source";
+    this.attention = attentionOf(name, this.translation, this.hypothesis);
     this.tabs.select(view);
     for (const [name, panel] of Object.entries(this.tabs.panels)) if (name !== view) panel.replaceChildren();
     this.picture = this.stage = null;
@@ -156,29 +182,42 @@ export class Panel {
     this.readout.replaceChildren();
     this.readout.hidden = view === "beam";
     if (view === "beam") this.drawBeam(this.tabs.panels.beam);
-    else this.drawAttention(this.tabs.panels[view], view);
-    const map = view === "beam" || hasNoAttention(this.maps) ? null : selectedMap(this.maps, this.choice);
+    else this.drawAttention(this.tabs.panels[view], view, names);
+    const { maps, columns, rows } = this.attention;
+    const map = view === "beam" || hasNoAttention(maps) ? null : selectedMap(maps, this.choice);
     const wasOpen = this.extras.querySelector("details")?.open ?? false;
-    const table = map ? [drawTable(this.source, this.output, map.weights, wasOpen)] : [];
+    const table = map ? [drawTable(columns, rows, map.weights, wasOpen)] : [];
     this.extras.replaceChildren(...table, downloadRow(this, map));
   }
 
-  drawAttention(container, view) {
-    const { maps, source, output, choice } = this;
+  drawAttention(container, view, names) {
+    const { maps, columns, rows } = this.attention;
+    const choice = names.length > 1 ? [this.drawAttentionChoice(names)] : [];
     if (!maps.length || hasNoAttention(maps)) {
-      const none = "This model has no attention.";
-      const why = maps.length ? none : "The attention of this translation was not recorded.";
-      container.replaceChildren(element("p", { class: "note" }, why));
+      const none = names.length > 1 ? "This model has no attention to the source." : "This model has no attention.";
+      const unknown = this.node.getAttribute("aria-busy") === "true"
+        ? "Loading the self-attention …"
+        : "The attention of this translation was not recorded.";
+      container.replaceChildren(...choice, element("p", { class: "note" }, maps.length ? none : unknown));
       return;
     }
     const [drawing, label] = DRAWINGS[view];
-    const map = selectedMap(maps, choice);
+    const map = selectedMap(maps, this.choice);
     if (maps.length > 1) this.drawHeadChoice(map); // first, because it may reduce the width of the picture
-    const picture = drawing(source, output, map.weights, container.clientWidth - 2);
+    const picture = drawing(columns, rows, map.weights, container.clientWidth - 2);
     this.picture = picture.node;
-    this.stage = drawStage(label, picture, source, output, (position) => this.highlight(position));
-    container.replaceChildren(this.stage.node);
+    this.stage = drawStage(label, picture, columns, rows, (position) => this.highlight(position));
+    container.replaceChildren(...choice, this.stage.node);
     this.weights = map.weights;
+  }
+
+  drawAttentionChoice(names) {
+    const choose = (attention) => {
+      this.choose({ attention, layer: null, head: null });
+      this.drawView();
+      this.views.querySelector(".attentions input:checked").focus();
+    };
+    return drawAttentionChoice(names, this.attention.name, choose);
   }
 
   drawHeadChoice(map) {
@@ -187,7 +226,7 @@ export class Panel {
       this.drawView();
       this.heads.querySelector("input:checked").focus();
     };
-    this.heads.replaceChildren(drawHeads(this.maps, map, this.source.direction === "rtl", choose));
+    this.heads.replaceChildren(drawHeads(this.attention.maps, map, this.attention.columns.direction === "rtl", choose));
   }
 
   drawBeam(container) {
@@ -203,19 +242,22 @@ export class Panel {
     steps.scrollToStep();
   }
 
-  /** Highlights a position, { output, source }, in all parts of the panel and describes it; null removes highlights. */
+  /**
+   * Highlights a position in all parts of the panel and describes it; null removes highlights. A position is that of a
+   * cell, { output: row, source: column }; in self-attention, one of them is not a token of that side.
+   */
   highlight(position) {
-    this.tokens.highlight(position ?? { output: null });
-    this.events.onHighlight(position?.source ?? null);
+    const { name, columns, rows } = this.attention;
+    this.tokens.highlight({ output: name === "encoder" ? null : (position?.output ?? null) });
+    this.events.onHighlight(name === "decoder" ? null : (position?.source ?? null));
     if (!this.stage) return;
     this.stage.highlight(position);
-    this.readout.replaceChildren(
-      ...(position ? describePosition(this.source, this.output, this.weights, position) : []),
-    );
+    this.readout.replaceChildren(...(position ? describePosition(columns, rows, this.weights, position) : []));
   }
 
   /** Highlights a source token that is under the pointer in another panel. */
   highlightSource(source) {
+    if (this.attention.name === "decoder") return; // its columns are not source tokens
     this.stage?.highlight(source === null ? null : { output: null, source });
   }
 }

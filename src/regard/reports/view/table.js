@@ -26,7 +26,7 @@ function tableBox(source, output, weights) {
   const table = element(
     "table",
     { dir: source.direction },
-    element("caption", {}, "Attention weight of each source token (column) for each output token (row)"),
+    element("caption", {}, `Attention weight of each ${source.name} token (column) for each ${output.name} token (row)`),
     element("thead", {}, element("tr", {}, element("td", {}), heads)),
     element("tbody", {}, rows),
   );

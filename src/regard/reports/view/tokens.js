@@ -9,16 +9,22 @@ const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Sc
 let ruler = null;
 
 export function sourceSide(translation) {
-  return side(translation.source_tokens, translation.source_labels, translation.source_words);
+  return side("source", translation.source_tokens, translation.source_labels, translation.source_words);
 }
 
 export function outputSide(hypothesis) {
-  return side(hypothesis.tokens, hypothesis.labels, hypothesis.words);
+  return side("output", hypothesis.tokens, hypothesis.labels, hypothesis.words);
+}
+
+/** What the decoder reads, to which its self-attention attends. */
+export function inputSide({ tokens, labels, words }) {
+  return side("input", tokens, labels, words);
 }
 
 /** `words` are ranges of tokens, [begin, end); `split` are those of several tokens. */
-function side(tokens, labels, words) {
+function side(name, tokens, labels, words) {
   return {
+    name,
     tokens,
     labels,
     words,

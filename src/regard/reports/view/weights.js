@@ -1,9 +1,9 @@
 // The attention weights of a translation: one map, or one for each layer and head and their mean.
 
 /** All maps, the mean first if there are several. `indices` are those of a map, { layer: 0, head: 2 }, or {}. */
-export function mapsOf(translation, hypothesis) {
-  if (!hypothesis.attention) return [];
-  const maps = unfold(hypothesis.attention, translation.axes, {});
+export function mapsOf(weights, axes) {
+  if (!weights) return [];
+  const maps = unfold(weights, axes, {});
   return maps.length > 1 ? [{ name: "mean of all", indices: {}, weights: mean(maps) }, ...maps] : maps;
 }
 

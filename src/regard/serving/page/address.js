@@ -1,9 +1,9 @@
 // The state of the page as the fragment of its URL, and back: a link reproduces the view.
 
-const PANEL_FIELDS = ["layer", "head", "rank", "step"]; // each of the two panels has its own
+const PANEL_FIELDS = ["layer", "head", "rank", "step"]; // numbers; each of the two panels has its own
 const ONE_BASED = ["layer", "head", "rank"]; // in the URL; zero-based in the state
 
-/** { text, runs, beam, penalty, view, panels: [{ layer, head, rank, step, prefix }, …] }; null: not in the URL. */
+/** { text, runs, beam, penalty, view, panels: [{ attention, layer, head, rank, step, prefix }, …] }; null: not in the URL. */
 export function parseFragment(fragment) {
   const fields = new URLSearchParams(fragment.replace(/^#/, ""));
   return {
@@ -15,6 +15,7 @@ export function parseFragment(fragment) {
     view: fields.get("view"),
     panels: ["", "2"].map((suffix) => ({
       ...Object.fromEntries(PANEL_FIELDS.map((name) => [name, parseIndex(name, fields.get(name + suffix))])),
+      attention: fields.get(`attention${suffix}`),
       prefix: fields.getAll(`prefix${suffix}`),
     })),
   };
@@ -31,6 +32,7 @@ export function formatFragment({ text, runs, beam, penalty, view, panels }) {
   add("view", view === "map" ? null : view);
   panels.forEach((panel, index) => {
     const suffix = index ? String(index + 1) : "";
+    add(`attention${suffix}`, panel.attention === "source" ? null : panel.attention);
     for (const name of PANEL_FIELDS) {
       const isDefault = panel[name] === null || (name === "rank" && panel.rank === 0);
       if (!isDefault) add(name + suffix, panel[name] + (ONE_BASED.includes(name) ? 1 : 0));

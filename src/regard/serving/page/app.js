@@ -56,7 +56,7 @@ function addListeners() {
     sendRequests(slots.filter(({ panel }) => !panel.translation));
   });
   byId("copy-link").addEventListener("click", () => copyLink(byId("status")));
-  byId("save-page").addEventListener("click", () => savePage(view, slots, fetchWithTree, byId("status")));
+  byId("save-page").addEventListener("click", () => savePage(view, slots, fetchComplete, byId("status")));
   window.addEventListener("hashchange", restoreState);
 }
 
@@ -105,9 +105,13 @@ function createSlot(name, state = {}) {
     slot.prefix = prefix;
     sendRequests([slot]);
   };
-  slot.panel = new Panel(name, slot.about, initialChoice({ ...state, view }), {
+  const choose = () => {
+    updateUrl();
+    if (slot.panel.lacksAttention()) sendRequests([slot]);
+  };
+  const events = {
     onForce: force,
-    onChoice: updateUrl,
+    onChoice: choose,
     onView: openView,
     onHighlight: (source) =>
       highlightTogether(
@@ -115,14 +119,17 @@ function createSlot(name, state = {}) {
         slot.panel,
         source,
       ),
-  });
+  };
+  slot.panel = new Panel(name, slot.about, initialChoice({ ...state, view }), events, slotRun.self_attention);
   slot.request = latestTranslation(
     requestToken,
     (translation, body) => {
       slot.panel.show(translation, body.texts[0], body.prefix.length);
       updateUrl(); // a rank in the URL may not exist
       markBusyWhileTyping(slot);
-      if (view === "beam" && !body.tree) sendRequests([slot]); // the tab was opened after the request
+      const lacksAttention = slot.panel.lacksAttention() && !body.self_attention;
+      const isIncomplete = (view === "beam" && !body.tree) || lacksAttention;
+      if (isIncomplete) sendRequests([slot]); // the view was chosen after the request
     },
     (message, isFinal) => {
       if (isFinal) slot.panel.fail(message, slot.prefix.length ? () => force([]) : null);
@@ -177,12 +184,12 @@ function translateFromStart() {
 function sendRequests(selected = slots) {
   for (const slot of selected) {
     slot.panel.wait();
-    slot.request(requestBody(slot, view === "beam"));
+    slot.request(requestBody(slot, view === "beam", slot.run.self_attention.includes(slot.panel.choice.attention)));
   }
   updateUrl();
 }
 
-function requestBody(slot, tree) {
+function requestBody(slot, tree, selfAttention) {
   const width = beamWidth();
   return {
     texts: [text.value],
@@ -192,16 +199,17 @@ function requestBody(slot, tree) {
     length_penalty: lengthPenalty(),
     prefix: slot.prefix,
     attention: true,
+    self_attention: selfAttention,
     alternatives: ALTERNATIVES,
     tree,
   };
 }
 
-/** The translation that a panel shows, with its beam tree. */
-async function fetchWithTree(slot) {
-  const { translation, text: shownText } = slot.panel;
-  if (translation.tree) return translation;
-  const body = { ...requestBody(slot, true), texts: [shownText] };
+/** The translation that a panel shows, with its beam tree and self-attention. */
+async function fetchComplete({ panel, ...slot }) {
+  const { self_attention: names } = slot.run;
+  if (panel.translation.tree && names.every((name) => panel.isRecorded(name))) return panel.translation;
+  const body = { ...requestBody(slot, true, names.length > 0), texts: [panel.text] };
   return (await callApi("api/translate", requestToken, body)).translations[0];
 }
 

@@ -15,15 +15,15 @@ export async function copyLink(status) {
   }
 }
 
-/** Saves the view as one HTML file: the server's template with the translations, and their beam trees if available. */
-export async function savePage(view, slots, fetchWithTree, status) {
+/** Saves the view as one HTML file: the server's template with the translations, as complete as the server allows. */
+export async function savePage(view, slots, fetchComplete, status) {
   const finished = slots.filter(({ panel }) => panel.translation);
   if (!finished.length) return status.replaceChildren("There is no translation to save.");
   const title = finished[0].panel.text;
   const views = finished.map(async (slot) => ({
     name: slot.run.name,
     about: slot.about,
-    translation: await fetchWithTree(slot).catch(() => slot.panel.translation),
+    translation: await fetchComplete(slot).catch(() => slot.panel.translation),
   }));
   const data = {
     title,
