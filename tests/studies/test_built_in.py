@@ -31,6 +31,7 @@ NAMES = [
     "prompt-placement",
     "sharpness",
     "teacher-forcing",
+    "wirings",
 ]
 
 
