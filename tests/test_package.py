@@ -35,6 +35,7 @@ ROWS: list[set[str]] = [
     {"config.kinds"},
     {"seeding", "files", "torch_state"},
     {"config.yaml_source"},
+    {"images"},
     {"text"},
     {"corpora"},
     {"tasks"},

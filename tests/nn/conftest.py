@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import chain, islice, product
 from random import Random
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from regard.config import kinds
 from regard.config.schema import ModelSection
 from regard.data import Batch
 from regard.nn.build import build_model
-from regard.testing.samples import SOURCE_TOKENS, TARGET_TOKENS, sample_batch
+from regard.testing.samples import PATCHES, SOURCE_TOKENS, TARGET_TOKENS, sample_batch, sample_picture_batch
 
 Choice = dict[str, Any]
 
@@ -43,6 +43,7 @@ RECURRENT_DECODERS = {
     for wiring, cell in product(kinds.WIRINGS, kinds.CELLS)
 }
 ENCODER_CHOICES = RECURRENT_ENCODERS | OTHER_ENCODERS
+SOURCES = {"tokens": (SOURCE_TOKENS, sample_batch), "patches": (PATCHES, sample_picture_batch)}
 DECODER_CHOICES = RECURRENT_DECODERS | {kind: {"kind": kind} for kind in kinds.DECODERS if kind != "recurrent"}
 
 
@@ -60,6 +61,7 @@ class ModelChoice(NamedTuple):
     encoder_positions: str
     decoder_positions: str
     readout: str
+    source: str  # what the encoder reads
 
     def readout_is_useful(self) -> bool:
         """The readout of a recurrent decoder depends on the source and on the previous token."""
@@ -92,6 +94,7 @@ AXES = ModelChoice(
     encoder_positions=kinds.POSITIONS,
     decoder_positions=kinds.POSITIONS,
     readout=kinds.READOUTS,
+    source=SOURCES,
 )
 
 
@@ -107,7 +110,10 @@ def possible_choices(random: Random, **fixed: str | None) -> Iterator[ModelChoic
 def choose_models(full: bool = FULL) -> list[ModelChoice]:
     """Models that combine any two values; with `full`, then also any encoder, decoder, mechanism and option."""
     random = Random(1)
-    chosen = pairwise_sample(islice(possible_choices(random), 5000))
+    # Few random choices are possible with a decoder without start and readout input.
+    with_each = product(DECODER_CHOICES, kinds.MECHANISMS)
+    each = (next(possible_choices(random, decoder=decoder, mechanism=mechanism)) for decoder, mechanism in with_each)
+    chosen = pairwise_sample(chain(each, islice(possible_choices(random), 5000)))
     for encoder, decoder, mechanism, option in product(*AXES[:4]) if full else ():
         if option is None or option in kinds.MECHANISMS[mechanism].Section.model_fields:
             kinds_chosen = {"encoder": encoder, "decoder": decoder, "mechanism": mechanism, "option": option}
@@ -153,24 +159,26 @@ def build_section(choice: ModelChoice) -> ModelSection:
     )
 
 
-SECTIONS = {"-".join(map(str, choice)): build_section(choice) for choice in choose_models()}
+SECTIONS = {"-".join(map(str, choice)): (build_section(choice), choice.source) for choice in choose_models()}
 
 
 @dataclass(frozen=True)
 class Built:
     section: ModelSection
+    source: str
     model: nn.Seq2Seq
 
 
-def build(section: ModelSection) -> Built:
+def build(section: ModelSection, source: str) -> Built:
+    size, _ = SOURCES[source]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        return Built(section, build_model(section, SOURCE_TOKENS, TARGET_TOKENS).eval())
+        return Built(section, source, build_model(section, size, TARGET_TOKENS).eval())
 
 
 @pytest.fixture(scope="module", params=SECTIONS.values(), ids=SECTIONS.keys())
 def any_model(request: pytest.FixtureRequest) -> Built:
-    return build(request.param)
+    return build(*request.param)
 
 
 @pytest.fixture(scope="session")
@@ -180,10 +188,12 @@ def sampled_and_all_choices() -> tuple[list[ModelChoice], list[ModelChoice]]:
 
 
 @pytest.fixture(scope="session")
-def all_sections() -> list[ModelSection]:
+def all_sections() -> list[tuple[ModelSection, str]]:
+    """The settings of each model, and what its encoder reads."""
     return list(SECTIONS.values())
 
 
-@pytest.fixture(scope="session")
-def batch() -> Batch:
-    return sample_batch()
+@pytest.fixture(scope="module")
+def batch(any_model: Built) -> Batch:
+    _, draw = SOURCES[any_model.source]
+    return draw()

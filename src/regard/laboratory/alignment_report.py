@@ -199,7 +199,7 @@ class AlignmentFigure:
             maps = {name: sentence.unit_map(each) for name, each in maps.items()}
             return cls(sentence, maps, (*sentence.target.units, END), (*sentence.source.units, END), {}, gold)
         rows = codec.target_vocabulary.to_tokens(example.target[1:])
-        columns = codec.source_vocabulary.to_tokens(example.source)
+        columns = codec.source_tokens(sentence.pair.source)
         starts = {
             "starts": codec.tokenization.target_starts(rows),
             "source_starts": codec.tokenization.source_starts(columns),

@@ -18,6 +18,7 @@ from regard.nn.mechanisms import (
     MultiHeadAttention,
     ScaledDotAttention,
 )
+from regard.nn.patches import PatchProjection
 from regard.nn.positions import (
     AddedSinusoidalPositions,
     Embedding,
@@ -74,6 +75,7 @@ __all__ = [
     "MultiHeadAttention",
     "NoAttention",
     "OneHotPositions",
+    "PatchProjection",
     "PlainAttentionEncoder",
     "Positions",
     "QueryHistory",
