@@ -22,10 +22,10 @@ def print_translations(
     runs: list[Path], texts: list[str], search: SearchOptions, output_format: OutputFormat, *, aligned: bool
 ) -> None:
     """Print the translations in order. Progress is shown if the output does not go to the terminal."""
-    for text in texts:
+    translator = load_translator(*runs)
+    for text in texts if not translator.reads_pictures else ():
         if "/" in text and not any(map(str.isspace, text)):
             note(f"'{text}' is taken as a text: run directories come before texts, and contain a run.json")
-    translator = load_translator(*runs)
     translator.constraints(search)  # refuses options that the model cannot satisfy before reading any input
     number = 0
     with ProgressMeter(len(texts) or None, shown=not sys.stdout.isatty()) as meter:

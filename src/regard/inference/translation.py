@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.images import SourceImage
 from regard.inference.schema import SCHEMA_VERSION
 from regard.search import BeamNode
 from regard.text.word_boundaries import token_labels, word_spans, word_starts
@@ -55,6 +56,7 @@ class Translation:
         axes: The axes of `attention` before target and source: "layer", "head".
         next_best: The next best translations, all of them different texts.
         length_penalty: α, by which `n_best` is ranked; None if unknown.
+        source_image: The picture that was read; None if the source is a text.
     """
 
     text: str
@@ -68,6 +70,7 @@ class Translation:
     axes: tuple[str, ...] = ()
     next_best: tuple[Translation, ...] = ()
     length_penalty: float | None = None
+    source_image: SourceImage | None = None
 
     @property
     def score(self) -> float:
@@ -111,6 +114,7 @@ class Translation:
             "score": round(self.score, 6),
             "source_tokens": list(self.source_tokens),
             "source_labels": token_labels(self.source_tokens, self.source_word_starts),
+            "source_image": None if self.source_image is None else self.source_image.to_dict(),
             "source_words": _word_spans(self.source_tokens, self.source_word_starts),
             "axes": list(self.axes),
             "n_best": [_hypothesis_dict(each, attention, row) for each, row in zip(self.n_best, rows, strict=True)],
