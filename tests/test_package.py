@@ -60,7 +60,7 @@ ONLY = {
     "nn": {"errors", "config.base", "config.families", "config.kinds"},
     "search": {"errors", "text", "data", "nn"},
     "plotting": {"errors", "files", "text"},
-    "reports": {"errors", "terminal", "files", "text", "plotting"},
+    "reports": {"errors", "terminal", "files", "images", "text", "plotting"},
 }
 
 

@@ -77,7 +77,7 @@ def test_pictures_of_python(tmp_path: Path) -> None:
         (uri(encoded(Image.fromarray(PIXELS), "GIF")), "neither PNG nor JPEG"),
         (uri(encoded(Image.fromarray(PIXELS), "PNG")[:-30]), "this picture"),
         (uri(png_of(40, 40)), "this picture"),
-        (uri(png_of(5_000, 5_000)), "5,000 × 5,000 pixels; at most 20,000,000 are read, make it smaller"),
+        (uri(png_of(5_000, 5_000)), "5,000 × 5,000 pixels; at most 16,000,000 are read, make it smaller"),
         (uri(png_of(30_000, 30_000)), "pixels"),
         (uri(png_of(0, 5)), "this picture|neither"),
         ("data:image/png;base64," + "A" * 20_000_000, "more than 8,000,000 bytes; make it smaller"),

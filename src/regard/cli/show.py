@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import UserError
-from regard.plotting import attention_map, beam_tree, figures, learning_curves
+from regard.images import source_label
+from regard.plotting import attention_map, beam_tree, figures, learning_curves, picture_map
 from regard.terminal.output import print_result
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def draw_text(
         draw_attention(translator, translation, selection, out)
         lines.append(f"{out}: attention map, {translator.experiment.model.attention.label} attention")
     if tree is not None:
-        figures.save_figure(beam_tree.draw_beam_tree(nodes, title=text), tree)
+        figures.save_figure(beam_tree.draw_beam_tree(nodes, title=source_label(source.text)), tree)
         lines.append(f"{tree}: beam search tree, width {search.beam}")
     if as_json:
         lines = [json.dumps(best.to_dict(tree=nodes), ensure_ascii=False)]
@@ -73,17 +74,24 @@ def draw_attention(translator: Translator, translation: Translation, selection: 
     kind = translator.experiment.model.attention.kind
     if translation.tokens and not translation.attention.any():
         raise UserError(f"this model has no attention to draw: model.attention.kind is '{kind}'")
-    axes = translator.model.decoder.weight_axes
+    axes: Sequence[str] = translator.model.decoder.weight_axes
     weights = select_attention(translation.attention, axes, selection) if translation.tokens else translation.attention
-    figure = attention_map.draw_attention_map(
-        weights,
-        translation.source_tokens,
-        translation.tokens,
-        title=" · ".join([translation.text, *(f"{axis} {number}" for axis, number in selection.items())]),
-        axes=[axis for axis in axes if axis not in selection] if translation.tokens else (),
-        starts=translation.word_starts,
-        source_starts=translation.source_word_starts,
-    )
+    title = " · ".join([translation.text, *(f"{axis} {number}" for axis, number in selection.items())])
+    axes = [axis for axis in axes if axis not in selection] if translation.tokens else ()
+    if image := translation.source_image:
+        figure = picture_map.draw_picture_map(
+            weights, image.pixels, image.boxes, translation.tokens, title, axes, translation.word_starts
+        )
+    else:
+        figure = attention_map.draw_attention_map(
+            weights,
+            translation.source_tokens,
+            translation.tokens,
+            title=title,
+            axes=axes,
+            starts=translation.word_starts,
+            source_starts=translation.source_word_starts,
+        )
     figures.save_figure(figure, out)
 
 

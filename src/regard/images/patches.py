@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from regard.errors import UserError
 from regard.images.pictures import picture_from_uri, picture_to_uri
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from PIL.Image import Image
 
 Box = tuple[int, int, int, int]  # left, top, right, bottom; pixels, counted from the upper left corner
@@ -75,6 +74,7 @@ class PatchGrid:
         Raises:
             UserError: It is too wide.
         """
+        import numpy as np
         from PIL.Image import Resampling
 
         width = max(1, round(picture.width * self.height / picture.height))
@@ -153,6 +153,7 @@ def to_gray(picture: Image) -> Image:
     Args:
         picture: A picture of any mode.
     """
+    import numpy as np
     from PIL import Image
 
     if picture.mode.startswith("I"):  # 16 bits, which `convert` would clip
@@ -173,6 +174,8 @@ def to_ink(gray: NDArray[np.uint8]) -> NDArray[np.uint8]:
     Args:
         gray: Shades of gray, [height, width].
     """
+    import numpy as np
+
     shades = gray.astype(np.int16)
     background = _background(shades)
     if shades.max() - background > background - shades.min():
@@ -183,5 +186,7 @@ def to_ink(gray: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _background(shades: NDArray[np.int16]) -> int:
+    import numpy as np
+
     border = np.concatenate([shades[0], shades[-1], shades[:, 0], shades[:, -1]])
     return int(np.sort(border)[(len(border) - 1) // 2])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FORMATS = ("PNG", "JPEG")
 SUFFIXES = (".png", ".jpg", ".jpeg")
 MAX_BYTES = 8_000_000  # of a file
-MAX_PIXELS = 20_000_000
+MAX_PIXELS = 16_000_000
 DATA_URI = re.compile(r"data:image/(?:png|jpeg);base64,")
 REMEDY = "give a PNG or JPEG picture"
 

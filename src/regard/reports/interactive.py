@@ -30,6 +30,7 @@ MODULES = (  # each after those that it imports
     "lines",
     "heads",
     "alternatives",
+    "source_image",
     "output",
     "result",
     "stage",

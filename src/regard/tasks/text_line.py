@@ -9,7 +9,6 @@ from random import Random
 from string import digits
 from typing import TYPE_CHECKING, Annotated, Self
 
-import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from regard.config.base import invalid_combination
@@ -130,6 +129,7 @@ class TextLineDataset(GeneratedDataset[TextLineSection]):
 
     def _with_noise(self, random: Random, ink: Image) -> Image:
         """The picture in random shades, with uniform noise: dark ink on light paper."""
+        import numpy as np
         from PIL import Image
 
         paper, shade = random.uniform(*PAPER), random.uniform(*INK)

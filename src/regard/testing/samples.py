@@ -78,7 +78,8 @@ def more_padding(batch: Batch, positions: int = 5) -> tuple[Tensor, Tensor]:
         batch: The sources.
         positions: Number of positions to add.
     """
-    other = batch.source.roll(1, 0)  # from other rows
+    values = int(batch.source.max()) + 1
+    other = ((batch.source.int() + 1) % values).to(batch.source.dtype)
     valid = batch.source_valid if batch.source.dim() == 2 else batch.source_valid.unsqueeze(-1)
     source = torch.cat([torch.where(valid, batch.source, other), other[:, :positions]], 1)
     return source, torch.cat([batch.source_valid, torch.zeros_like(batch.source_valid[:, :positions])], 1)
