@@ -48,6 +48,7 @@ class ServedRun:
             "parameters": sum(weight.numel() for weight in named_weights(model).values()),
             "axes": model.decoder.weight_axes,
             "length_penalty": settings.decoding.length_penalty,
+            "source": "image" if self.translator.reads_pictures else "text",
             "examples": self.examples,
         }
 

@@ -44,7 +44,7 @@ class TranslateRequest(RequestSchema):
     )
 
     texts: list[str] = Field(
-        fail_fast=True, description="The texts to translate."
+        fail_fast=True, description="The texts to translate; of a run that reads images, pictures as data URIs."
     )  # fail_fast: report one invalid item, not a million
     run: RunName = None
     beam: int = search_field("beam")
@@ -132,7 +132,8 @@ class RunSchema(ApiSchema):
     parameters: int = Field(description="Number of trained parameters.")
     axes: list[str] = Field(description="The axes of its attention weights before target and source.")
     length_penalty: float = Field(description="Length penalty of beam search where a request has none.")
-    examples: list[str] = Field(description="Sentences to try.")
+    source: Literal["text", "image"] = Field(description="What it reads: texts, or pictures as data URIs.")
+    examples: list[str] = Field(description="Sentences or pictures to try.")
 
 
 class LimitsSchema(ApiSchema):

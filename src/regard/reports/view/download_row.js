@@ -5,8 +5,8 @@ import { csvText, fileName, pngBlob, save, svgText } from "./downloads.js";
 
 /** `map` is the selected attention map; null if there is none to save. */
 export function downloadRow(panel, map) {
-  const { picture, translation, text, name, choice } = panel;
-  const saveAs = (blob, ending) => save(blob, fileName([name, choice.view, text], ending));
+  const { picture, translation, title, name, choice } = panel;
+  const saveAs = (blob, ending) => save(blob, fileName([name, choice.view, title], ending));
   const formats = {
     JSON: () => saveAs(new Blob([JSON.stringify(translation, null, 1)], { type: "application/json" }), "json"),
   };

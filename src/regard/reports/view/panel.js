@@ -7,6 +7,7 @@ import { describePosition } from "./wording.js";
 import { drawMap } from "./map.js";
 import { drawLines } from "./lines.js";
 import { drawHeads } from "./heads.js";
+import { drawSourceImage } from "./source_image.js";
 import { drawResult, releaseButton } from "./result.js";
 import { drawStage } from "./stage.js";
 import { drawSteps } from "./steps.js";
@@ -14,6 +15,7 @@ import { drawTable } from "./table.js";
 import { createTabs } from "./tabs.js";
 import { downloadRow } from "./download_row.js";
 
+const PADDING = 24; // pixels, the most that view.css gives a panel
 const VIEWS = { map: "Map", lines: "Lines", beam: "Beam" };
 const DRAWINGS = {
   map: [drawMap, "Attention map. Use the arrow keys to move; the weight is announced."],
@@ -42,6 +44,7 @@ export class Panel {
     const live = { "aria-live": "polite" };
     this.alert = element("p", { class: "problem", role: "alert" });
     this.outputText = element("p", { class: "translation", dir: "auto", lang: "", translate: "no", ...live });
+    this.sourceImage = element("div");
     this.result = element("div", { class: "result" });
     this.readout = element("p", { class: "readout", ...live });
     this.heads = element("div");
@@ -49,7 +52,7 @@ export class Panel {
     this.tabs = createTabs("Views of the translation", VIEWS, (view) => events.onView(view));
     const below = [this.readout, this.heads, this.extras];
     this.views = element("div", { class: "views" }, this.tabs.list, Object.values(this.tabs.panels), below);
-    this.body = element("div", { class: "body" }, this.outputText, this.result, this.views);
+    this.body = element("div", { class: "body" }, this.sourceImage, this.outputText, this.result, this.views);
     const heading = element("h2", { dir: "auto" }, name);
     const header = element("header", {}, heading, element("p", { class: "about", dir: "auto" }, about));
     header.hidden = !name && !about; // in a notebook
@@ -90,7 +93,8 @@ export class Panel {
 
   /** Shows a translation of `text`, whose first `forced` tokens were forced. */
   show(translation, text, forced = 0) {
-    Object.assign(this, { translation, text, forced });
+    const title = translation.source_image ? translation.text : text; // for file names
+    Object.assign(this, { translation, text, title, forced });
     this.tabs.setAvailable("beam", Boolean(this.events.onForce ?? translation.tree)); // a saved page may have none
     this.node.setAttribute("aria-busy", "false");
     this.alert.textContent = "";
@@ -105,6 +109,7 @@ export class Panel {
     this.output = outputSide(this.hypothesis);
     this.maps = mapsOf(this.translation, this.hypothesis);
     this.outputText.textContent = this.hypothesis.text;
+    this.drawSourceImage();
     const isEmpty = !this.output.tokens.length || !this.source.tokens.length;
     this.views.hidden = isEmpty;
     if (isEmpty) this.drawEmptyNote();
@@ -117,6 +122,13 @@ export class Panel {
   drawEmptyNote() {
     const why = this.source.tokens.length ? "The output is empty." : "Enter a text to translate.";
     this.result.replaceChildren(element("p", { class: "note" }, why));
+  }
+
+  drawSourceImage() {
+    const { source_image: image } = this.translation;
+    const highlight = (position) => this.highlight(position);
+    this.image = image ? drawSourceImage(image, this.node.clientWidth - 2 * PADDING, highlight) : null;
+    this.sourceImage.replaceChildren(...(image ? [this.image.node] : []));
   }
 
   drawResult() {
@@ -159,6 +171,7 @@ export class Panel {
     else this.drawAttention(this.tabs.panels[view], view);
     const map = view === "beam" || hasNoAttention(this.maps) ? null : selectedMap(this.maps, this.choice);
     const wasOpen = this.extras.querySelector("details")?.open ?? false;
+    this.attention = map?.weights ?? null;
     const table = map ? [drawTable(this.source, this.output, map.weights, wasOpen)] : [];
     this.extras.replaceChildren(...table, downloadRow(this, map));
   }
@@ -207,6 +220,7 @@ export class Panel {
   highlight(position) {
     this.tokens.highlight(position ?? { output: null });
     this.events.onHighlight(position?.source ?? null);
+    this.highlightImage(position);
     if (!this.stage) return;
     this.stage.highlight(position);
     this.readout.replaceChildren(
@@ -214,9 +228,17 @@ export class Panel {
     );
   }
 
+  /** Colors the patches of the picture by the weights of an output token. */
+  highlightImage(position) {
+    const { output = null, source = null } = position ?? {};
+    this.image?.highlight(output === null ? null : (this.attention?.[output] ?? null), source);
+  }
+
   /** Highlights a source token that is under the pointer in another panel. */
   highlightSource(source) {
-    this.stage?.highlight(source === null ? null : { output: null, source });
+    const position = source === null ? null : { output: null, source };
+    this.stage?.highlight(position);
+    this.highlightImage(position);
   }
 }
 
