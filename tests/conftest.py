@@ -211,6 +211,16 @@ def trained_brief(brief: Callable[..., Experiment], tmp_path_factory: pytest.Tem
     return make
 
 
+@pytest.fixture(scope="session")
+def reads_pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run that has hardly learned to read pictures of three digits. Not to be modified."""
+    small = {"data.train": 60, "data.validation": 8, "data.test": 12, "data.max_length": 3, "training.epochs": 2}
+    sizes = {"model.encoder.size": 8, "model.encoder.embedding": 8, "model.decoder.size": 16}
+    path = tmp_path_factory.mktemp("runs") / "pictures"
+    assert train_run(Experiment.load("digits", {**small, **sizes}), path, RecordingCallback()).progress.finished
+    return path
+
+
 @dataclass(frozen=True)
 class CommandResult:
     code: int

@@ -35,6 +35,7 @@ ROWS: list[set[str]] = [
     {"config.kinds"},
     {"seeding", "files", "torch_state"},
     {"config.yaml_source"},
+    {"images"},
     {"text"},
     {"corpora"},
     {"tasks"},
@@ -59,7 +60,7 @@ ONLY = {
     "nn": {"errors", "config.base", "config.families", "config.kinds"},
     "search": {"errors", "text", "data", "nn"},
     "plotting": {"errors", "files", "text"},
-    "reports": {"errors", "terminal", "files", "text", "plotting"},
+    "reports": {"errors", "terminal", "files", "images", "text", "plotting"},
 }
 
 

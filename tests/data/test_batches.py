@@ -147,3 +147,12 @@ def test_one_example_is_a_batch():
 def test_a_sentence_longer_than_the_limit_is_a_batch_of_its_own(limit: int):
     batches = Batches(examples_of([(20, 20), (19, 3), (2, 1)]), batch_tokens=limit, seed=1)
     assert [len(batch.source) for batch in batches.once()] == [1, 1, 1]
+
+
+def test_patches_become_a_tensor_of_pixels_with_empty_patches_as_padding():
+    examples = [Example((b"\x01\x02", b"\xff\x00", b"\x00\x00"), (1, 7, 2)), Example((b"\x05\x06",), (1, 2))]
+    batch = collate(examples)
+    assert batch.source.dtype == torch.uint8
+    assert batch.source.tolist() == [[[1, 2], [255, 0], [0, 0]], [[5, 6], [0, 0], [0, 0]]]
+    assert batch.source_valid.tolist() == [[True, True, True], [True, False, False]]
+    assert batch.inputs.tolist() == [[1, 7], [1, 2]]

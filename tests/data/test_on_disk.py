@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from regard.data import Example, OnDiskExamples, digest_examples, example_lengths
 
 TOKEN_IDS = st.lists(st.integers(0, 2**31 - 1), max_size=6).map(tuple)
-EXAMPLES = st.lists(st.builds(Example, TOKEN_IDS, TOKEN_IDS), max_size=8)
+PATCHES = st.lists(st.binary(min_size=3, max_size=3), min_size=1, max_size=6).map(tuple)
+EXAMPLES = st.one_of(*(st.lists(st.builds(Example, source, TOKEN_IDS), max_size=8) for source in (TOKEN_IDS, PATCHES)))
 FEW = [Example((4, 5, 2), (1, 6, 2)), Example((7, 2), (1, 8, 9, 2)), Example((2,), (1, 2)), Example((3, 2), (1, 2))]
 
 

@@ -71,6 +71,11 @@ def matches(*hits: Sequence[int]) -> list[SentenceStatistics]:
     return [sentence_statistics("exact_match", [str(hit) for hit in each], [("1",)] * len(each)) for each in hits]
 
 
+def spelled(text: str) -> str:
+    """The characters of a text as words, by which the phoneme error rate counts."""
+    return " ".join(f"{ord(character)}" for character in text)
+
+
 @given(corpus=corpora)
 def test_totals_are_the_corpus_scores(corpus: list[tuple[str, list[str]]]):
     outputs, references = [output for output, _ in corpus], [known for _, known in corpus]
@@ -84,6 +89,7 @@ def test_totals_are_the_corpus_scores(corpus: list[tuple[str, list[str]]]):
         "exact_match": exact,
         "word_error": 1 - exact,
         "phoneme_error": phoneme_error(outputs, references),
+        "character_error": phoneme_error([*map(spelled, outputs)], [list(map(spelled, known)) for known in references]),
     }
 
 

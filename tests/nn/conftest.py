@@ -23,7 +23,7 @@ from regard.data import Batch
 from regard.nn.build import build_model
 from regard.nn.normalizers import NORMALIZERS
 from regard.nn.transformer_layers import ACTIVATIONS, NORM_POSITIONS, NORMS
-from regard.testing.samples import SOURCE_TOKENS, TARGET_TOKENS, sample_batch
+from regard.testing.samples import PATCHES, SOURCE_TOKENS, TARGET_TOKENS, sample_batch, sample_picture_batch
 
 Choice = dict[str, Any]
 
@@ -57,6 +57,7 @@ RECURRENT_DECODERS = {
     for wiring, cell in product(kinds.WIRINGS, kinds.CELLS)
 }
 ENCODER_CHOICES = RECURRENT_ENCODERS | OTHER_ENCODERS
+SOURCES = {"tokens": (SOURCE_TOKENS, sample_batch), "patches": (PATCHES, sample_picture_batch)}
 DECODER_CHOICES = RECURRENT_DECODERS | {kind: {"kind": kind} for kind in kinds.DECODERS if kind != "recurrent"}
 
 
@@ -77,6 +78,7 @@ class ModelChoice(NamedTuple):
     norm_position: str | None  # of Transformer layers on both sides, like the two below
     norm: str | None
     activation: str | None
+    source: str  # what the encoder reads
 
     def readout_is_useful(self) -> bool:
         """The readout of a recurrent decoder depends on the source and on the previous token."""
@@ -125,6 +127,7 @@ AXES = ModelChoice(
     norm_position=NORM_POSITIONS,
     norm=NORMS,
     activation=ACTIVATIONS,
+    source=SOURCES,
 )
 
 
@@ -189,24 +192,26 @@ def build_section(choice: ModelChoice) -> ModelSection:
     )
 
 
-SECTIONS = {"-".join(map(str, choice)): build_section(choice) for choice in choose_models()}
+SECTIONS = {"-".join(map(str, choice)): (build_section(choice), choice.source) for choice in choose_models()}
 
 
 @dataclass(frozen=True)
 class Built:
     section: ModelSection
+    source: str
     model: nn.Seq2Seq
 
 
-def build(section: ModelSection) -> Built:
+def build(section: ModelSection, source: str) -> Built:
+    size, _ = SOURCES[source]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        return Built(section, build_model(section, SOURCE_TOKENS, TARGET_TOKENS).eval())
+        return Built(section, source, build_model(section, size, TARGET_TOKENS).eval())
 
 
 @pytest.fixture(scope="module", params=SECTIONS.values(), ids=SECTIONS.keys())
 def any_model(request: pytest.FixtureRequest) -> Built:
-    return build(request.param)
+    return build(*request.param)
 
 
 @pytest.fixture(scope="session")
@@ -216,10 +221,12 @@ def sampled_and_all_choices() -> tuple[list[ModelChoice], list[ModelChoice]]:
 
 
 @pytest.fixture(scope="session")
-def all_sections() -> list[ModelSection]:
+def all_sections() -> list[tuple[ModelSection, str]]:
+    """The settings of each model, and what its encoder reads."""
     return list(SECTIONS.values())
 
 
-@pytest.fixture(scope="session")
-def batch() -> Batch:
-    return sample_batch()
+@pytest.fixture(scope="module")
+def batch(any_model: Built) -> Batch:
+    _, draw = SOURCES[any_model.source]
+    return draw()

@@ -168,17 +168,17 @@ def test_source_attentions_and_decoder_states_are_those_used_in_forward_steps(an
 # Coverage of the enumeration
 
 
-def choices(section: ModelSection) -> set[tuple[str, str]]:
+def choices(section: ModelSection, source: str) -> set[tuple[str, str]]:
     """The choices that this model was built from, as far as they apply to it."""
     encoder, decoder, attention = section.encoder, section.decoder, section.attention
     chosen = {("encoder", encoder.kind), ("decoder", decoder.kind), ("mechanism", attention.kind)}
     chosen |= {(f"{side} layers", str(coder.layers)) for side, coder in (("source", encoder), ("target", decoder))}
     chosen |= {("source positions", encoder.positions.kind), ("target positions", decoder.positions.kind)}
-    chosen |= {("readout", decoder.readout)}
     for coder in (encoder, decoder):  # the same on both sides
         chosen |= {(name, getattr(coder, name)) for name in LAYER_OPTIONS if hasattr(coder, name)}
     chosen |= {("option", option) for option in OPTIONS[1:] if getattr(attention, option, False)}
     chosen |= {("option", getattr(attention, "normalizer", "softmax"))} - {("option", "softmax")}
+    chosen |= {("readout", decoder.readout), ("source", source)}
     if hasattr(encoder, "cell"):
         chosen |= {("encoder cell", encoder.cell), ("directions", "both" if encoder.bidirectional else "one")}
     if decoder.kind == "recurrent":
@@ -190,7 +190,7 @@ def choices(section: ModelSection) -> set[tuple[str, str]]:
 def test_any_two_choices_are_combined_in_some_model(all_sections) -> None:
     """Except where one makes the other meaningless or impossible."""
     recurrent_only = {"encoder cell", "directions"}, {"decoder cell", "wiring", "start", "readout input"}
-    chosen_by_model = [choices(section) for section in all_sections]
+    chosen_by_model = [choices(*each) for each in all_sections]
     pairs = {frozenset(pair) for chosen in chosen_by_model for pair in combinations(sorted(chosen), 2)}
     everything = sorted(set().union(*chosen_by_model))
 
@@ -247,4 +247,4 @@ def test_the_full_tests_include_every_model_of_the_default_ones(sampled_and_all_
     ],
 )
 def test_every_entry_of_a_table_is_in_some_model(all_sections, kind: str, table: dict[str, Any]) -> None:
-    assert {value for section in all_sections for key, value in choices(section) if key == kind} == set(table)
+    assert {value for each in all_sections for key, value in choices(*each) if key == kind} == set(table)

@@ -16,7 +16,7 @@ from regard.errors import UserError
 from regard.serving.access import normalize_origin
 from regard.serving.app import build_app
 from regard.serving.endpoints import Endpoints
-from regard.serving.limits import Limits
+from regard.serving.limits import PICTURE_CHARACTERS, Limits
 from regard.serving.registry import open_runs
 
 NewClient = Callable[..., TestClient]
@@ -165,7 +165,7 @@ def test_the_host_of_an_allowed_origin_is_known(new_client: NewClient):
 @pytest.mark.parametrize("has_length", [True, False])
 def test_body_size_is_limited_with_and_without_content_length(new_client: NewClient, has_length: bool):
     client = new_client(characters=10, texts=1)
-    limit = 2 * (12 * 10 + 100) + 100_000
+    limit = 2 * (12 * 10 + 100) + 100_000 + PICTURE_CHARACTERS
     body = b'{"texts": ["abc"]}'.ljust(limit)
     assert client.post("/api/translate", content=body, headers=JSON).status_code == 200
     body += b" "

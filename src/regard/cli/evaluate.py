@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from regard.cli.loading import load_translator, load_with_data, set_num_threads
-from regard.errors import UserError
+from regard.errors import UserError, error_location
 from regard.evaluation.evaluation_data import EvaluationData
 from regard.evaluation.evaluation_result import beam_table, evaluation_table
 from regard.evaluation.evaluator import Evaluator, changed_split_message
 from regard.evaluation.final import example_sentences
+from regard.images import is_picture, read_picture
 from regard.reports.example_selection import select_examples
 from regard.reports.example_text import example_lines
 from regard.search import SearchOptions
@@ -71,10 +73,21 @@ def split_evaluators(
 def text_evaluators(
     runs: Sequence[Path], source: Path, references: Sequence[Path], metrics: Sequence[str]
 ) -> list[Evaluator]:
-    """An evaluator of each run on the texts of files, which are read once."""
+    """An evaluator of each run on the texts of files, which are read once; of pictures, a file has the paths."""
     data = EvaluationData.of_texts(source, references)
     evaluators = []
     for translator in [load_translator(run) for run in runs]:
         set_num_threads(translator.runs[0])
-        evaluators.append(Evaluator(translator, data, metrics))
+        own = with_pictures(data) if translator.reads_pictures else data
+        evaluators.append(Evaluator(translator, own, metrics))
     return evaluators
+
+
+def with_pictures(data: EvaluationData) -> EvaluationData:
+    """The same sentences, with data URIs in place of the paths of pictures."""
+    pairs = []
+    for index, pair in enumerate(data.pairs):
+        with error_location(data.source_origin(index)):
+            source = pair.source if is_picture(pair.source) else read_picture(Path(pair.source).expanduser())
+            pairs.append(replace(pair, source=source))
+    return replace(data, pairs=pairs)

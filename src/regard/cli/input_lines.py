@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.corpora.parallel_text import parse_lines, read_texts, valid_text
-from regard.errors import error_location
+from regard.errors import UserError, error_location
+from regard.files import parse_path
+from regard.images import is_picture
+from regard.images.pictures import SUFFIXES
 from regard.terminal.output import note
 
 if TYPE_CHECKING:
@@ -62,8 +66,26 @@ def encode_input(lines: Sequence[InputLine], translator: Translator) -> list[Enc
     sources = []
     for line in lines:
         with error_location(line.origin):
-            sources.append(translator.encode(line.text))
+            sources.append(translator.encode(source_input(line.text, translator)))
         length, longest = len(sources[-1].ids), translator.codec.longest_source
         if length > longest:
-            note(f"{line.origin}: {length} tokens, but the longest in training had {longest}; expect mistakes")
+            unit = "patches" if translator.reads_pictures else "tokens"
+            note(f"{line.origin}: {length} {unit}, but the longest in training had {longest}; expect mistakes")
     return sources
+
+
+def source_input(text: str, translator: Translator) -> str | Path:
+    """A text; where a model reads pictures, the path of a file unless it is a data URI.
+
+    Args:
+        text: An argument or a line.
+        translator: The model.
+
+    Raises:
+        UserError: If it is the path of a picture, and the model reads texts.
+    """
+    if translator.reads_pictures:
+        return text if not text or is_picture(text) else parse_path(text, "picture")
+    if text.lower().endswith(SUFFIXES) and os.path.isfile(text):
+        raise UserError(f"{text} is a picture, and this model reads texts; choose a run of the task text-line")
+    return text

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from regard.errors import UserError
-from regard.plotting import attention_map, beam_tree, figures, learning_curves
+from regard.images import source_label
+from regard.plotting import attention_map, beam_tree, figures, learning_curves, picture_map
 from regard.terminal.output import print_result
 from regard.torch_state import private_torch_state
 
@@ -66,7 +67,7 @@ def draw_text(
         figures.save_figure(shown.draw(translation, selection), out)
         lines.append(f"{out}: attention map, {shown.about}")
     if tree is not None:
-        figures.save_figure(beam_tree.draw_beam_tree(nodes, title=text), tree)
+        figures.save_figure(beam_tree.draw_beam_tree(nodes, title=source_label(source.text)), tree)
         lines.append(f"{tree}: beam search tree, width {search.beam}")
     if as_json:
         lines = [json.dumps(best.to_dict(tree=nodes), ensure_ascii=False)]
@@ -102,12 +103,17 @@ class ShownAttention:
 
         tokens, starts = self.columns
         row_tokens, row_starts = self.rows
+        weights = select_attention(self.weights, self.axes, selection) if row_tokens else self.weights
+        axes = [axis for axis in self.axes if axis not in selection] if row_tokens else ()
+        title = " · ".join([translation.text, *self.title, *(f"{axis} {n}" for axis, n in selection.items())])
+        if (image := translation.source_image) and self.sides == ("source", "output"):
+            return picture_map.draw_picture_map(weights, image.pixels, image.boxes, row_tokens, title, axes, row_starts)
         return attention_map.draw_attention_map(
-            select_attention(self.weights, self.axes, selection) if row_tokens else self.weights,
+            weights,
             tokens,
             row_tokens,
-            title=" · ".join([translation.text, *self.title, *(f"{axis} {n}" for axis, n in selection.items())]),
-            axes=[axis for axis in self.axes if axis not in selection] if row_tokens else (),
+            title=title,
+            axes=axes,
             starts=row_starts,
             source_starts=starts,
             sides=self.sides,

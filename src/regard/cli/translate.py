@@ -10,6 +10,7 @@ from pathlib import Path
 from regard.cli.input_lines import CHUNK_LINES, encode_input, read_chunks, read_input
 from regard.cli.loading import load_translator
 from regard.errors import UserError, error_location
+from regard.images import is_picture
 from regard.inference.translation import Translation, rounded
 from regard.search import SearchOptions
 from regard.terminal.output import note, print_result
@@ -28,10 +29,10 @@ def print_translations(
     self_attention: bool,
 ) -> None:
     """Print the translations in order. Progress is shown if the output does not go to the terminal."""
-    for text in texts:
-        if "/" in text and not any(map(str.isspace, text)):
-            note(f"'{text}' is taken as a text: run directories come before texts, and contain a run.json")
     translator = load_translator(*runs)
+    for text in texts if not translator.reads_pictures else ():
+        if "/" in text and not any(map(str.isspace, text)) and not is_picture(text):
+            note(f"'{text}' is taken as a text: run directories come before texts, and contain a run.json")
     translator.constraints(search)  # refuses options that the model cannot satisfy before reading any input
     number = 0
     with ProgressMeter(len(texts) or None, shown=not sys.stdout.isatty()) as meter:

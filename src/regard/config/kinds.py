@@ -48,6 +48,7 @@ TASKS: Kinds[DataSection] = Kinds(
         "clauses": "regard.tasks.clauses:ClausesTask",
         "lookahead": "regard.tasks.lookahead:LookaheadTask",
         "questions": "regard.tasks.questions:QuestionsTask",
+        "text-line": "regard.tasks.text_line:TextLineTask",
         "files": "regard.tasks.parallel:FilesTask",
         "multi30k": "regard.tasks.parallel:Multi30kTask",
         "g2p": "regard.tasks.g2p:G2PTask",

@@ -240,6 +240,8 @@ class Experiment(Section):
 
     @model_validator(mode="after")
     def _check_joint_vocabulary(self) -> Self:
+        if self.model.share_embeddings and self.task.reads_pictures:
+            raise invalid_combination("model.share_embeddings", "true needs tokens on both sides; set it to false")
         if self.model.share_embeddings and not self.task.has_joint_vocabulary:
             raise invalid_combination(
                 "model.share_embeddings",
@@ -249,6 +251,8 @@ class Experiment(Section):
 
     @model_validator(mode="after")
     def _check_copying(self) -> Self:
+        if self.decoding.copy_unknown and self.task.reads_pictures:
+            raise invalid_combination("decoding.copy_unknown", "a picture has no words to copy; set it to false")
         if self.decoding.copy_unknown and not self.model.attention.has_scores:
             kind = self.model.attention.kind
             raise invalid_combination("decoding.copy_unknown", f"'{kind}' attention does not select a word to copy")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from regard.data.batches import Batch, Batches, collate, pad
 from regard.data.codec import Codec
-from regard.data.examples import EncodedSource, Example, digest_examples
+from regard.data.examples import EncodedSource, Example, Source, digest_examples
 from regard.data.on_disk import OnDiskExamples, example_lengths
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ __all__ = [
     "EncodedSource",
     "Example",
     "OnDiskExamples",
+    "Source",
     "check",
     "collate",
     "digest_examples",

@@ -1,6 +1,6 @@
 """Batches of sentences of similar length, determined by the seed and the step alone.
 
-Shapes: source [batch, positions], inputs and outputs [batch, steps].
+Shapes: source [batch, positions], or [batch, positions, pixels] of pictures; inputs and outputs [batch, steps].
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from regard.data.examples import Example
+from regard.data.examples import Example, Source, is_patches
 from regard.data.on_disk import example_lengths
 from regard.seeding import seed_for
 from regard.text import Vocabulary
@@ -25,7 +25,7 @@ class Batch:
     """Padded examples.
 
     Args:
-        source: [batch, positions], the encoder's input.
+        source: The encoder's input: token ids, [batch, positions], or patches, [batch, positions, pixels] of uint8.
         source_valid: [batch, positions], False at padding.
         inputs: [batch, steps], the decoder's input.
         outputs: [batch, steps], the decoder's expected output.
@@ -53,16 +53,23 @@ class Batch:
         )
 
 
-def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Rows of different lengths as one tensor, and a mask that is False at padding; both [rows, longest].
+def pad(rows: Sequence[Source]) -> tuple[Tensor, Tensor]:
+    """Rows of different lengths as one tensor, and a mask that is False at padding, [rows, longest].
 
     Args:
-        rows: Token ids.
+        rows: Token ids, which become [rows, longest], or patches, which become [rows, longest, pixels] of uint8.
     """
     longest = max(len(row) for row in rows)
-    ids = torch.tensor([[*row, *[Vocabulary.pad] * (longest - len(row))] for row in rows])
     lengths = torch.tensor([len(row) for row in rows])
-    return ids, torch.arange(longest) < lengths.unsqueeze(1)
+    padded = torch.stack([_padded(row, longest) for row in rows])
+    return padded, torch.arange(longest) < lengths.unsqueeze(1)
+
+
+def _padded(row: Source, length: int) -> Tensor:
+    if is_patches(row):
+        content = bytearray(b"".join(row).ljust(length * len(row[0]), b"\0"))
+        return torch.frombuffer(content, dtype=torch.uint8).view(length, -1)
+    return torch.tensor([*row, *[Vocabulary.pad] * (length - len(row))])
 
 
 def collate(examples: Sequence[Example]) -> Batch:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Self
 
-from regard.data.examples import EncodedSource, Example
+from regard.data.examples import EncodedSource, Example, Source, is_patches
 from regard.errors import UserError
+from regard.images import PatchGrid
 from regard.text import END, SPECIAL, UNKNOWN, Pair, Tokenization, Vocabulary
 
 
@@ -21,7 +22,7 @@ class Codec:
         tokenization: How texts become tokens.
         source_vocabulary: The ids of source tokens.
         target_vocabulary: The ids of target tokens.
-        longest_source: The number of tokens in the longest training source, `<end>` included.
+        longest_source: The number of positions of the longest training source, `<end>` included.
     """
 
     tokenization: Tokenization
@@ -48,44 +49,51 @@ class Codec:
         return cls(tokenization, *tokenization.vocabularies(sources, targets), longest)
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        """The sizes of the source and the target vocabulary."""
-        return len(self.source_vocabulary), len(self.target_vocabulary)
+    def sizes(self) -> tuple[int | PatchGrid, int]:
+        """What `build_model` needs: the sizes of both vocabularies; for pictures, the patches in place of the first."""
+        return self.tokenization.patches or len(self.source_vocabulary), len(self.target_vocabulary)
 
     def encode_source(self, text: str) -> EncodedSource:
-        """A source text as token ids.
+        """A source text as token ids, or a picture as patches.
 
         Args:
-            text: A source text.
+            text: A source text, or the data URI of a picture.
 
         Raises:
             UserError: If the task cannot process this text.
         """
+        if self.tokenization.patches is not None:
+            image = self.tokenization.patches.read(text)
+            patches = (*image.patches, image.grid.end)
+            return EncodedSource(text, patches, (*image.labels, END), self.start(text), image)
         tokens = self.tokenization.source_tokens(text)
         if not tokens:
             return EncodedSource(text, (), (), Vocabulary.begin)
         ids = (*self._to_ids(tokens, self.source_vocabulary), Vocabulary.end)
         return EncodedSource(text, ids, (*tokens, END), self.start(text))
 
-    def source(self, text: str) -> tuple[int, ...]:
+    def source(self, text: str) -> Source:
         """The encoder's input, `<end>` included.
 
         Args:
-            text: A source text.
+            text: A source text, or the data URI of a picture.
 
         Raises:
             UserError: If the task cannot process this text.
         """
-        tokens = self.tokenization.source_tokens(text)
-        return (*self._to_ids(tokens, self.source_vocabulary), Vocabulary.end)
+        return self.encode_source(text).ids or (Vocabulary.end,)
 
     def source_tokens(self, text: str) -> list[str]:
         """The encoder's input as tokens, `<end>` included; tokens that are not in the vocabulary are `<unknown>`.
 
         Args:
-            text: A source text.
+            text: A source text. The tokens of a picture are the names of its patches.
         """
-        return self.source_vocabulary.to_tokens(self.source(text))
+        known = self.source_vocabulary
+        if self.tokenization.patches is not None:
+            return list(self.encode_source(text).tokens)
+        tokens = self.tokenization.source_tokens(text)
+        return [*known.to_tokens(self._to_ids(tokens, known)), END]
 
     def start(self, text: str) -> int:
         """The decoder's first input.
@@ -159,6 +167,8 @@ class Codec:
             example: The pair as token ids; returned unchanged if one of them is unknown.
             random: The source of randomness.
         """
+        if is_patches(example.source):
+            return example
         source, target = example.source[:-1], example.target[1:-1]
         if Vocabulary.unknown in (*source, *target):
             return example  # its text is lost

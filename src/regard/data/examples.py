@@ -1,4 +1,4 @@
-"""Examples: pairs as token ids."""
+"""Examples: pairs as token ids. A source may also be a picture, as patches."""
 
 from __future__ import annotations
 
@@ -6,23 +6,45 @@ import hashlib
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from regard.images import SourceImage
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+# The elements of a source, one for each position: token ids, or the pixels of patches, from 0 to 255.
+Source = tuple[int, ...] | tuple[bytes, ...]
+ID_BYTES = array("i").itemsize
+
+
+def is_patches(source: Source) -> TypeIs[tuple[bytes, ...]]:
+    """True if the elements of a source are patches, False if they are token ids.
+
+    Args:
+        source: The elements.
+    """
+    return bool(source) and isinstance(source[0], bytes)
 
 
 @dataclass(frozen=True)
 class Example:
-    """A pair as token ids.
+    """A pair as token ids, or as the patches of a picture and token ids.
 
     Args:
-        source: The encoder's input, ending with `<end>`.
+        source: The encoder's input, ending with `<end>` or an empty patch.
         target: The decoder's first input, then its output, ending with `<end>`.
     """
 
-    source: tuple[int, ...]
+    source: Source
     target: tuple[int, ...]
 
-    def to_array(self) -> array[int]:
-        """The lengths of source and target, then the ids of both: the form in which examples are hashed."""
-        return array("i", (len(self.source), len(self.target), *self.source, *self.target))
+    def to_bytes(self) -> bytes:
+        """The lengths of source and target, then the elements of both: the form in which examples are hashed."""
+        lengths = array("i", (len(self.source), len(self.target)))
+        if is_patches(self.source):
+            return b"".join((lengths.tobytes(), *self.source, array("i", self.target).tobytes()))
+        return array("i", (*lengths, *self.source, *self.target)).tobytes()
 
 
 @dataclass(frozen=True)
@@ -30,16 +52,18 @@ class EncodedSource:
     """A source text, tokenized once.
 
     Args:
-        text: The text.
-        ids: The encoder's input, ending with `<end>`; () if the text has no tokens.
+        text: The text, or the data URI of a picture.
+        ids: The encoder's input, ending with `<end>` or an empty patch; () if the text has no tokens.
         tokens: The same tokens as they are spelled, also those that are not in the vocabulary; () like `ids`.
         start: The decoder's first input.
+        image: The picture that the patches are from; None if the source is a text.
     """
 
     text: str
-    ids: tuple[int, ...]
+    ids: Source
     tokens: tuple[str, ...]
     start: int
+    image: SourceImage | None = None
 
 
 def digest_examples(examples: Iterable[Example]) -> str:
@@ -50,5 +74,5 @@ def digest_examples(examples: Iterable[Example]) -> str:
     """
     digest = hashlib.sha256()
     for example in examples:
-        digest.update(example.to_array().tobytes())
+        digest.update(example.to_bytes())
     return digest.hexdigest()

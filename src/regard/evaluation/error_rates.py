@@ -1,4 +1,4 @@
-"""Phoneme error rate: edit distance to the nearest pronunciation."""
+"""Phoneme and character error rates: the edit distance to the nearest reference."""
 
 from __future__ import annotations
 
@@ -14,8 +14,17 @@ def phoneme_edits(hypothesis: str, references: Sequence[str]) -> tuple[int, int]
         hypothesis: Phonemes separated by spaces.
         references: One or several pronunciations, written in the same way.
     """
-    phonemes = hypothesis.split()
-    return min((Levenshtein.distance(phonemes, known), len(known)) for known in map(str.split, references))
+    return nearest_edits(hypothesis.split(), [known.split() for known in references])
+
+
+def nearest_edits(hypothesis: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """The edit distance to the nearest reference, and the length of that reference.
+
+    Args:
+        hypothesis: A text, which is a sequence of characters, or a list of phonemes.
+        references: One or several of the same kind.
+    """
+    return min((Levenshtein.distance(hypothesis, known), len(known)) for known in references)
 
 
 def phoneme_error(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> float:

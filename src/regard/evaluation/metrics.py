@@ -25,6 +25,7 @@ from regard.evaluation.sentence_statistics import (
     References,
     SentenceStatistics,
     bleu_statistics,
+    character_error_statistics,
     chrf_statistics,
     exact_match_statistics,
     phoneme_error_statistics,
@@ -96,6 +97,9 @@ _BUILT_IN = {
     "word_error": Metric("word error rate", "{:.2%}", higher_is_better=False, statistics=word_error_statistics),
     "phoneme_error": Metric(
         "phoneme error rate", "{:.2%}", higher_is_better=False, statistics=phoneme_error_statistics
+    ),
+    "character_error": Metric(
+        "character error rate", "{:.2%}", higher_is_better=False, statistics=character_error_statistics
     ),
     "bleu": Metric("BLEU", "{:.2f}", statistics=bleu_statistics),
     "bleu_lc": Metric("BLEU, lowercased", "{:.2f}", statistics=partial(bleu_statistics, lowercase=True)),

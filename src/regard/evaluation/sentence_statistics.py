@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sacrebleu.metrics.bleu import BLEU
 
 from regard.evaluation.bleu import bleu_metric, chrf_metric
-from regard.evaluation.error_rates import phoneme_edits
+from regard.evaluation.error_rates import nearest_edits, phoneme_edits
 
 Floats = NDArray[np.float64]
 References = Sequence[Sequence[str]]  # of each sentence, one or several
@@ -96,6 +96,17 @@ def phoneme_error_statistics(outputs: Sequence[str], references: References) -> 
         references: The references of each output.
     """
     edits = [phoneme_edits(output, known) for output, known in zip(outputs, references, strict=True)]
+    return SentenceStatistics(np.array(edits, dtype=float), _ratio)
+
+
+def character_error_statistics(outputs: Sequence[str], references: References) -> SentenceStatistics:
+    """Edits per character of the nearest reference.
+
+    Args:
+        outputs: The output texts.
+        references: The references of each output.
+    """
+    edits = [nearest_edits(output, known) for output, known in zip(outputs, references, strict=True)]
     return SentenceStatistics(np.array(edits, dtype=float), _ratio)
 
 

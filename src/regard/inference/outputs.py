@@ -44,6 +44,7 @@ def to_translation(
             source_word_starts=tuple(codec.tokenization.source_starts(source.tokens)),
             axes=axes,
             length_penalty=length_penalty,
+            source_image=source.image,
         )
         best.setdefault(translation.text, translation)
     first, *next_best = list(best.values())[:n_best]

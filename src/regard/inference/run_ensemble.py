@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import torch
 
 from regard.data import Codec, EncodedSource, Example
 from regard.errors import UserError
+from regard.images import is_picture, picture_uri
 from regard.inference.model_loading import check_same_vocabularies, load_model
 from regard.inference.translation import Translation
 from regard.nn import Seq2Seq
 from regard.runs import Run
 from regard.search import Ensemble
 from regard.text import Pair, Vocabulary
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    SourceInput = str | Path | Image | EncodedSource
 
 
 class RunEnsemble:
@@ -60,37 +69,55 @@ class RunEnsemble:
         always = (Vocabulary.pad, Vocabulary.begin)
         return always if self.experiment.decoding.copy_unknown else (*always, Vocabulary.unknown)
 
-    def encode(self, text: str | EncodedSource) -> EncodedSource:
-        """A source text as token ids; those of a text without tokens are empty.
+    @property
+    def reads_pictures(self) -> bool:
+        """True if sources are pictures, False if they are texts."""
+        return self.codec.tokenization.patches is not None
+
+    def encode(self, source: SourceInput) -> EncodedSource:
+        """A source text as token ids, or a picture as patches; those of a text without tokens are empty.
 
         Args:
-            text: A source text.
+            source: A source text; or a picture, as a data URI, the path of a PNG or JPEG file, or a PIL image.
 
         Raises:
-            UserError: If a model cannot process this text.
+            UserError: If a model cannot process it.
         """
-        if isinstance(text, EncodedSource):
-            return text
-        check_unicode(text)
-        source = self.codec.encode_source(text) if text else EncodedSource("", (), (), Vocabulary.begin)
-        if not source.ids:
+        if isinstance(source, EncodedSource):
             return source
+        text = self._source_text(source)
+        check_unicode(text)
+        encoded = self.codec.encode_source(text) if text else EncodedSource("", (), (), Vocabulary.begin)
+        if not encoded.ids:
+            return encoded
         for run, codec in zip(self.runs[1:], self.codecs[1:], strict=True):
             other = codec.encode_source(text)
-            if (other.ids, other.start) != (source.ids, source.start):
+            if (other.ids, other.start) != (encoded.ids, encoded.start):
                 raise UserError(
                     f"{run.path} tokenizes this text differently from {self.runs[0].path}: they cannot form an ensemble"
                 )
         limit = self.ensemble.max_source_length
-        if limit is not None and len(source.ids) > limit:
-            raise UserError(f"this text has {len(source.ids)} tokens, <end> included; this model has {limit} positions")
+        if limit is not None and len(encoded.ids) > limit:
+            what, parts = ("picture", "patches") if encoded.image else ("text", "tokens")
+            count = f"this {what} has {len(encoded.ids)} {parts}, <end> included"
+            raise UserError(f"{count}; this model has {limit} positions")
+        return encoded
+
+    def _source_text(self, source: str | Path | Image) -> str:
+        """The text or the data URI of a source; a `UserError` if it is not what the models read."""
+        if self.reads_pictures:
+            return source if isinstance(source, str) else picture_uri(source)
+        if not isinstance(source, str):
+            raise UserError(f"{source!r:.80} is not a text")
+        if is_picture(source):
+            raise UserError("this is a picture, and this model reads texts; choose a run of the task text-line")
         return source
 
-    def encode_pair(self, source: str | EncodedSource, target: str) -> Example:
+    def encode_pair(self, source: SourceInput, target: str) -> Example:
         """A source text and its translation as token ids; both are empty if both texts are.
 
         Args:
-            source: A source text.
+            source: What `encode` accepts.
             target: A translation of it.
 
         Raises:
@@ -106,15 +133,15 @@ class RunEnsemble:
         self.check_target_length("this target", len(output))
         return Example(encoded.ids, (encoded.start, *output))
 
-    def encode_translation(self, text: str | EncodedSource, translation: Translation) -> Example:
+    def encode_translation(self, source: SourceInput, translation: Translation) -> Example:
         """A source text and its translation by this model as token ids.
 
         Args:
-            text: The source text.
+            source: What `encode` accepts.
             translation: What `translate` returned for it.
         """
-        source = self.encode(text)
-        return Example(source.ids, (source.start, *self.codec.target_vocabulary.output_to_ids(translation.tokens)))
+        encoded = self.encode(source)
+        return Example(encoded.ids, (encoded.start, *self.codec.target_vocabulary.output_to_ids(translation.tokens)))
 
     def check_target_length(self, what: str, tokens: int) -> None:
         """Raise `UserError` if a model has fewer positions than a target needs.

@@ -80,6 +80,17 @@ class BeamNodeSchema(JsonObject):
     rank: int | None = Field(description="Its rank among the results, from 1; null if it is not one of them.")
 
 
+class ImageSchema(JsonObject):
+    """A picture as the encoder reads it."""
+
+    width: int = Field(description="Width in pixels.")
+    height: int = Field(description="Height in pixels.")
+    uri: str = Field(description="A PNG file as a data URI: dark ink on white.")
+    boxes: list[tuple[int, int, int, int]] = Field(
+        description="The place of each source token but `<end>`, as (left, top, right, bottom) in pixels."
+    )
+
+
 class TranslationSchema(JsonObject):
     """The translation of one text."""
 
@@ -88,6 +99,7 @@ class TranslationSchema(JsonObject):
     score: float = Field(description="Log-probability of the best output.")
     source_tokens: list[str] = Field(description="The tokens that the encoder reads, `<end>` included.")
     source_labels: list[str] = Field(description="The source tokens as displayed.")
+    source_image: ImageSchema | None = Field(description="The picture that the encoder reads; null for texts.")
     source_words: list[Span] = Field(description="The tokens of each source word, as (first, last + 1).")
     axes: list[Literal["layer", "head"]] = Field(description="The axes of `attention` before target and source.")
     encoder_attention: SelfAttentionSchema | None = Field(

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard.errors import UserError
+from regard.images import SourceImage
 from regard.inference.schema import SCHEMA_VERSION
 from regard.search import BeamNode
 from regard.text.word_boundaries import token_labels, word_spans, word_starts
@@ -90,6 +91,7 @@ class Translation:
             requested, for an encoder without self-attention, and for an empty text.
         decoder_attention: Self-attention of the decoder, or None: row t is the step that put out `tokens[t]`, and
             column k the token that the decoder read at step k.
+        source_image: The picture that was read; None if the source is a text.
     """
 
     text: str
@@ -105,6 +107,7 @@ class Translation:
     length_penalty: float | None = None
     encoder_attention: SelfAttentionWeights | None = None
     decoder_attention: SelfAttentionWeights | None = None
+    source_image: SourceImage | None = None
 
     @property
     def score(self) -> float:
@@ -149,6 +152,7 @@ class Translation:
             "score": round(self.score, 6),
             "source_tokens": list(self.source_tokens),
             "source_labels": token_labels(self.source_tokens, self.source_word_starts),
+            "source_image": None if self.source_image is None else self.source_image.to_dict(),
             "source_words": _word_spans(self.source_tokens, self.source_word_starts),
             "axes": list(self.axes),
             "encoder_attention": _self_attention_dict(self.encoder_attention),

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from regard.config.plugins import CodeChangedWarning
 from regard.data import EncodedSource, Example, collate
@@ -37,6 +38,9 @@ from regard.search import (
 from regard.search import search as run_search
 from regard.search.beam import never_stop
 from regard.text.word_boundaries import token_labels
+
+if TYPE_CHECKING:
+    from regard.inference.run_ensemble import SourceInput
 
 ProgressCallback = Callable[[int], None]  # called with the number of texts done, batch by batch
 FULL_BATCH_WIDTH = 16  # wider beams search fewer sentences at once: more hypotheses are slower and need more memory
@@ -100,7 +104,7 @@ class Translator(RunEnsemble):
 
     def translate(
         self,
-        texts: Iterable[str | EncodedSource],
+        texts: Iterable[SourceInput],
         search: SearchOptions = GREEDY,
         advance: ProgressCallback = no_progress,
         should_stop: Callable[[], bool] = never_stop,
@@ -110,7 +114,7 @@ class Translator(RunEnsemble):
         """One translation for each text, in order. The translation of an empty text is empty.
 
         Args:
-            texts: The source texts.
+            texts: The source texts; or pictures, each as a data URI, a `pathlib.Path` or a PIL image.
             search: How to search.
             advance: Called with the number of texts done, batch by batch.
             should_stop: Called before each step of the search.
@@ -144,7 +148,7 @@ class Translator(RunEnsemble):
 
     def score(
         self,
-        pairs: Iterable[tuple[str, str] | Example],
+        pairs: Iterable[tuple[SourceInput, str] | Example],
         advance: ProgressCallback = no_progress,
         should_stop: Callable[[], bool] = never_stop,
     ) -> list[Score]:
@@ -177,7 +181,7 @@ class Translator(RunEnsemble):
 
     def alternatives(
         self,
-        texts: Sequence[str | EncodedSource],
+        texts: Sequence[SourceInput],
         translations: Sequence[Translation],
         count: int,
         should_stop: Callable[[], bool] = never_stop,
@@ -242,7 +246,7 @@ class Translator(RunEnsemble):
         return token_labels(tokens, self.codec.tokenization.target_starts(tokens))[1]
 
     def tree(
-        self, text: str | EncodedSource, search: SearchOptions, should_stop: Callable[[], bool] = never_stop
+        self, text: SourceInput, search: SearchOptions, should_stop: Callable[[], bool] = never_stop
     ) -> list[BeamNode]:
         """The tree of a beam search; empty for an empty text.
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from regard.corpora.alignments import GoldAlignment
 from regard.errors import UserError
 from regard.evaluation.alignment import AlignmentCounts, teacher_forced_attention
+from regard.images import source_label
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.laboratory.aligned_sentences import AlignedSentence
 from regard.laboratory.alignment import AttentionAlignment, measure_alignment
@@ -67,7 +68,9 @@ def alignment_report(
             *([_accuracy_section(translator, found)] if found.gold else []),
             _movement_section(found),
             *([ReportSection("Extreme sentences", (), tables)] if (tables := _extreme_tables(found)) else []),
-            ReportSection(f"Sentence {shown.number}", (shown.pair.source, shown.pair.target), (figure.picture(),)),
+            ReportSection(
+                f"Sentence {shown.number}", (source_label(shown.pair.source), shown.pair.target), (figure.picture(),)
+            ),
         ),
     )
     return LabReport(page, _alignment_data(translator, split, found, figure))
@@ -144,7 +147,9 @@ def _extreme_tables(found: AttentionAlignment) -> tuple[Table, ...]:
     for key, each in MEASURES.items():
         rows: list[tuple[str, str, str]] = []
         for value, sentence in found.extremes(key) if each.extreme else ():
-            rows.append((str(sentence.number), _cut_text(sentence.pair.source), _format_finite(each.form, value)))
+            rows.append(
+                (str(sentence.number), _cut_text(source_label(sentence.pair.source)), _format_finite(each.form, value))
+            )
             rows.append(("", _cut_text(sentence.pair.target), ""))
         if rows:
             tables.append(Table(("sentence", "source and target", ""), tuple(rows), caption=each.extreme))
@@ -199,7 +204,7 @@ class AlignmentFigure:
             maps = {name: sentence.unit_map(each) for name, each in maps.items()}
             return cls(sentence, maps, (*sentence.target.units, END), (*sentence.source.units, END), {}, gold)
         rows = codec.target_vocabulary.to_tokens(example.target[1:])
-        columns = codec.source_vocabulary.to_tokens(example.source)
+        columns = codec.source_tokens(sentence.pair.source)
         starts = {
             "starts": codec.tokenization.target_starts(rows),
             "source_starts": codec.tokenization.source_starts(columns),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from regard.config.schema import ModelSection
 from regard.data import EncodedSource
+from regard.images import source_label
 from regard.inference.translation import SelfAttentionWeights, Translation, mean_attention, select_attention
 from regard.inference.translator import Translator
 from regard.laboratory.explanation import TOP_TOKENS, ExplainedStep, Explanation, explain_translation
@@ -44,7 +45,7 @@ def explanation_report(
     axes = translator.model.decoder.weight_axes
     views = [AttentionView.of_step(step, axes, selection) for step in explanation.steps]
     page = ReportPage(
-        title=f"{source.text} → {translation.text}",
+        title=f"{source_label(source.text)} → {translation.text}",
         lead="The intermediate results of the model, in order. ‖x‖ is the norm of a vector x.",
         facts={
             "run": str(translator.runs[0].path),

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from regard.data import EncodedSource
 from regard.evaluation.statistics import summarize
+from regard.images import source_label
 from regard.inference.translation import Translation
 from regard.inference.translator import ProgressCallback, Translator, no_progress
 from regard.laboratory.faithfulness import (
@@ -58,7 +59,7 @@ def faithfulness_report(
     source = translator.encode(text)
     translation, importance = measure_text(translator, source, expect, advance)
     agreement = RankAgreement.of_maps(importance.maps)
-    facts = {**_run_facts(translator), "source": source.text, "output": translation.text}
+    facts = {**_run_facts(translator), "source": source_label(source.text), "output": translation.text}
     sections = (_text_agreement(agreement), _step_section(translation, importance, agreement))
     data = {
         "run": str(translator.runs[0].path),

@@ -86,7 +86,7 @@ def _token_log_probs(
     `steps` [rows, output] selects the steps t; by default all.
     """
     rows = len(embeddings)
-    source, valid = (part.expand(rows, -1) for part in _source_batch(model, example))
+    source, valid = (part.expand(rows, *part.shape[1:]) for part in _source_batch(model, example))
     target = torch.tensor(example.target, device=source.device).expand(rows, -1)
     if steps is None:
         steps = torch.ones(rows, len(example.target) - 1, dtype=torch.bool, device=source.device)

@@ -252,8 +252,8 @@ def _readable_examples(
 
 def _collect_probe_data(translator: Translator, some: Sequence[tuple[Pair, Example]], seed: int) -> ProbeData:
     codec, known = translator.codec, []
-    for pair, example in some:
-        tokens, prompt = codec.source_vocabulary.to_tokens(example.source), codec.tokenization.prompt_token(pair.source)
+    for pair, _ in some:
+        tokens, prompt = codec.source_tokens(pair.source), codec.tokenization.prompt_token(pair.source)
         known.append(ProbedSentence(tokens, prompt, [token for token in tokens[:-1] if token != prompt]))
     return ProbeData(known, collect_states(translator.model, [example for _, example in some], MAX_STATES, seed))
 

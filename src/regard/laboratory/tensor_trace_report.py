@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from regard.data import EncodedSource
+from regard.images import source_label
 from regard.inference.translator import Translator
 from regard.laboratory.lab_report import LabReport
 from regard.laboratory.tensor_trace import TensorTrace, TranslationTensors, trace_tensors
@@ -28,7 +29,7 @@ def trace_report(translator: Translator, text: str | EncodedSource) -> LabReport
     changed = "none has changed, bit by bit" if not found.changed_weights else f"changed: {found.changed_weights}"
     weights = tuple((name, str(list(weight.shape)), f"{weight.numel():,}") for name, weight in found.weights.items())
     page = ReportPage(
-        title=f"{source.text} → {found.traced.translation.text}",
+        title=f"{source_label(source.text)} → {found.traced.translation.text}",
         lead="Every tensor of one translation: what changes during inference, and what does not.",
         facts={
             "run": str(translator.runs[0].path),

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from regard.data import EncodedSource, Example, pad
+from regard.data import EncodedSource, Example, Source, pad
 from regard.errors import UserError
 from regard.inference.translation import Translation
 from regard.inference.translator import Translator
@@ -96,12 +96,12 @@ class DecoderStep:
 TraceEvent = EncoderOutput | DecoderStart | DecoderStep
 
 
-def trace_translation(model: Seq2Seq, source_ids: Sequence[int], decoder_inputs: Sequence[int]) -> Iterator[TraceEvent]:
+def trace_translation(model: Seq2Seq, source_ids: Source, decoder_inputs: Sequence[int]) -> Iterator[TraceEvent]:
     """Encode the source and run the decoder one step per input; yields after the encoder, the start and each step.
 
     Args:
         model: The model.
-        source_ids: Token ids of the source.
+        source_ids: Token ids of the source, or its patches.
         decoder_inputs: Token ids that the decoder reads, one per step.
     """
     device = model_device(model)
@@ -173,7 +173,7 @@ class TracedTranslation:
         return cls(translation, translator.encode_translation(source, translation))
 
     @property
-    def source_ids(self) -> tuple[int, ...]:
+    def source_ids(self) -> Source:
         return self.example.source
 
     @property

@@ -19,6 +19,7 @@ from regard.nn.mechanisms import (
     ScaledDotAttention,
 )
 from regard.nn.normalizers import entmax15, sparsemax
+from regard.nn.patches import PatchProjection
 from regard.nn.positions import (
     AddedSinusoidalPositions,
     Embedding,
@@ -83,6 +84,7 @@ __all__ = [
     "MultiHeadAttention",
     "NoAttention",
     "OneHotPositions",
+    "PatchProjection",
     "PlainAttentionEncoder",
     "Positions",
     "QueryHistory",

@@ -83,7 +83,7 @@ class Encoder(nn.Module, ABC):
         """The encoded source.
 
         Args:
-            tokens: Token ids, [batch, positions].
+            tokens: Token ids, [batch, positions], or the patches of pictures, [batch, positions, pixels].
             valid: True for tokens, False for padding, [batch, positions]. Each row starts with at least one token, and
                 padding follows at its end.
         """

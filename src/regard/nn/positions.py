@@ -314,7 +314,7 @@ class Embedding(nn.Module):
         """The embedded tokens, [batch, steps, size].
 
         Args:
-            tokens: Token ids, [batch, steps].
+            tokens: Token ids, [batch, steps], or patches of a picture, [batch, steps, pixels].
             offset: Position of the first step.
         """
         return self.dropout(self.positions(self.tokens(tokens) * self.scale, offset))

@@ -26,7 +26,7 @@ class Seq2Seq(nn.Module):
         """Encode the source and return the decoder's state before its first step.
 
         Args:
-            source: Token ids, [batch, positions].
+            source: Token ids, [batch, positions], or the patches of pictures, [batch, positions, pixels].
             source_valid: True for tokens, False for padding, [batch, positions].
         """
         state: State = self.decoder.start(self.encoder(source, source_valid))
@@ -43,7 +43,7 @@ class Seq2Seq(nn.Module):
         """The logits of the token after each input token.
 
         Args:
-            source: Source token ids, [batch, positions].
+            source: Source token ids, [batch, positions], or the patches of pictures, [batch, positions, pixels].
             source_valid: True for tokens, False for padding, [batch, positions].
             inputs: Decoder input token ids, [batch, steps].
             valid: True for tokens, False for padding, [batch, steps].

@@ -62,7 +62,7 @@ def draw_attention_map(
         ValueError: If the weights do not fit the tokens or the axes.
     """
     axes = axes or ("map",) * bool(names)
-    maps = _validated_weights(weights, len(source_tokens), len(target_tokens), axes)
+    maps = validated_weights(weights, len(source_tokens), len(target_tokens), axes)
     if not len(source_tokens) or not len(target_tokens):
         return message_figure("empty source" if len(target_tokens) else "empty output", title)
     source, target = piece_labels(source_tokens, source_starts), piece_labels(target_tokens, starts)
@@ -194,8 +194,18 @@ def _add_weight_scale(figure: Figure, image: AxesImage, layout: MapLayout, measu
     bar.outline.set(edgecolor="0.75", linewidth=0.8)
 
 
-def _validated_weights(weights: ArrayLike, sources: int, outputs: int, axes: Sequence[str]) -> NDArray[np.float64]:
-    """The weights as an array, checked against the numbers of tokens and the names of the leading axes."""
+def validated_weights(weights: ArrayLike, sources: int, outputs: int, axes: Sequence[str]) -> NDArray[np.float64]:
+    """The weights as an array, checked against the numbers of tokens and the names of the leading axes.
+
+    Args:
+        weights: [..., output, source].
+        sources: Number of source positions.
+        outputs: Number of output tokens.
+        axes: Names of the leading axes.
+
+    Raises:
+        ValueError: If they do not fit.
+    """
     if hasattr(weights, "detach"):  # a tensor, which may be part of a graph or on another device
         weights = weights.detach().cpu()
     maps = np.asarray(weights, dtype=float)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from regard.images import source_label
 from regard.reports.example_selection import SelectedExample
 
 TRUNCATED = "(truncated at the maximum length)"
@@ -23,6 +24,6 @@ def example_lines(selected: Sequence[SelectedExample], title: str = "Examples") 
         output = sentence.output if sentence.output.strip() else NOTHING
         yield ""
         yield f"{example.criterion.title}: sentence {sentence.number}, {example.caption}"
-        yield f"    source     {sentence.source}"
+        yield f"    source     {source_label(sentence.source)}"
         yield f"    reference  {sentence.reference}"
         yield f"    output     {output}{f' {TRUNCATED}' * sentence.truncated}"

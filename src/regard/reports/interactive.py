@@ -32,6 +32,7 @@ MODULES = (  # each after those that it imports
     "heads",
     "attention_choice",
     "alternatives",
+    "source_image",
     "output",
     "result",
     "stage",

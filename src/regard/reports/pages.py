@@ -10,6 +10,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from regard.images import is_picture
 from regard.plotting.symbols import typeset_html
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -53,6 +54,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters["typeset"] = typeset_html
+    made.filters["is_picture"] = is_picture
     return made
 
 

@@ -15,11 +15,12 @@ from starlette.responses import JSONResponse
 
 from regard import __version__
 from regard.errors import UserError, suggest
+from regard.images import is_picture
 from regard.serving import schemas
 from regard.serving.batch_queue import BatchQueue
 from regard.serving.errors import error_descriptions, error_response
 from regard.serving.jobs import ScoreJob, TranslateJob
-from regard.serving.limits import CONTENT_TOO_LARGE, SERVICE_UNAVAILABLE, Limits
+from regard.serving.limits import CONTENT_TOO_LARGE, PICTURE_CHARACTERS, SERVICE_UNAVAILABLE, Limits
 from regard.serving.metrics import Metrics
 from regard.serving.registry import ServedRun
 
@@ -109,7 +110,11 @@ class Endpoints:
             self._check_length(f"{name}[{index}]{side}", text)
 
     def _check_length(self, name: str, text: str) -> None:
-        if len(text) > self.limits.characters:
+        if is_picture(text):
+            if len(text) > PICTURE_CHARACTERS:
+                detail = f"{name}: this picture has {len(text):,} characters; the limit is {PICTURE_CHARACTERS:,}"
+                raise HTTPException(CONTENT_TOO_LARGE, f"{detail}; make it smaller")
+        elif len(text) > self.limits.characters:
             detail = f"{name}: {len(text):,} characters are above this server's limit of {self.limits.characters:,}"
             raise HTTPException(CONTENT_TOO_LARGE, f"{detail}; split the text into sentences")
 

@@ -11,6 +11,9 @@ REQUEST_TIMEOUT, CONTENT_TOO_LARGE, UNPROCESSABLE_CONTENT = 408, 413, 422
 TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE = 429, 503
 
 
+PICTURE_CHARACTERS = 500_000  # of a picture as a data URI; a photograph of a line, scaled down, has a tenth of it
+
+
 @dataclass(frozen=True)
 class Limits:
     """The limits of a server; a `UserError` if one of them is not a positive number.
@@ -49,4 +52,4 @@ class Limits:
     @property
     def body_bytes(self) -> int:
         """Largest request body. JSON may need 12 bytes for a character (`\\ud83d\\ude00`); a pair has two texts."""
-        return 2 * self.texts * (12 * self.characters + 100) + 100_000
+        return 2 * self.texts * (12 * self.characters + 100) + 100_000 + PICTURE_CHARACTERS

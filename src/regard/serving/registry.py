@@ -49,6 +49,7 @@ class ServedRun:
             "axes": model.decoder.weight_axes,
             "self_attention": [side for side in ("encoder", "decoder") if getattr(model, side).self_attentions],
             "length_penalty": settings.decoding.length_penalty,
+            "source": "image" if self.translator.reads_pictures else "text",
             "examples": self.examples,
         }
 

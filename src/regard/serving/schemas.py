@@ -44,7 +44,7 @@ class TranslateRequest(RequestSchema):
     )
 
     texts: list[str] = Field(
-        fail_fast=True, description="The texts to translate."
+        fail_fast=True, description="The texts to translate; of a run that reads images, pictures as data URIs."
     )  # fail_fast: report one invalid item, not a million
     run: RunName = None
     beam: int = search_field("beam")
@@ -138,7 +138,8 @@ class RunSchema(ApiSchema):
         description="Which of encoder and decoder have self-attention."
     )
     length_penalty: float = Field(description="Length penalty of beam search where a request has none.")
-    examples: list[str] = Field(description="Sentences to try.")
+    source: Literal["text", "image"] = Field(description="What it reads: texts, or pictures as data URIs.")
+    examples: list[str] = Field(description="Sentences or pictures to try.")
 
 
 class LimitsSchema(ApiSchema):

@@ -42,6 +42,8 @@ class Task(ABC, Generic[SectionType]):
     metrics: ClassVar[tuple[Any, ...]] = ("exact_match",)
     # True if `learn_tokenization` takes noticeable time.
     learns_tokenization: ClassVar[bool] = False
+    # True if sources are pictures: data URIs, which a tokenization with `patches` reads.
+    reads_pictures: ClassVar[bool] = False
 
     def __init__(self, section: SectionType) -> None:
         self.section = section

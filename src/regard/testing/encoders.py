@@ -38,7 +38,7 @@ def check_encoding(encoder: Encoder, section: EncoderSection, batch: Batch) -> N
         "both are the size of one state, which attention reads",
     )
     encoding = encoder(batch.source, batch.source_valid)
-    expected = [*batch.source.shape, encoder.size]
+    expected = [*batch.source_valid.shape, encoder.size]
     expect(
         list(encoding.states.shape) == expected,
         f"the states have the shape {list(encoding.states.shape)} instead of {expected}",

@@ -91,7 +91,7 @@ def check_weights(model: Seq2Seq, batch: Batch, *, total: float | None = 1.0, ha
     """
     decoder = model.decoder
     _, weights = decoder.teacher_forced(batch.inputs, model.start(batch.source, batch.source_valid))
-    rows, positions = batch.source.shape
+    rows, positions = batch.source_valid.shape
     expect(
         weights.dim() == 3 + len(decoder.weight_axes),
         f"the weights have the shape {list(weights.shape)}, but `weight_axes` is {decoder.weight_axes}",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from regard.data import Batch
+from regard.images import PatchGrid
 from regard.nn import Attention
 
 SOURCE_TOKENS, TARGET_TOKENS = 17, 19
 SOURCE_LENGTHS, POSITIONS = (7, 1, 4), 7
 TARGET_LENGTHS, STEPS = (3, 5, 1), 5
+PATCHES = PatchGrid(height=5, max_width=21, patch_height=5, patch_width=3)  # of a batch of pictures
 
 
 def sample_batch(seed: int = 7) -> Batch:
@@ -37,6 +39,17 @@ def sample_batch(seed: int = 7) -> Batch:
     )
 
 
+def sample_picture_batch(seed: int = 7) -> Batch:
+    """The batch `sample_batch` with pictures of random pixels as sources, `PATCHES` of them; so is the padding.
+
+    Args:
+        seed: Seed of the pixels and of the token ids.
+    """
+    batch, generator = sample_batch(seed), torch.Generator("cpu").manual_seed(seed)
+    shape = (*batch.source.shape, PATCHES.pixels)
+    return replace(batch, source=torch.randint(256, shape, dtype=torch.uint8, generator=generator, device="cpu"))
+
+
 def valid_mask(lengths: tuple[int, ...], positions: int) -> Tensor:
     """True for the first positions of each row, [rows, positions].
 
@@ -48,27 +61,28 @@ def valid_mask(lengths: tuple[int, ...], positions: int) -> Tensor:
 
 
 def row_alone(batch: Batch, row: int) -> tuple[Tensor, Tensor]:
-    """One source without padding, and its mask, both [1, positions].
+    """One source without padding, [1, positions] or [1, positions, pixels], and its mask, [1, positions].
 
     Args:
         batch: The batch that contains it.
         row: Its index.
     """
-    source = batch.source[row, batch.source_valid[row]].unsqueeze(0)
-    return source, torch.ones_like(source, dtype=torch.bool)
+    valid = batch.source_valid[row]
+    return batch.source[row, valid].unsqueeze(0), valid[valid].unsqueeze(0)
 
 
 def more_padding(batch: Batch, positions: int = 5) -> tuple[Tensor, Tensor]:
-    """The sources with more padding and with other tokens in it, and their mask, both [batch, positions].
+    """The sources with more padding and with other tokens or pixels in it, and their mask, [batch, positions].
 
     Args:
         batch: The sources.
         positions: Number of positions to add.
     """
-    tokens = int(batch.source.max()) + 1
-    source = torch.where(batch.source_valid, batch.source, (batch.source + 1) % tokens)
-    filler = torch.arange(positions, device=source.device).expand(len(source), -1) % tokens
-    return torch.cat([source, filler], 1), torch.cat([batch.source_valid, filler < 0], 1)
+    values = int(batch.source.max()) + 1
+    other = ((batch.source.int() + 1) % values).to(batch.source.dtype)
+    valid = batch.source_valid if batch.source.dim() == 2 else batch.source_valid.unsqueeze(-1)
+    source = torch.cat([torch.where(valid, batch.source, other), other[:, :positions]], 1)
+    return source, torch.cat([batch.source_valid, torch.zeros_like(batch.source_valid[:, :positions])], 1)
 
 
 @dataclass(frozen=True)

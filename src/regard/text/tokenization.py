@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regard.text.pairs import Pair
 from regard.text.tokenizers import CharacterTokenizer, Tokenizer
 from regard.text.vocabulary import BEGIN, Vocabulary
+
+if TYPE_CHECKING:
+    from regard.images import PatchGrid
 
 # Reads a file by its name and parses its content; reports errors with the path of the file.
 ReadFile = Callable[[str, Callable[[bytes], Any]], Any]
@@ -19,6 +22,8 @@ class Tokenization:
     """The tokens of both sides. By default both sides are tokenized by `tokenizer`; subclasses change what differs."""
 
     tokenizer: Tokenizer = CharacterTokenizer()
+    # How a source is divided if it is a picture; None: sources are texts.
+    patches: PatchGrid | None = None
     # True: tokens that were not in the training split become `<unknown>`. False: they are a `UserError`.
     open_vocabulary: bool = False
     # Target tokens that carry grammar rather than meaning; alignment accuracy does not count them.

@@ -10,6 +10,7 @@ from pathlib import Path
 from regard.config.schema import Experiment
 from regard.data import Codec, Example, OnDiskExamples
 from regard.errors import UserError
+from regard.images import source_label
 from regard.tasks import Pair, Split
 from regard.training.callbacks import Callback
 
@@ -83,7 +84,7 @@ def _encode_examples(codec: Codec, split: Split, pairs: Iterable[Pair]) -> Itera
         except UserError as error:
             raise UserError(
                 f"data.train: the training split is too small: it lacks tokens of the {split} split: "
-                f"{pair.source!r}: {error}"
+                f"{source_label(pair.source)!r}: {error}"
             ) from None
 
 

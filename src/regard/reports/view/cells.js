@@ -25,7 +25,7 @@ function coloredPath(path, weight) {
 }
 
 /** The CSS color of a weight: linear in sRGB between two anchors, as in the figures of regard.plotting. */
-function weightColor(weight) {
+export function weightColor(weight) {
   const below = Math.min(Math.floor(LAST_ANCHOR * weight), LAST_ANCHOR - 1);
   const share = 100 * (LAST_ANCHOR * weight - below);
   return `color-mix(in srgb, var(--attention-${below + 1}) ${share}%, var(--attention-${below}))`;

@@ -5,9 +5,9 @@ import { csvText, fileName, pngBlob, save, svgText } from "./downloads.js";
 
 /** `map` is the selected attention map; null if there is none to save. */
 export function downloadRow(panel, map) {
-  const { picture, translation, text, name, choice, attention } = panel;
+  const { picture, translation, title, name, choice, attention } = panel;
   const shown = choice.view === "beam" || attention.name === "source" ? [choice.view] : [choice.view, attention.name];
-  const saveAs = (blob, ending) => save(blob, fileName([name, ...shown, text], ending));
+  const saveAs = (blob, ending) => save(blob, fileName([name, ...shown, title], ending));
   const formats = {
     JSON: () => saveAs(new Blob([JSON.stringify(translation, null, 1)], { type: "application/json" }), "json"),
   };

@@ -9,6 +9,7 @@ import { drawMap } from "./map.js";
 import { drawLines } from "./lines.js";
 import { drawHeads } from "./heads.js";
 import { drawAttentionChoice } from "./attention_choice.js";
+import { drawSourceImage } from "./source_image.js";
 import { drawResult, releaseButton } from "./result.js";
 import { drawStage } from "./stage.js";
 import { drawSteps } from "./steps.js";
@@ -16,6 +17,7 @@ import { drawTable } from "./table.js";
 import { createTabs } from "./tabs.js";
 import { downloadRow } from "./download_row.js";
 
+const PADDING = 24; // pixels, the most that view.css gives a panel
 const VIEWS = { map: "Map", lines: "Lines", beam: "Beam" };
 const DRAWINGS = {
   map: [drawMap, "Attention map. Use the arrow keys to move; the weight is announced."],
@@ -46,6 +48,7 @@ export class Panel {
     const live = { "aria-live": "polite" };
     this.alert = element("p", { class: "problem", role: "alert" });
     this.outputText = element("p", { class: "translation", dir: "auto", lang: "", translate: "no", ...live });
+    this.sourceImage = element("div");
     this.result = element("div", { class: "result" });
     this.readout = element("p", { class: "readout", ...live });
     this.heads = element("div");
@@ -53,7 +56,7 @@ export class Panel {
     this.tabs = createTabs("Views of the translation", VIEWS, (view) => events.onView(view));
     const below = [this.readout, this.heads, this.extras];
     this.views = element("div", { class: "views" }, this.tabs.list, Object.values(this.tabs.panels), below);
-    this.body = element("div", { class: "body" }, this.outputText, this.result, this.views);
+    this.body = element("div", { class: "body" }, this.sourceImage, this.outputText, this.result, this.views);
     const heading = element("h2", { dir: "auto" }, name);
     const header = element("header", {}, heading, element("p", { class: "about", dir: "auto" }, about));
     header.hidden = !name && !about; // in a notebook
@@ -94,7 +97,8 @@ export class Panel {
 
   /** Shows a translation of `text`, whose first `forced` tokens were forced. */
   show(translation, text, forced = 0) {
-    Object.assign(this, { translation, text, forced });
+    const title = translation.source_image ? translation.text : text; // for file names
+    Object.assign(this, { translation, text, title, forced });
     this.tabs.setAvailable("beam", Boolean(this.events.onForce ?? translation.tree)); // a saved page may have none
     this.node.setAttribute("aria-busy", "false");
     this.alert.textContent = "";
@@ -108,6 +112,7 @@ export class Panel {
     this.source = sourceSide(this.translation);
     this.output = outputSide(this.hypothesis);
     this.outputText.textContent = this.hypothesis.text;
+    this.drawSourceImage();
     const isEmpty = !this.output.tokens.length || !this.source.tokens.length;
     this.views.hidden = isEmpty;
     if (isEmpty) this.drawEmptyNote();
@@ -120,6 +125,13 @@ export class Panel {
   drawEmptyNote() {
     const why = this.source.tokens.length ? "The output is empty." : "Enter a text to translate.";
     this.result.replaceChildren(element("p", { class: "note" }, why));
+  }
+
+  drawSourceImage() {
+    const { source_image: image } = this.translation;
+    const highlight = (position) => this.highlight(position);
+    this.image = image ? drawSourceImage(image, this.node.clientWidth - 2 * PADDING, highlight) : null;
+    this.sourceImage.replaceChildren(...(image ? [this.image.node] : []));
   }
 
   drawResult() {
@@ -177,7 +189,7 @@ export class Panel {
     this.attention = attentionOf(name, this.translation, this.hypothesis);
     this.tabs.select(view);
     for (const [name, panel] of Object.entries(this.tabs.panels)) if (name !== view) panel.replaceChildren();
-    this.picture = this.stage = null;
+    this.picture = this.stage = this.weights = null;
     this.heads.replaceChildren();
     this.readout.replaceChildren();
     this.readout.hidden = view === "beam";
@@ -250,15 +262,25 @@ export class Panel {
     const { name, columns, rows } = this.attention;
     this.tokens.highlight({ output: name === "encoder" ? null : (position?.output ?? null) });
     this.events.onHighlight(name === "decoder" ? null : (position?.source ?? null));
+    this.highlightImage(position);
     if (!this.stage) return;
     this.stage.highlight(position);
     this.readout.replaceChildren(...(position ? describePosition(columns, rows, this.weights, position) : []));
   }
 
+  /** Colors the patches of the picture by the weights of a row; the columns of the decoder are no patches. */
+  highlightImage(position) {
+    if (!this.image) return;
+    const { output = null, source = null } = this.attention.name === "decoder" ? {} : (position ?? {});
+    this.image.highlight(output === null ? null : (this.weights?.[output] ?? null), source);
+  }
+
   /** Highlights a source token that is under the pointer in another panel. */
   highlightSource(source) {
     if (this.attention.name === "decoder") return; // its columns are not source tokens
-    this.stage?.highlight(source === null ? null : { output: null, source });
+    const position = source === null ? null : { output: null, source };
+    this.stage?.highlight(position);
+    this.highlightImage(position);
   }
 }
 

@@ -4,12 +4,14 @@ import { element } from "../view/elements.js";
 import { highlightTogether, initialChoice, Panel } from "../view/panel.js";
 import { formatFragment, parseFragment, takeToken } from "./address.js";
 import { callApi, latestTranslation, storeToken } from "./client.js";
+import { createPictureInput } from "./picture_input.js";
 import { copyLink, savePage } from "./sharing.js";
 import { requestToken } from "./token.js";
 
 const TYPING_PAUSE = 150; // milliseconds without a key before a request is sent
 const ALTERNATIVES = 8;
 const MAX_N_BEST = 5;
+const MAX_LINK_CHARACTERS = 8000; // of a text; a larger picture is not part of the URL
 
 const byId = (id) => document.getElementById(id);
 const { text, run, other, beam, penalty, examples, panels, problem } = Object.fromEntries(
@@ -19,6 +21,7 @@ const { text, run, other, beam, penalty, examples, panels, problem } = Object.fr
 let server = { runs: [], limits: {} };
 let view = "map";
 let slots = []; // one or two runs with their panels: { run, about, panel, prefix, request }
+let pictureInput = null; // of runs that read pictures; its data URI is the value of `text`
 let pending = null; // { action, timer } while the user types
 
 async function start() {
@@ -51,6 +54,14 @@ function addListeners() {
   text.addEventListener("input", () => schedule(translateNewText));
   for (const option of [beam, penalty]) option.addEventListener("input", () => schedule(translateFromStart));
   run.addEventListener("change", () => (updateSlots(), translateNewText()));
+  pictureInput = createPictureInput(
+    (uri) => {
+      text.value = uri;
+      schedule(translateNewText);
+    },
+    (message) => (problem.textContent = message),
+  );
+  byId("picture-field").append(pictureInput.node);
   other.addEventListener("change", () => {
     updateSlots();
     sendRequests(slots.filter(({ panel }) => !panel.translation));
@@ -64,12 +75,11 @@ function addListeners() {
 function restoreState() {
   storeTokenFromUrl();
   const state = parseFragment(location.hash);
-  const find = (name) => server.runs.find((each) => each.name === name);
-  const missing = state.runs.filter((name) => name && !find(name));
+  const missing = state.runs.filter((name) => name && !findRun(name));
   problem.textContent = missing.length ? `This server has no run called ${missing.join(" or ")}.` : "";
-  run.value = (find(state.runs[0]) ?? server.runs[0]).name;
-  other.value = find(state.runs[1])?.name ?? "";
-  text.value = state.text ?? find(run.value).examples[0] ?? "";
+  run.value = (findRun(state.runs[0]) ?? server.runs[0]).name;
+  other.value = findRun(state.runs[1])?.name ?? "";
+  text.value = state.text ?? findRun(run.value).examples[0] ?? "";
   beam.value = state.beam ?? 1;
   penalty.value = state.penalty ?? "";
   view = initialChoice({ view: state.view }).view;
@@ -78,10 +88,31 @@ function restoreState() {
   sendRequests();
 }
 
+/** Offers the input of the first run, a text or a picture, and other runs that read the same. */
+function showInput() {
+  const { source, examples: sources } = findRun(run.value);
+  const isImage = source === "image";
+  if (isPicture(text.value) !== isImage && (text.value || isImage)) text.value = sources[0] ?? "";
+  byId("text-field").hidden = isImage;
+  byId("picture-field").hidden = !isImage;
+  if (isImage) pictureInput.show(text.value);
+  for (const option of other.options) {
+    option.disabled = option.value === run.value || (option.value !== "" && findRun(option.value).source !== source);
+  }
+  if (other.value && (other.value === run.value || findRun(other.value).source !== source)) other.value = "";
+}
+
+function findRun(name) {
+  return server.runs.find((each) => each.name === name);
+}
+
+function isPicture(source) {
+  return source.startsWith("data:image/");
+}
+
 /** Creates a slot for each selected run; a run that has one already keeps it. */
 function updateSlots(states = []) {
-  if (other.value === run.value) other.value = "";
-  for (const option of other.options) option.disabled = option.value === run.value;
+  showInput();
   const names = [run.value, other.value].filter(Boolean);
   slots = names.map((name, index) => slots.find((slot) => slot.run.name === name) ?? createSlot(name, states[index]));
   panels.replaceChildren(...slots.map(({ panel }) => panel.node));
@@ -93,13 +124,17 @@ function updateSlots(states = []) {
 function exampleButton(example) {
   const use = () => {
     text.value = example;
+    if (isPicture(example)) pictureInput.show(example);
     translateNewText();
   };
+  if (isPicture(example)) {
+    return element("button", { type: "button", onclick: use }, element("img", { src: example, alt: "example picture" }));
+  }
   return element("button", { type: "button", dir: "auto", lang: "", title: example, onclick: use }, example);
 }
 
 function createSlot(name, state = {}) {
-  const slotRun = server.runs.find((each) => each.name === name);
+  const slotRun = findRun(name);
   const slot = { run: slotRun, about: describeRun(slotRun), prefix: state.prefix ?? [] };
   const force = (prefix) => {
     slot.prefix = prefix;
@@ -225,7 +260,7 @@ function lengthPenalty() {
 /** Writes the state of the page into the URL. */
 function updateUrl() {
   const fragment = formatFragment({
-    text: text.value,
+    text: text.value.length <= MAX_LINK_CHARACTERS ? text.value : null,
     runs: slots.map((slot) => slot.run.name),
     beam: beamWidth(),
     penalty: lengthPenalty(),

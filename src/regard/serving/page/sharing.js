@@ -19,7 +19,8 @@ export async function copyLink(status) {
 export async function savePage(view, slots, fetchComplete, status) {
   const finished = slots.filter(({ panel }) => panel.translation);
   if (!finished.length) return status.replaceChildren("There is no translation to save.");
-  const title = finished[0].panel.text;
+  const { text, translation } = finished[0].panel;
+  const title = translation.source_image ? "" : text;
   const views = finished.map(async (slot) => ({
     name: slot.run.name,
     about: slot.about,
@@ -33,7 +34,7 @@ export async function savePage(view, slots, fetchComplete, status) {
   const response = await fetch("static/frozen.html").catch(() => null);
   if (!response?.ok) return status.replaceChildren("The page could not be fetched from the server.");
   const page = (await response.text()).replace("REGARD_DATA", () => escapedJson(data));
-  save(new Blob([page], { type: "text/html" }), fileName([...finished.map(({ run }) => run.name), title], "html"));
+  save(new Blob([page], { type: "text/html" }), fileName([...finished.map(({ run }) => run.name), finished[0].panel.title], "html"));
   status.replaceChildren("Page saved.");
 }
 
