@@ -106,6 +106,9 @@ class ModelChoice(NamedTuple):
         encoder_cell = ENCODER_CHOICES[self.encoder].get("cell")
         cells_alike = (encoder_cell == "lstm") == (DECODER_CHOICES[self.decoder].get("cell") == "lstm")
         layers_alike = self.decoder_layers == (self.encoder_layers if encoder_cell else 1)
+        # The states of two such layers differ by 1e-7 before training: rounding would decide a hard choice.
+        if (self.encoder, self.encoder_layers, self.option) == ("plain-attention", 2, "hard"):
+            return False
         takes_start = self.start != "copy" or (cells_alike and layers_alike)
         positions = zip(self.have_layers(), (self.encoder_positions, self.decoder_positions), strict=True)
         takes_positions = all(layers or not kinds.POSITIONS[kind].Section.is_relative for layers, kind in positions)

@@ -14,7 +14,7 @@ from regard.nn import Attention
 SOURCE_TOKENS, TARGET_TOKENS = 17, 19
 SOURCE_LENGTHS, POSITIONS = (7, 1, 4), 7
 TARGET_LENGTHS, STEPS = (3, 5, 1), 5
-PATCHES = PatchGrid(height=5, max_width=21, patch_height=5, patch_width=3)  # of a batch of pictures
+PATCHES = PatchGrid(height=17, max_width=23, patch_height=17, patch_width=1)  # of a batch of pictures
 
 
 def sample_batch(seed: int = 7) -> Batch:
@@ -40,14 +40,18 @@ def sample_batch(seed: int = 7) -> Batch:
 
 
 def sample_picture_batch(seed: int = 7) -> Batch:
-    """The batch `sample_batch` with pictures of random pixels as sources, `PATCHES` of them; so is the padding.
+    """The batch `sample_batch` with pictures as sources, `PATCHES` of them, and noise everywhere, in the padding, too.
+
+    A patch has ink at two pixels that follow from its token, so that no patch occurs twice in a source.
 
     Args:
-        seed: Seed of the pixels and of the token ids.
+        seed: Seed of the noise and of the token ids.
     """
     batch, generator = sample_batch(seed), torch.Generator("cpu").manual_seed(seed)
-    shape = (*batch.source.shape, PATCHES.pixels)
-    return replace(batch, source=torch.randint(256, shape, dtype=torch.uint8, generator=generator, device="cpu"))
+    pixels = torch.stack([batch.source, (3 * batch.source + 1) % SOURCE_TOKENS], -1)
+    ink = 220 * torch.nn.functional.one_hot(pixels, PATCHES.pixels).amax(-2)
+    noise = torch.randint(32, ink.shape, generator=generator, device="cpu")
+    return replace(batch, source=(ink + noise).to(torch.uint8))
 
 
 def valid_mask(lengths: tuple[int, ...], positions: int) -> Tensor:
