@@ -130,7 +130,7 @@ class MonotonicAttention(AdditiveAttention):
     e_ti = wᵀ tanh(W_q s_t + W_k h_i) + r    p_ti = σ(e_ti)    α_ti = p_ti Σ_{k≤i} α_{t-1,k} Π_{k≤l<i} (1 − p_tl)
 
     Step t starts where step t − 1 stopped, at the first position if t = 0. At state i, it stops with probability p_ti
-    or goes on to state i + 1. In training, α_ti is the probability of stopping at i. Otherwise, the scan stops at the
+    or moves on to state i + 1. In training, α_ti is the probability of stopping at i. Otherwise, the scan stops at the
     first state with p_ti ≥ ½, and its weight is 1; the scores get the gradient of the probabilities (straight-through).
     At the last position of the source, p_ti is 1, so that weights sum to 1.
 
@@ -156,7 +156,7 @@ class MonotonicAttention(AdditiveAttention):
         noise: float = 1.0,
     ) -> None:
         super().__init__(query_size, memory_size, key_size=key_size, value_size=value_size)
-        self.offset = nn.Parameter(torch.tensor(-1.0))  # r: at first, p < ½, so that the scan goes on
+        self.offset = nn.Parameter(torch.tensor(-1.0))  # r: at first, p < ½, so that the scan continues
         self.noise = noise
 
     def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:
