@@ -48,7 +48,9 @@ def test_a_row_has_the_same_weights_alone_in_a_batch_and_in_any_order(any_model,
     shuffled = record_self_attention(model, *(part[order] for part in parts))
     for place, row in enumerate(order):
         source, inputs = batch.source[row, batch.source_valid[row]], batch.inputs[row, batch.valid[row]]
-        alone_parts = (part for ids in (source, inputs) for part in (ids[None], torch.ones(1, len(ids), dtype=torch.bool)))
+        alone_parts = (
+            part for ids in (source, inputs) for part in (ids[None], torch.ones(1, len(ids), dtype=torch.bool))
+        )
         (alone,) = record_self_attention(model, *alone_parts)
         for other in (shuffled[place], alone):
             pairs = ((other.encoder, together[row].encoder), (other.decoder, together[row].decoder))
