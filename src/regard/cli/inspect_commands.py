@@ -12,14 +12,16 @@ from regard.cli.report_output import check_output_path, print_report
 from regard.errors import UserError
 from regard.search.options import GREEDY, SearchOptions
 
-Text = Annotated[str, typer.Argument(metavar="TEXT", help="The source text.")]
+Text = Annotated[str, typer.Argument(metavar="TEXT", help="The source text, or the file of a picture.")]
 Layer = Annotated[int | None, typer.Option(help="Only the attention of this layer, counted from 1.")]
 Head = Annotated[int | None, typer.Option(help="Only the attention of this head, counted from 1.")]
 
 
 def show_command(
     run: options.Run,
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="The source text.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="The source text, or the file of a picture.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Draw the attention map: .png, .svg or .pdf.")] = None,
     tree: Annotated[Path | None, typer.Option(help="Draw the beam search as a tree: .png, .svg or .pdf.")] = None,
     curves: Annotated[Path | None, typer.Option(help="Draw the learning curves: .png, .svg or .pdf.")] = None,

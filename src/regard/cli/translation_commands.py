@@ -17,7 +17,8 @@ def translate_command(
         list[str],
         typer.Argument(
             metavar="RUN|TEXT",
-            help="A run directory, or several as an ensemble; then texts (default: lines of standard input).",
+            help="A run directory, or several as an ensemble; then texts, or PNG or JPEG files for a run that reads "
+            "pictures (default: lines of standard input).",
         ),
     ],
     beam: options.Beam = GREEDY.beam,

@@ -1,6 +1,6 @@
 """The intermediate results of one translation, step by step.
 
-    e_t → α_t = softmax(e_t) → c_t = Σ_i α_ti v_i → p(y_t | y_<t, x) = softmax(W [c_t ; h_t] + b)
+    e_t → α_t = normalizer(e_t) → c_t = Σ_i α_ti v_i → p(y_t | y_<t, x) = softmax(W [c_t ; h_t] + b)
 
 Symbols: z embeddings, h states, e scores, α weights, c contexts, y output tokens. Where the context is used depends on
 the decoder.

@@ -41,7 +41,7 @@ class ModuleCall:
     output: Any
 
     def scores(self) -> Tensor | None:
-        """For an attention mechanism with scores, those before softmax [1, (heads,) steps, positions]; otherwise None.
+        """The scores before they are normalized, [1, (heads,) steps, positions]; None for any other module.
 
         The weights of a mechanism without scores (`UnscoredAttention`) do not depend on the query.
         """

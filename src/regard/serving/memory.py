@@ -2,7 +2,7 @@
 
 The bounds are close where a request is large. Search and scoring hold tensors of these sizes (4 bytes a number):
 
-    encoder            texts × source × (2 · encoder size + projected size + source · self-attention heads)
+    encoder            texts × source × (3 · encoder size + projected size + source · self-attention heads)
     search             texts × width × (target × (source · cross-attention maps + cache per step) + one step)
     teacher forcing    texts × target × (one step + cache per step)
     self-attention     texts × (source² · maps of the encoder + target² · maps of the decoder), if it is returned
@@ -78,7 +78,7 @@ class MemoryEstimator:
 
     def encoder_bytes(self, texts: int, source: int) -> int:
         """The encoder's states, the keys and values that the decoder attends to, and the scores of self-attention."""
-        states = 2 * self.encoder_size + self.projected_size
+        states = 3 * self.encoder_size + self.projected_size
         return COPIES * FLOAT_BYTES * texts * source * (states + source * self.encoder_heads)
 
     def search_bytes(self, texts: int, width: int, source: int, target: int) -> int:
