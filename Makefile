@@ -64,6 +64,7 @@ bench: install
 	$(BIN)/python benchmarks/teacher_forcing.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/cells.py
+	$(BIN)/python benchmarks/processes.py
 
 clean:
 	rm -rf .venv runs

@@ -17,7 +17,9 @@ import pytest
 import torch
 from hypothesis import settings
 
+from pretend_device import CPU, PretendDevice
 from regard import cli
+from regard.cli import options
 from regard.config import loading, plugins
 from regard.config.schema import Experiment
 from regard.data import Codec
@@ -26,7 +28,8 @@ from regard.tasks import Split
 from regard.tasks.clauses import ClausesDataset, ClausesSection
 from regard.training.callbacks import Callback
 from regard.training.encoded_splits import encode_splits
-from regard.training.trainer import Trainer, train_run
+from regard.training.train_run import train_run
+from regard.training.trainer import Trainer
 
 # One thread here and in every process that a test starts: results are then the same, bit by bit.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -87,8 +90,8 @@ class RecordingCallback(Callback):
     def on_train_begin(self, trainer: Trainer) -> None:
         self.train_begins.append((trainer.progress.step, trainer.steps))
 
-    def on_step_end(self, trainer: Trainer, loss: float) -> None:
-        self.losses.append(loss)
+    def on_step_end(self, trainer: Trainer, loss: torch.Tensor) -> None:
+        self.losses.append(loss.item())
 
     def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
         self.rows.append(metrics)
@@ -151,16 +154,30 @@ def dictionary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def new_trainer(tmp_path: Path) -> Iterator[Callable[..., Trainer]]:
-    """A trainer before its first step, in a new run directory `run`."""
+    """A trainer before its first step, in a new run directory."""
     with ExitStack() as stack:
 
-        def make(experiment: Experiment, callback: Callback | None = None) -> Trainer:
+        def make(
+            experiment: Experiment,
+            callback: Callback | None = None,
+            *,
+            device: torch.device = CPU,
+            name: str = "run",
+        ) -> Trainer:
             pairs = experiment.task.dataset.splits()
             codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
-            encoded = stack.enter_context(encode_splits(codec, pairs, tmp_path / "run"))
-            return Trainer(Run.create(tmp_path / "run", experiment, codec), encoded, callback or RecordingCallback())
+            encoded = stack.enter_context(encode_splits(codec, pairs, tmp_path / name))
+            run = Run.create(tmp_path / name, experiment, codec)
+            return Trainer(run, encoded, callback or RecordingCallback(), device)
 
         yield make
+
+
+@pytest.fixture
+def pretend_device() -> Iterator[PretendDevice]:
+    """Within the test, tensors can be on the pretend device."""
+    with PretendDevice() as mode:
+        yield mode
 
 
 @pytest.fixture(scope="session")
@@ -236,6 +253,7 @@ def regard(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
         capsys.readouterr()
         with monkeypatch.context() as patch:
             patch.setattr(sys, "argv", ["regard", *map(str, arguments)])
+            patch.setattr(options, "MODEL_OPTIONS", options.ModelOptions())  # as in a new process
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
             try:
                 cli.main()

@@ -33,7 +33,8 @@ ROWS: list[set[str]] = [
     {"config.base"},
     {"config.families"},
     {"config.kinds"},
-    {"seeding", "files", "torch_state"},
+    {"seeding", "files", "torch_state", "devices", "process_group"},
+    {"workers"},
     {"config.yaml_source"},
     {"images"},
     {"text"},
@@ -57,8 +58,8 @@ ROWS: list[set[str]] = [
     {"cli"},
 ]
 ONLY = {
-    "nn": {"errors", "config.base", "config.families", "config.kinds"},
-    "search": {"errors", "text", "data", "nn"},
+    "nn": {"errors", "devices", "config.base", "config.families", "config.kinds"},
+    "search": {"errors", "devices", "text", "data", "nn"},
     "plotting": {"errors", "files", "text"},
     "reports": {"errors", "terminal", "files", "images", "text", "plotting"},
 }
@@ -189,7 +190,14 @@ def test_a_package_imports_only_what_it_needs():
     assert "torch" not in top, "the package is lazy"
     assert {"torch", "regard.nn"} <= nn
     config = ("base", "families", "kinds", "plugins", "references")
-    allowed = {"regard", "regard.errors", "regard.nn", "regard.config", *(f"regard.config.{name}" for name in config)}
+    allowed = {
+        "regard",
+        "regard.errors",
+        "regard.devices",
+        "regard.nn",
+        "regard.config",
+        *(f"regard.config.{name}" for name in config),
+    }
     own = {name for name in nn if name.split(".")[0] == "regard"}
     assert not {name for name in own - allowed if not name.startswith("regard.nn.")}, "nn works on its own"
     assert {"regard.search.beam", "regard.data.batches"} <= search
@@ -268,7 +276,7 @@ DOCUMENTED = (
         modules_in(f"regard.{package}")
         for package in (
             *("config", "text", "corpora", "tasks", "data", "nn", "runs", "search", "plotting", "reports", "inference"),
-            *("evaluation", "training", "laboratory", "studies", "testing"),
+            *("evaluation", "training", "laboratory", "studies", "workers", "testing"),
         )
     ),
 )

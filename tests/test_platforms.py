@@ -77,9 +77,10 @@ def free_port() -> str:
 @needs_proc
 @pytest.mark.slow
 def test_commands_run_on_a_simulated_windows(tiny_file: Path, brief_settings: tuple[str, ...], tmp_path: Path):
-    """A training is stopped and continued; a study trains in a process of its own. All text files have LF line ends."""
+    """A training is stopped and continued; studies and files have processes of their own. Text files have LF."""
     settings = [part for setting in brief_settings for part in ("--set", setting)]
     run = str(tmp_path / "run")
+    (tmp_path / "in.txt").write_text("abc\n" * 3, encoding="utf-8", newline="\n")
     train = ["train", str(tiny_file), *settings, "--out", run]
     study = ["compare", str(tiny_file), *settings, "--vary", "model.attention.kind=dot", "--seeds", "1"]
     done = run_simulated(
@@ -87,6 +88,7 @@ def test_commands_run_on_a_simulated_windows(tiny_file: Path, brief_settings: tu
         train,
         train,
         ["translate", run, "abc"],
+        ["translate", run, "--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out.txt")],
         ["evaluate", run],
         ["show", run, "abc", "--out", str(tmp_path / "map.svg")],
         ["serve", run, "--port", free_port()],
@@ -97,9 +99,11 @@ def test_commands_run_on_a_simulated_windows(tiny_file: Path, brief_settings: tu
     assert "continuing after step 5" in done.stderr
     assert "served: 1 translation" in done.stdout
     assert re.search(r"^dot +1 +\d+\.\d +– ", done.stdout, re.M)
-    names = {"config.yaml", "metrics.jsonl", "map.svg", "study.yaml", "report.md", "runs.csv", "index.html"}
+    assert not (tmp_path / "out.txt.parts").exists()
+    names = {"out.txt", "config.yaml", "metrics.jsonl", "map.svg", "study.yaml", "report.md", "runs.csv", "index.html"}
     texts = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix not in (".png", ".safetensors")]
     assert names <= {path.name for path in texts}
+    assert [path for path in tmp_path.iterdir() if path.name.startswith(".")] == []  # scratch folders
     assert [path for path in texts if b"\r" in path.read_bytes()] == []
 
 
@@ -145,7 +149,8 @@ def test_no_module_is_for_unix_only_or_relies_on_fork(path: Path):
     assert not {module.split(".")[0] for module in imported(path)} & UNIX_ONLY
     assert not imported(path) & FORKING
     used = set(re.findall(r"\bos\.(?:fork|pread|getuid|name)\b|\bsys\.platform\b", path.read_text(encoding="utf-8")))
-    assert used == ({"os.name"} if name_of(path) == "files.py" else set())  # tests/test_files.py tests both branches
+    # Both branches are tested, in tests/test_files.py and tests/data/test_on_disk.py.
+    assert used == {"files.py": {"os.name"}, "data/on_disk.py": {"os.pread"}}.get(name_of(path), set())
 
 
 def opened_as(call: ast.Call) -> str | None:

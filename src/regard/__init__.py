@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from regard.config.schema import Experiment
     from regard.errors import UserError
     from regard.evaluation import EvaluationResult, evaluate
+    from regard.inference.file_translation import translate_file
     from regard.inference.translation import Score, Translation
     from regard.inference.translator import Translator, load
     from regard.runs.directory import Run
@@ -48,6 +49,7 @@ __all__ = [
     "nn",
     "testing",
     "train",
+    "translate_file",
 ]
 PACKAGES = (
     *("config", "data", "errors", "evaluation", "inference", "nn", "plotting", "reports", "runs", "search", "studies"),
@@ -68,6 +70,7 @@ MODULE_OF = {
     "evaluate": "regard.evaluation",
     "load": "regard.inference.translator",
     "train": "regard.training.api",
+    "translate_file": "regard.inference.file_translation",
 }
 
 

@@ -84,7 +84,7 @@ def test_train_creates_a_run_and_prints_its_result(
     assert answer.out.startswith("runs/tiny: done (all epochs done), 12 steps in ")  # named for the experiment
     assert "best validation loss " in answer.out
     lines = answer.err.splitlines()
-    assert lines[0].endswith(" parameters, 12 steps")
+    assert lines[0].endswith(" parameters, 12 steps; cpu, float32")
     assert len(lines) == 4
     for line, step in zip(lines[1:], (4, 8, 12), strict=True):
         assert line.startswith(f"step {step}/12  ")

@@ -55,6 +55,27 @@ def test_a_valid_corpus_is_reported(in_folder: Path, capsys: pytest.CaptureFixtu
     assert err == ""
 
 
+def test_shards_are_checked_as_one_corpus(in_folder: Path, regard: Callable[..., Any]):
+    for shard, words in (("1", ["ein", "zwei"]), ("2", ["ein"]), ("10", ["drei"])):
+        write(in_folder / f"train.{shard}.de", words)
+        write(in_folder / f"train.{shard}.en", [f"{word}s" for word in words])
+    files = ("--source", "train.*.de", "--target", "train.*.en")
+    answer = regard("data", "check", *files)
+    assert answer.code == 0
+    header, *_, duplicate, _, conclusion = answer.out.splitlines()
+    assert header == "train.*.de, train.*.en: 4 pairs in 3 shards; lines are counted through all of them"
+    assert duplicate == "1  duplicate pair: line 4 (as 1)"
+    assert conclusion == "Ready for training."
+    write(in_folder / "train.10.en", ["three", "", "four"])
+    answer = regard("data", "check", *files, "--test-source", "train.1*.de", "--test-target", "train.1*.en")
+    assert answer.code == 2
+    assert "train.10.en, line 2: train.10.de ends after line 1, this file after line 3" in answer.out
+    (in_folder / "train.2.de").unlink()
+    answer = regard("data", "check", *files)
+    assert answer.code == 2
+    assert "train.2.en: there is no train.2.de, nor train.2.de.gz, for this shard" in answer.err
+
+
 INVALID_REPORT = """\
 s, t: 2 pairs
 

@@ -273,8 +273,8 @@ def test_built_in_studies_share_a_folder_of_runs(regard: Regard, tmp_path: Path,
     executed = []
     monkeypatch.setattr("regard.cli.study.run_and_print", lambda *given, **named: executed.append((given, named)))
     assert regard("study", "blank", "--seeds", 5, "--set", "training.epochs=1", "--jobs", 3).code == 0
-    ((study, out, runs, at_once), _) = executed[0]
-    assert (out, runs, at_once) == (Path("studies/blank"), Path("studies/runs"), 3)
+    ((study, out, runs, jobs, cluster), _) = executed[0]
+    assert (out, runs, jobs, cluster) == (Path("studies/blank"), Path("studies/runs"), 3, None)
     assert study.plan.seeds == 5
     assert {condition.experiment.training.epochs for condition in study.conditions} == {1}
 

@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import regard as package
-from regard.cli.translate import moses_alignment
+from regard.inference.line_translation import moses_alignment
 from regard.search import SearchOptions
 
 Regard = Callable[..., Any]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from regard.data import Batch, Batches, Example, collate
 from regard.data.batches import BUCKET
+from regard.seeding import seed_for
 from regard.text import Vocabulary
 
 lengths = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 20)), min_size=1, max_size=60)
@@ -156,3 +159,91 @@ def test_patches_become_a_tensor_of_pixels_with_empty_patches_as_padding():
     assert batch.source.tolist() == [[[1, 2], [255, 0], [0, 0]], [[5, 6], [0, 0], [0, 0]]]
     assert batch.source_valid.tolist() == [[True, True, True], [True, False, False]]
     assert batch.inputs.tolist() == [[1, 7], [1, 2]]
+
+
+def reference_cuts(sizes: list[tuple[int, int]], batch_tokens: int) -> list[int]:
+    """Where batches begin and end, one sentence after the other."""
+    buckets = [(-(-target // BUCKET), -(-source // BUCKET)) for source, target in sizes]
+    cuts, longest = [0], 0
+    for index, length in enumerate(max(each) * BUCKET for each in sorted(buckets)):
+        longest = max(longest, length)
+        if index > cuts[-1] and longest * (index - cuts[-1] + 1) > batch_tokens:
+            cuts.append(index)
+            longest = length
+    return [*cuts, len(sizes)]
+
+
+def reference_indices(sizes: list[tuple[int, int]], batch_tokens: int, seed: int, step: int) -> list[int]:
+    """The examples of a step as the first version of Regard computed them: a run that was started then continues."""
+    cuts = reference_cuts(sizes, batch_tokens)
+    epoch, turn = divmod(step, len(cuts) - 1)
+    lengths = torch.tensor(sizes)
+    keys = -(-lengths // BUCKET)
+    keys = keys[:, 1] * (keys.max() + 1) + keys[:, 0]
+    generator = torch.Generator().manual_seed(seed_for(seed, "order", epoch))
+    shuffled = torch.randperm(len(sizes), generator=generator)
+    order = shuffled[keys[shuffled].argsort(stable=True)]
+    batch = int(torch.randperm(len(cuts) - 1, generator=generator)[turn])
+    indices: list[int] = order[cuts[batch] : cuts[batch + 1]].tolist()
+    return indices
+
+
+@given(
+    sizes=lengths | st.lists(st.tuples(st.integers(1, 3_000), st.integers(0, 3_000)), min_size=1, max_size=9),
+    limit=st.integers(1, 5_000),
+    seed=seeds,
+    step=st.integers(0, 300),
+)
+def test_batches_are_those_of_the_reference(sizes: list[tuple[int, int]], limit: int, seed: int, step: int):
+    """Cuts are computed for all sentences of a length at once; longer texts have larger sort keys."""
+    examples = examples_of(sizes)
+    sizes = [(len(example.source), len(example.target)) for example in examples]
+    batches = Batches(examples, batch_tokens=limit, seed=seed)
+    assert batches.per_epoch == len(reference_cuts(sizes, limit)) - 1
+    assert batches.indices(step).tolist() == reference_indices(sizes, limit, seed, step)
+
+
+@pytest.mark.parametrize("longest", [1_016, 1_020, 1_024, 262_000, 270_000])
+def test_sort_keys_have_enough_bits(monkeypatch: pytest.MonkeyPatch, longest: int):
+    """Of 2 bytes each for texts of up to 1,019 tokens."""
+    sizes = [(longest, 3), (3, longest), (longest, longest), (2, 2), (3, longest // 2)]
+    monkeypatch.setattr("regard.data.batches.example_lengths", lambda examples: np.array(sizes, np.int32))
+    batches = Batches(range(len(sizes)), batch_tokens=1, seed=7)  # type: ignore[arg-type]
+    for step in range(len(sizes)):
+        assert batches.indices(step).tolist() == reference_indices(sizes, 1, 7, step)
+
+
+def test_memory_for_each_example_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    """Without it, and for shuffling, in bytes; PyTorch's own memory (4 bytes for each example) is not traced."""
+    count = 100_003
+    lengths = np.random.default_rng(1).integers(2, 100, (count, 2), dtype=np.int32)
+    monkeypatch.setattr("regard.data.batches.example_lengths", lambda examples: lengths)
+    tracemalloc.start()
+    try:
+        batches = Batches(range(count), batch_tokens=4_000, seed=1)  # type: ignore[arg-type]
+        kept, most = (each / count for each in tracemalloc.get_traced_memory())
+        assert kept < 3
+        assert most < 30
+        tracemalloc.reset_peak()
+        batches.indices(0)
+        batches.indices(batches.per_epoch)
+        kept, most = (each / count for each in tracemalloc.get_traced_memory())
+        assert kept < 7
+        assert most < 40
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("device", "pinned", "options"),
+    [("cuda:1", True, {"non_blocking": True}), ("mps", False, {}), ("cpu", False, {})],
+)
+def test_a_batch_is_copied_from_pinned_memory_to_cuda_without_waiting(
+    monkeypatch: pytest.MonkeyPatch, device: str, pinned: bool, options: dict[str, bool]
+):
+    calls: list[object] = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: calls.append("pin") or tensor)
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, *where, **how: calls.append((where, how)) or tensor)
+    collate([Example((4,), (1, 3))]).to(device)
+    copied: list[object] = [*(["pin"] if pinned else []), ((device,), options)]
+    assert calls == copied * 5  # the tensors of a batch

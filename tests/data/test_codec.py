@@ -48,10 +48,6 @@ def test_source_tokens_are_the_tokens_of_the_encoder(codec: Codec):
     assert codec.source_tokens("ab") == ["a", "b", END]
 
 
-def test_the_longest_training_source_is_known(codec: Codec):
-    assert codec.longest_source == 4
-
-
 def test_an_unknown_source_token_is_refused_with_its_position(codec: Codec):
     with pytest.raises(UserError, match="token 2, 'd', is not among the 3 that this model has learned"):
         codec.source("ade")
@@ -150,7 +146,6 @@ def test_every_pair_of_a_task_is_decoded_from_its_ids(name: str):
         example = codec.example(pair)
         assert Vocabulary.unknown not in (*example.source, *example.target)
         assert codec.text(example.target) == pair.target
-        assert len(example.source) <= codec.longest_source
 
 
 @given(text=st.text(max_size=8))

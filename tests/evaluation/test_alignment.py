@@ -71,6 +71,12 @@ class ModelWithoutAttention(AttendingModel):
         return features, torch.zeros_like(weights), state
 
 
+class ModelInBfloat16(AttendingModel):
+    def forward_steps(self, inputs: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        features, weights, state = super().forward_steps(inputs, source)
+        return features, weights.bfloat16(), state
+
+
 def maps(model: AttendingModel, examples: list[Example]) -> list[Tensor]:
     return forced_attention(cast(Seq2Seq, model), examples)
 
@@ -92,6 +98,11 @@ def test_a_map_has_a_row_for_each_output_and_a_column_for_each_source_token() ->
     maps_of_pairs = maps(AttendingModel(), [example((2, 0, 1), 2), example((0, 4, 3, 1, 2), 3)])
     assert [tuple(weights.shape) for weights in maps_of_pairs] == [(3, 3), (4, 5)]
     assert [weights.argmax(-1).tolist() for weights in maps_of_pairs] == [[2, 0, 1], [0, 4, 3, 1]]
+
+
+def test_maps_are_float32_on_the_cpu_whatever_the_model_computes_in() -> None:
+    (weights,) = maps(ModelInBfloat16((2,)), [example((2, 0, 1), 2)])
+    assert (weights.dtype, weights.device.type) == (torch.float32, "cpu")
 
 
 def test_more_sentences_than_one_batch_holds_stay_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,7 +108,7 @@ def test_a_model_without_attention_has_no_alignment_metrics(trained_brief: Calla
 
 def test_words_have_a_bleu_with_its_signature(tmp_path: Path, new_callback: Callable[..., object]):
     from regard.config import loading
-    from regard.training.trainer import train_run
+    from regard.training.train_run import train_run
 
     few = ["data.train=2000", "data.validation=5", "data.test=20", "training.validate_every=1"]
     train_run(loading.load_experiment("clauses", few), tmp_path / "run", new_callback(stop_after=1))

@@ -17,7 +17,7 @@ from regard.evaluation.evaluation_result import EvaluationResult
 from regard.evaluation.final import needs_final_evaluation, score_test_set, write_test_examples
 from regard.reports import examples
 from regard.runs import EXAMPLES, SCORES, Run
-from regard.training.trainer import train_run
+from regard.training.train_run import train_run
 
 SIZES = {"encoder": {"embedding": 8, "size": 8}, "decoder": {"embedding": 8, "size": 8}}
 SMALL = [
@@ -58,7 +58,7 @@ def copied(captions: Run, tmp_path: Path) -> Run:
 
 def evaluate_and_write(run: Run, advance: Callable[[int], None] = lambda count: None) -> list[EvaluationResult]:
     """The whole final evaluation."""
-    evaluation = score_test_set(run, advance)
+    evaluation = score_test_set(run, "cpu", advance)
     write_test_examples(run, evaluation)
     return evaluation.results
 

@@ -22,8 +22,8 @@ from regard.serving.app import build_app
 from regard.serving.limits import Limits
 from regard.serving.registry import open_runs
 from regard.studies import parsing
-from regard.studies.runner import training_jobs
-from regard.studies.worker import Reporter, run_request
+from regard.studies.jobs import training_jobs
+from regard.studies.worker import TrainingReporter, run_request
 
 Regard = Callable[..., Any]
 TEXTS = ["abc", "", "edcba"]
@@ -93,7 +93,7 @@ def test_a_study_stores_translations_of_the_same_schema(
 ):
     leaves = parsing.from_options(experiment=str(tiny_file), set=list(brief_settings), seeds=1)
     (job,) = training_jobs(parsing.build_study("brief", leaves), tmp_path)
-    run_request(job.request, Reporter(io.BytesIO()))
+    run_request(job.request, TrainingReporter(io.BytesIO()))
     stored = json.loads(job.request.evaluations[0].file(job.request.path).read_text(encoding="utf-8"))
     assert stored["translations"]
     parsed = [TranslationSchema.model_validate_json(json.dumps(each)) for each in stored["translations"]]

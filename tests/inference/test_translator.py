@@ -55,7 +55,7 @@ def test_the_order_is_kept_and_an_empty_text_has_an_empty_translation(translator
 
 def test_a_text_without_tokens_is_empty_too(tmp_path: Path, new_callback: Callable[..., object]):
     from regard.config import loading
-    from regard.training.trainer import train_run
+    from regard.training.train_run import train_run
 
     few = ["data.train=2000", "data.validation=5", "data.test=5", "training.validate_every=1"]
     train_run(loading.load_experiment("clauses", few), tmp_path / "run", new_callback(stop_after=1))
@@ -246,7 +246,7 @@ def test_the_n_best_list_has_distinct_texts(half_trained: Translator, search: Se
 
 def test_texts_that_differ_only_in_spaces_are_listed_once(tmp_path: Path, new_callback: Callable[..., object]):
     from regard.config import loading
-    from regard.training.trainer import train_run
+    from regard.training.train_run import train_run
 
     few = ["data.train=2000", "data.validation=5", "data.test=5", "training.epochs=1", "training.validate_every=1"]
     train_run(loading.load_experiment("spaces", few), tmp_path / "run", new_callback(stop_after=1))
@@ -470,7 +470,7 @@ def test_runs_with_different_vocabularies_cannot_form_an_ensemble(
 
 def test_runs_that_tokenize_differently_cannot_form_an_ensemble(tmp_path: Path, new_callback: Callable[..., object]):
     from regard.config import loading
-    from regard.training.trainer import train_run
+    from regard.training.train_run import train_run
 
     for prompt in ("first", "last"):
         few = ["data.train=500", "data.validation=5", "data.test=5", "training.epochs=1", f"data.prompt={prompt}"]

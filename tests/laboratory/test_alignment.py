@@ -13,7 +13,7 @@ from regard.config import loading
 from regard.inference.translator import load
 from regard.laboratory.alignment_report import alignment_report
 from regard.laboratory.attention_stats import MEASURES
-from regard.training.trainer import train_run
+from regard.training.train_run import train_run
 
 Regard = Callable[..., Any]
 

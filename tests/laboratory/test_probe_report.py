@@ -101,7 +101,7 @@ def test_prompt_is_in_the_bottleneck_unless_only_the_decoder_reads_it(
 
 def train_case(folder: Path, new_callback, prompt: str) -> Path:
     from regard.config import loading
-    from regard.training.trainer import train_run
+    from regard.training.train_run import train_run
 
     path = folder / "case.yaml"
     path.write_text(f"""\
@@ -246,7 +246,7 @@ def test_command_refuses_too_few_sentences(regard: Callable[..., Any], trained_b
 
 def test_real_text_can_be_probed(corpus: Path, tmp_path: Path, new_callback):
     from regard.config import loading
-    from regard.training.trainer import train_run
+    from regard.training.train_run import train_run
 
     path = tmp_path / "text.yaml"
     path.write_text(f"""\

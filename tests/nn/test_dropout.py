@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from pretend_device import DEVICE, PretendDevice
 from regard.nn import Dropout
 
 
@@ -16,6 +17,13 @@ def test_a_fraction_p_is_dropped_and_the_mean_is_kept(p: float):
     assert float((dropped == 0).double().mean()) == pytest.approx(p, abs=0.004)  # p is rounded to 1/256
     assert float(dropped.double().mean()) == pytest.approx(1, rel=0.02)
     assert len(dropped.unique()) == 2
+
+
+def test_a_device_drops_the_same_fraction(pretend_device: PretendDevice):
+    torch.manual_seed(1)
+    dropped = Dropout(0.25)(torch.ones(31, 1_009, device=DEVICE)).cpu()
+    assert float((dropped == 0).double().mean()) == pytest.approx(0.25, abs=0.02)
+    assert dropped.unique().tolist() == pytest.approx([0, 4 / 3])
 
 
 def test_positions_are_dropped_independently():

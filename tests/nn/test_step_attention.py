@@ -18,7 +18,7 @@ from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.nn.unscored_mechanisms import UnscoredAttentionSection
 from regard.testing.samples import valid_mask
-from regard.training.trainer import train_run
+from regard.training.train_run import train_run
 
 BATCH, POSITIONS, ENC, DEC, KEY, VOCABULARY = 3, 5, 7, 11, 13, 17
 LENGTHS = (5, 2, 3)

@@ -14,7 +14,7 @@ from regard.config import kinds
 from regard.config.schema import ModelSection
 from regard.errors import UserError
 from regard.nn.build import build_model
-from regard.nn.transformer_layers import ACTIVATIONS, NORM_POSITIONS, Activation, NormPosition
+from regard.nn.transformer_layers import ACTIVATIONS, NORM_POSITIONS, Activation, NormPosition, RMSNorm
 
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 SIZE, HEADS, INNER, BATCH, STEPS, POSITIONS = 6, 3, 11, 2, 5, 7
@@ -164,7 +164,7 @@ def test_the_options_of_layers_reach_encoder_and_decoder(encoder: str) -> None:
             assert not layer.is_pre_norm
             assert isinstance(layer.feed_forward[1], torch.nn.GELU)
             own = {name: part for name, part in layer.named_children() if name in norms}
-            assert {type(part) for part in own.values()} == {torch.nn.RMSNorm}
+            assert {type(part) for part in own.values()} == {RMSNorm}
             assert len(own) == (3 if coder is model.decoder else 2)
 
 

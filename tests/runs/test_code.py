@@ -18,7 +18,7 @@ from regard.config import loading, plugins
 from regard.config.plugins import CodeChangedWarning
 from regard.errors import UserError
 from regard.runs import Run
-from regard.training.trainer import train_run
+from regard.training.train_run import train_run
 
 HALVED = """
 from regard.nn import Attention

@@ -16,7 +16,7 @@ from regard.errors import UserError
 from regard.inference.translator import load
 from regard.runs import Run
 from regard.search import SearchOptions
-from regard.training.trainer import train_run
+from regard.training.train_run import train_run
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs-0.5.0"
 KINDS = sorted(path.parent.name for path in FIXTURES.glob("*/experiment.yaml"))

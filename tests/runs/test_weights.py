@@ -20,7 +20,7 @@ from regard.errors import UserError
 from regard.inference import model_loading
 from regard.nn.build import build_model
 from regard.runs import MODEL, STATE, Run, expected_shapes, named_weights
-from regard.training.trainer import train_run
+from regard.training.train_run import train_run
 
 
 @pytest.fixture

@@ -195,3 +195,12 @@ def test_a_score_depends_neither_on_the_batch_nor_on_padding(ensemble_models: li
     more = Batch(*(torch.nn.functional.pad(part, (0, 3)) for part in vars(collate(EXAMPLES)).values()))
     assert more.inputs.shape[1] == 9
     assert [pytest.approx(score, rel=1e-5, abs=1e-5) for score in ensemble.score(more)] == together
+
+
+def test_log_probabilities_of_logits_in_bfloat16_are_exact():
+    logits = torch.randn(3, 4_001, generator=torch.Generator().manual_seed(3)).bfloat16()
+    log_probs = LogProbs.mean([logits, logits])
+    assert log_probs.normalizer.dtype == torch.float32
+    tokens, rows = logits.argmax(-1), torch.arange(3)
+    expected = logits.double().log_softmax(-1)[rows, tokens]
+    assert log_probs.of_tokens(tokens, rows).tolist() == pytest.approx(expected.tolist(), abs=1e-5)

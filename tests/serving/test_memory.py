@@ -14,6 +14,7 @@ from regard.data import pad
 from regard.search import SearchOptions
 from regard.serving.batch_queue import RequestSize
 from regard.serving.jobs import ScoreJob, TranslateJob
+from regard.serving.memory import FLOAT_BYTES
 from regard.serving.registry import ServedRun, open_runs
 
 KINDS = {
@@ -41,6 +42,17 @@ def test_cross_attention_maps_match_the_attention_of_a_translation(run: ServedRu
     (translation,) = run.translator.translate(["abcde"])
     cells = len(translation.tokens) * len(translation.source_tokens)
     assert translation.attention.numel() == run.memory.cross_attention_maps * cells
+
+
+def test_a_number_of_the_state_has_at_most_the_estimated_bytes(trained_brief: Callable[..., Path]):
+    (run,) = open_runs([trained_brief(*KINDS["transformer"])], device="cpu", precision="bfloat16")
+    source, valid = pad([run.translator.encode("abcde").ids])
+    with torch.inference_mode():
+        start = run.translator.ensemble.start(source, valid)
+        log_probs, state = run.translator.ensemble.step(torch.tensor([5]), start)
+    (own,) = state.members
+    tensors = [log_probs.logits, own.weights, *(part for memory in own.past for part in (memory.keys, memory.values))]
+    assert {tensor.element_size() for tensor in tensors} == {2, FLOAT_BYTES}
 
 
 def test_the_cache_grows_by_the_estimated_size_with_each_step(run: ServedRun):

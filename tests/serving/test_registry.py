@@ -12,7 +12,7 @@ from regard.errors import UserError
 from regard.inference.translator import load
 from regard.serving.limits import Limits
 from regard.serving.registry import example_sources, open_runs
-from regard.training.trainer import train_run
+from regard.training.train_run import train_run
 
 
 def test_names_are_the_shortest_paths_that_differ(trained: Path, tmp_path: Path):

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from regard.studies import parsing, runner
+from regard.studies import parsing
 from regard.studies.definition import Study
 from regard.studies.results import StudyResults
 from regard.studies.run_results import ConditionResults, Result
-from regard.studies.worker import STOPPED
+from regard.workers import local
+from regard.workers.job import STOPPED
 
 # A fake worker; tests append its behavior. It parses no experiment, which would import torch.
 WORKER = f"""
@@ -37,7 +38,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Replaces the worker by a fake one with the given behavior."""
 
     def use(behavior: str) -> None:
-        monkeypatch.setattr(runner, "COMMAND", [sys.executable, "-P", "-c", WORKER + behavior])
+        monkeypatch.setattr(local, "worker_command", lambda module: [sys.executable, "-P", "-c", WORKER + behavior])
 
     return use
 

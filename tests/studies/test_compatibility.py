@@ -11,8 +11,8 @@ import pytest
 
 from regard.studies import built_in, export, parsing
 from regard.studies.definition import Study
+from regard.studies.jobs import training_jobs
 from regard.studies.results import collect_results
-from regard.studies.runner import training_jobs
 
 OLD = Path(__file__).parent.parent / "fixtures" / "studies-0.5.0"
 NEW_NAMES = {"aligned": "alignment_accuracy", "unfinished": "truncated"}

@@ -18,9 +18,9 @@ from regard.evaluation.sentence_statistics import References, SentenceStatistics
 from regard.evaluation.significance import approximate_randomization
 from regard.studies import export, plots, tables
 from regard.studies.definition import Study
+from regard.studies.jobs import training_jobs
 from regard.studies.report import markdown_report, study_facts
 from regard.studies.results import StudyResults, collect_results
-from regard.studies.runner import training_jobs
 from regard.tasks.copy import CopyTask
 
 NewResults = Callable[..., StudyResults]

@@ -11,6 +11,7 @@ import pytest
 
 from regard.studies import progress_display
 from regard.studies.definition import Study
+from regard.studies.jobs import training_jobs
 from regard.studies.progress_display import (
     LiveStudyObserver,
     NotebookStudyObserver,
@@ -19,8 +20,8 @@ from regard.studies.progress_display import (
     failure_lines,
     study_observer,
 )
-from regard.studies.runner import training_jobs
 from regard.terminal.progress import InterruptHandler
+from regard.workers.local import LocalExecutor
 
 NewStudy = Callable[..., Study]
 
@@ -54,7 +55,7 @@ def test_a_notebook_shows_running_jobs_and_prints_failures_only(
 ):
     shown: list[tuple[str, str]] = []
     interrupts = InterruptHandler()
-    observer = NotebookStudyObserver(new_study("<b>", seeds=3), 2, interrupts)
+    observer = NotebookStudyObserver(new_study("<b>", seeds=3), LocalExecutor(2), interrupts)
     monkeypatch.setattr(observer, "output", SimpleNamespace(show=lambda *given: shown.append(given)))
     jobs = training_jobs(new_study("<b>", seeds=3), tmp_path)
     jobs[0].state, jobs[0].label = "running", "<i>"
@@ -82,7 +83,7 @@ def test_a_notebook_shows_running_jobs_and_prints_failures_only(
 def test_a_notebook_shows_that_it_is_stopping(new_study: NewStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     shown: list[tuple[str, str]] = []
     interrupts = InterruptHandler()
-    observer = NotebookStudyObserver(new_study(seeds=2), 1, interrupts)
+    observer = NotebookStudyObserver(new_study(seeds=2), LocalExecutor(1), interrupts)
     monkeypatch.setattr(observer, "output", SimpleNamespace(show=lambda *given: shown.append(given)))
     jobs = training_jobs(new_study(seeds=2), tmp_path)
     jobs[0].state, interrupts.signal = "running", 2

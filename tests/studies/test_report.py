@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from regard.reports.report_page import Picture
 from regard.studies import parsing, report
 from regard.studies.definition import Study
+from regard.studies.jobs import TrainingJob, training_jobs
 from regard.studies.results import StudyResults, collect_results
 from regard.studies.run_results import ConditionResults
-from regard.studies.runner import TrainingJob, training_jobs
-from regard.studies.worker import Reporter, WorkerRequest, run_request
+from regard.studies.worker import TrainingReporter, WorkerRequest, run_request
 
 NewResults = Callable[..., StudyResults]
 SHARES = {"none": [0.1, 0.2], "dot": [0.9, 0.8]}
@@ -31,7 +31,7 @@ def completed_results(new_study: Callable[..., Study], tmp_path_factory: pytest.
     folder = tmp_path_factory.mktemp("runs")
     study = new_study("conducted", vary=VARY, seeds=1, expect=[{"order": ["none", "dot"], "reason": "It looks."}])
     for job in training_jobs(study, folder):
-        run_request(job.request, Reporter(BytesIO()))
+        run_request(job.request, TrainingReporter(BytesIO()))
     return collect_results(study, training_jobs(study, folder))
 
 

@@ -18,10 +18,10 @@ from regard.evaluation.significance import approximate_randomization
 from regard.evaluation.statistics import holm_correction, paired_t_test, welch_test
 from regard.studies.definition import Study
 from regard.studies.export import dump_json, run_records
+from regard.studies.jobs import training_jobs
 from regard.studies.results import StudyResults, collect_results
 from regard.studies.run_results import Result
-from regard.studies.runner import training_jobs
-from regard.studies.worker import Reporter, run_request
+from regard.studies.worker import TrainingReporter, run_request
 
 NewResults = Callable[..., StudyResults]
 THREE = {"none": [0.1, 0.12, 0.09], "mean": [0.11, 0.13, 0.08], "dot": [0.9, 0.95, 0.92]}
@@ -187,7 +187,7 @@ def test_runs_on_different_texts_are_not_pooled(
 ):
     study = new_study(seeds=2)
     for job in training_jobs(study, tmp_path):
-        run_request(job.request, Reporter(BytesIO()))
+        run_request(job.request, TrainingReporter(BytesIO()))
     run = training_jobs(study, tmp_path)[1].path
     about = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(about | {"texts": {"train": "other"}}))
@@ -198,7 +198,7 @@ def test_runs_on_different_texts_are_not_pooled(
 def test_a_damaged_run_has_failed_and_the_others_count(new_study: Callable[..., Study], tmp_path: Path):
     study = new_study(seeds=2)
     for job in training_jobs(study, tmp_path):
-        run_request(job.request, Reporter(BytesIO()))
+        run_request(job.request, TrainingReporter(BytesIO()))
     (training_jobs(study, tmp_path)[0].path / "run.json").unlink()
     results = collect_results(study, training_jobs(study, tmp_path))
     assert [[result.seed for result in cell.results] for cell in results.cells] == [[2]]
@@ -235,7 +235,7 @@ def test_results_are_collected_from_run_directories(new_study: Callable[..., Stu
     study = new_study(vary=["model.attention.kind=none,dot"], seeds=2, test=["beam=1,2"])
     jobs = training_jobs(study, tmp_path)
     for job in jobs[:3]:
-        run_request(job.request, Reporter(BytesIO()))
+        run_request(job.request, TrainingReporter(BytesIO()))
     results = collect_results(study, training_jobs(study, tmp_path))
     assert (results.wanted, results.finished) == (4, 3)
     assert [len(cell.results) for cell in results.cells] == [2, 2, 1, 1]

@@ -8,8 +8,8 @@ from io import StringIO
 import pytest
 
 from regard.studies import export, tables
+from regard.studies.jobs import TrainingJob
 from regard.studies.results import StudyResults
-from regard.studies.runner import TrainingJob
 
 NewResults = Callable[..., StudyResults]
 SHARES = {"none": [0.1, 0.2], "dot": [0.9, 0.8]}

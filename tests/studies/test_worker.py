@@ -19,16 +19,20 @@ from regard.runs import MODEL, STATE, Run
 from regard.search import SearchOptions
 from regard.studies import parsing, worker
 from regard.studies.definition import Study
-from regard.studies.runner import COMMAND, training_jobs
-from regard.studies.worker import STOPPED, Reporter, WorkerRequest, run_request
+from regard.studies.jobs import TrainingJob, training_jobs
+from regard.studies.worker import TrainingReporter, WorkerRequest, run_request
 from regard.training import TrainingStopped
+from regard.workers import reporting
+from regard.workers.job import STOPPED
+from regard.workers.local import worker_command
 
+COMMAND = worker_command(TrainingJob.module)
 CLOCKS = {"seconds", "sentences_per_second"}
 
 
 @pytest.fixture
-def reporter() -> Reporter:
-    return Reporter(io.BytesIO())
+def reporter() -> TrainingReporter:
+    return TrainingReporter(io.BytesIO())
 
 
 @pytest.fixture
@@ -53,7 +57,7 @@ def test_a_request_survives_serialization(request_of: Callable[..., WorkerReques
 
 
 def test_the_run_directory_is_opened_once(
-    request_of: Callable[..., WorkerRequest], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+    request_of: Callable[..., WorkerRequest], reporter: TrainingReporter, monkeypatch: pytest.MonkeyPatch
 ):
     opened: list[Path] = []
     original = Run.__init__
@@ -68,7 +72,7 @@ def test_the_run_directory_is_opened_once(
     assert opened == [request.path]
 
 
-def test_a_run_is_trained_and_evaluated(request_of: Callable[..., WorkerRequest], reporter: Reporter):
+def test_a_run_is_trained_and_evaluated(request_of: Callable[..., WorkerRequest], reporter: TrainingReporter):
     request = request_of(test=["beam=1,3"])
     assert request.pending() == request.evaluations
     run_request(request, reporter)
@@ -88,9 +92,9 @@ def test_a_run_is_trained_and_evaluated(request_of: Callable[..., WorkerRequest]
 
 
 def test_progress_messages(
-    request_of: Callable[..., WorkerRequest], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+    request_of: Callable[..., WorkerRequest], reporter: TrainingReporter, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(worker, "REPORT_INTERVAL", 0.0)
+    monkeypatch.setattr(reporting, "REPORT_INTERVAL", 0.0)
     run_request(request_of(test=["beam=1,2"]), reporter)
     assert isinstance(reporter.channel, io.BytesIO)
     messages = [json.loads(line) for line in reporter.channel.getvalue().splitlines()]
@@ -104,7 +108,7 @@ def test_progress_messages(
     ]
 
 
-def test_an_evaluation_may_use_other_texts(request_of: Callable[..., WorkerRequest], reporter: Reporter):
+def test_an_evaluation_may_use_other_texts(request_of: Callable[..., WorkerRequest], reporter: TrainingReporter):
     request = request_of(test=["data.max_length=5,9"])
     run_request(request, reporter)
     ordinary, longer = result_of(request), result_of(request, 1)
@@ -112,7 +116,7 @@ def test_an_evaluation_may_use_other_texts(request_of: Callable[..., WorkerReque
     assert max(longer["lengths"]) == 9
 
 
-def test_a_new_evaluation_does_not_train_again(request_of: Callable[..., WorkerRequest], reporter: Reporter):
+def test_a_new_evaluation_does_not_train_again(request_of: Callable[..., WorkerRequest], reporter: TrainingReporter):
     request = request_of()
     run_request(request, reporter)
     before = [(request.path / name).stat().st_mtime_ns for name in (MODEL, STATE)]
@@ -126,7 +130,9 @@ def test_a_new_evaluation_does_not_train_again(request_of: Callable[..., WorkerR
     assert first.stat().st_mtime_ns == first_before
 
 
-def test_an_interrupted_run_is_saved_and_resumed_later(request_of: Callable[..., WorkerRequest], reporter: Reporter):
+def test_an_interrupted_run_is_saved_and_resumed_later(
+    request_of: Callable[..., WorkerRequest], reporter: TrainingReporter
+):
     request = request_of()
     original, steps = reporter.on_step_end, 0
 
@@ -147,7 +153,7 @@ def test_an_interrupted_run_is_saved_and_resumed_later(request_of: Callable[...,
     assert steps == 12
 
 
-def test_an_evaluation_can_be_interrupted(request_of: Callable[..., WorkerRequest], reporter: Reporter):
+def test_an_evaluation_can_be_interrupted(request_of: Callable[..., WorkerRequest], reporter: TrainingReporter):
     request = request_of(set=["decoding.batch_size=10"])
     send = reporter.send
 
@@ -172,9 +178,9 @@ class BrokenPipe(io.RawIOBase):
 def test_a_worker_with_a_closed_channel_saves_and_stops(
     request_of: Callable[..., WorkerRequest], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(worker, "REPORT_INTERVAL", 0.0)  # simulates long steps
+    monkeypatch.setattr(reporting, "REPORT_INTERVAL", 0.0)  # simulates long steps
     request = request_of()
-    broken_reporter = Reporter(io.BytesIO())
+    broken_reporter = TrainingReporter(io.BytesIO())
     began = broken_reporter.on_train_begin
 
     def close_channel(*given: Any) -> None:
@@ -189,7 +195,7 @@ def test_a_worker_with_a_closed_channel_saves_and_stops(
 
 
 def test_a_worker_stops_while_the_data_is_read(
-    request_of: Callable[..., WorkerRequest], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+    request_of: Callable[..., WorkerRequest], reporter: TrainingReporter, monkeypatch: pytest.MonkeyPatch
 ):
     request = request_of()
     phases = []
@@ -206,7 +212,7 @@ def test_a_worker_stops_while_the_data_is_read(
 
 
 def test_two_studies_with_the_same_run_wait_for_each_other(
-    request_of: Callable[..., WorkerRequest], reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+    request_of: Callable[..., WorkerRequest], reporter: TrainingReporter, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(worker, "REPORT_INTERVAL", 0.01)
     request = request_of()
@@ -274,7 +280,7 @@ def test_a_worker_process_stops_on_a_signal_and_resumes_later(
 
 
 def test_a_changed_test_set_is_refused(
-    new_study: Callable[..., Study], corpus: Path, reporter: Reporter, tmp_path: Path
+    new_study: Callable[..., Study], corpus: Path, reporter: TrainingReporter, tmp_path: Path
 ):
     shutil.copytree(corpus, tmp_path / "corpus")
     settings = [
@@ -293,7 +299,7 @@ def test_a_changed_test_set_is_refused(
 
 
 def test_an_evaluation_that_the_model_cannot_perform_is_a_user_error(
-    request_of: Callable[..., WorkerRequest], reporter: Reporter
+    request_of: Callable[..., WorkerRequest], reporter: TrainingReporter
 ):
     request = request_of(
         set=["model.encoder.positions.kind=learned", "model.encoder.positions.longest=6"], test=["data.max_length=9,5"]

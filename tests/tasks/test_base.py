@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterable
 from random import Random
 from typing import Any
@@ -16,7 +17,7 @@ from regard.tasks import SPLITS, TASKS, DataSection, Pair, Split, Task, Tokeniza
 from regard.tasks.addition import AdditionSection
 from regard.tasks.case import CaseSection
 from regard.tasks.copy import CopySection
-from regard.tasks.generated import GeneratedDataset, GeneratedSection, GeneratedTask
+from regard.tasks.generated import MAX_IN_MEMORY, GeneratedDataset, GeneratedPairs, GeneratedSection, GeneratedTask
 from regard.tasks.lookahead import LookaheadSection
 from regard.tasks.questions import QuestionsSection
 from regard.tasks.reverse import ReverseSection
@@ -89,11 +90,12 @@ def test_more_validation_pairs_do_not_change_the_test_set():
     assert few["test"] == many["test"]
 
 
-def test_the_test_set_is_generated_without_the_training_set():
+def test_the_other_splits_are_generated_without_the_training_set():
     dataset = squares(train=50, validation=20, test=30, below=100)
     assert {split: dataset.pairs(split) for split in SPLITS} == dataset.splits()
-    too_large = squares(train=10_000_000, validation=20, test=30, below=100)
-    assert too_large.pairs("test") == dataset.pairs("test")
+    too_large = squares(train=MAX_IN_MEMORY, validation=20, test=30, below=100)
+    for split in ("validation", "test"):
+        assert too_large.pairs(split) == dataset.pairs(split)
 
 
 def test_a_data_set_that_is_exhausted_reports_the_size_and_the_number_of_pairs():
@@ -103,6 +105,44 @@ def test_a_data_set_that_is_exhausted_reports_the_size_and_the_number_of_pairs()
         "data.train: 90 pairs are more than this task can generate: it had no new ones after 100 in all splits; "
         "choose fewer pairs, or longer texts"
     )
+
+
+def test_training_pairs_that_are_not_kept_in_memory_are_the_same_each_time(monkeypatch: pytest.MonkeyPatch):
+    dataset = squares(train=83, validation=7, test=10, below=100)  # the last pairs come after many repetitions
+    kept = dataset.splits()
+    monkeypatch.setattr("regard.tasks.generated.MAX_IN_MEMORY", 82)
+    for train in (dataset.splits()["train"], dataset.pairs("train")):
+        assert isinstance(train, GeneratedPairs)
+        assert len(train) == 83
+        assert list(train) == list(train) == kept["train"]
+        assert list(zip(train, train, strict=True)) == [(pair, pair) for pair in kept["train"]]
+    assert [dataset.pairs(split) for split in ("test", "validation")] == [kept["test"], kept["validation"]]
+
+
+def test_many_training_pairs_run_out_while_they_are_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("regard.tasks.generated.MAX_IN_MEMORY", 1)
+    pairs = iter(squares(train=90, validation=5, test=10, below=100).pairs("train"))
+    assert len({next(pairs).source for _ in range(85)}) == 85
+    with pytest.raises(UserError, match=r"data\.train: 90 pairs are more than .* no new ones after 100 in all splits"):
+        next(pairs)
+
+
+class LongDataset(SquareDataset):
+    """Sources of 300 characters."""
+
+    def generate(self, random: Random) -> Pair:
+        return Pair(str(random.randrange(10**9)).zfill(300), "")
+
+
+def test_memory_for_each_of_many_training_pairs_is_bounded():
+    """In bytes: no text is kept."""
+    pairs = LongDataset(SquareSection(train=MAX_IN_MEMORY + 3)).pairs("train")
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in pairs) == MAX_IN_MEMORY + 3
+        assert tracemalloc.get_traced_memory()[1] / MAX_IN_MEMORY < 150
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("setting", ["train", "validation", "test"])

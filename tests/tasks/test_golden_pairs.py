@@ -58,7 +58,9 @@ def digests(settings: dict[str, Any]) -> dict[str, str]:
     ],
     ids=str,
 )
-def test_generated_pairs(settings: dict[str, Any], expected: tuple[str, ...]):
+def test_generated_pairs(settings: dict[str, Any], expected: tuple[str, ...], monkeypatch: pytest.MonkeyPatch):
+    assert digests(SIZES | settings) == dict(zip(SPLITS, expected, strict=True))
+    monkeypatch.setattr("regard.tasks.generated.MAX_IN_MEMORY", SIZES["train"] - 1)
     assert digests(SIZES | settings) == dict(zip(SPLITS, expected, strict=True))
 
 

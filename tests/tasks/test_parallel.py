@@ -120,6 +120,55 @@ def test_invalid_pairs_are_refused_or_skipped(tmp_path: Path):
     assert list(FilesDataset(task.section.model_copy(update={"skip": True})).splits()["train"]) == PAIRS
 
 
+def write_shards(folder: Path, split: str, kind: str = "two files") -> str:
+    """Two shards, a pair in each; the setting that names them."""
+    for number, pair in enumerate(TEXTS):
+        if kind == "two files":
+            write_two(folder, f"{split}.{number}", ".gz" * number, [pair])
+        else:
+            write_table(folder, f"{split}.{number}", texts=[pair])
+    return str(folder / (f"{split}.*" if kind == "two files" else f"{split}.*.tsv"))
+
+
+@pytest.mark.parametrize("kind", ["two files", ".tsv"])
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_a_split_may_be_in_shards(tmp_path: Path, split: Any, kind: str):
+    settings = {"test": write_two(tmp_path, "test"), split: write_shards(tmp_path, split, kind)}
+    task = task_of(tmp_path, **settings)
+    assert list(task.dataset.pairs(split)) == list(task.dataset.splits()[split]) == PAIRS
+    assert task.missing_files() == {}
+
+
+def test_a_missing_shard_is_reported_before_training(tmp_path: Path):
+    task = task_of(tmp_path, train=write_shards(tmp_path, "train"))
+    (tmp_path / "train.0.en").unlink()
+    missing = tmp_path / "train.0.en"
+    expected = f"data.train: {tmp_path}/train.0.de: there is no {missing}, nor {missing}.gz, for this shard"
+    assert task.missing_files() == {"train": expected}
+    for file in tmp_path.glob("train.*"):
+        file.unlink()
+    pattern = tmp_path / "train.*.de"
+    assert task.missing_files() == {"train": f"data.train: there is no {pattern}, nor {pattern}.gz"}
+    with pytest.raises(UserError, match=r"^data\.train: there is no "):
+        task.dataset.splits()
+
+
+def test_invalid_pairs_of_shards_are_skipped(tmp_path: Path):
+    task = task_of(tmp_path, train=write_shards(tmp_path, "train"), skip=True)
+    write_two(tmp_path, "train.2", texts=BAD[1:3])
+    assert list(task.dataset.splits()["train"]) == PAIRS
+    refusing = FilesDataset(task.section.model_copy(update={"skip": False}))
+    with pytest.raises(UserError, match=r"train\.2\.de, line 1: the source text is empty"):
+        list(refusing.splits()["train"])
+
+
+def test_new_shards_are_read_the_next_time(tmp_path: Path):
+    train = task_of(tmp_path, train=write_shards(tmp_path, "train")).dataset.splits()["train"]
+    assert len(list(train)) == 2
+    write_two(tmp_path, "train.2")
+    assert len(list(train)) == 4
+
+
 @pytest.mark.parametrize("split", ["validation", "test"])
 def test_no_pair_is_skipped_in_validation_and_test(tmp_path: Path, split: str):
     task = task_of(tmp_path, test=write_two(tmp_path, "test"), skip=True)

@@ -111,4 +111,3 @@ def test_a_codec_knows_patches_and_characters() -> None:
     assert len(codec.source_tokens(pair.source)) == len(example.source)
     assert example.source[-1] == bytes(128)
     assert codec.text(example.target[1:]) == pair.target
-    assert codec.longest_source == max(len(codec.source(pair.source)) for pair in splits["train"])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +33,14 @@ def test_known_tokens_survive_encoding_and_decoding(sentences: list[list[str]]):
         assert all(token in vocabulary for token in ordinary)
     assert Vocabulary(list(vocabulary.tokens)) == vocabulary
     assert hash(Vocabulary(list(vocabulary.tokens))) == hash(vocabulary)
+
+
+@given(sentences=sentences, size=st.integers(1, 7), frequency=st.integers(1, 3))
+def test_the_most_frequent_tokens_are_a_part_of_all(sentences: list[list[str]], size: int, frequency: int):
+    counts = Counter(token for sentence in sentences for token in sentence)
+    everything = Vocabulary.from_counts(counts).tokens[4:]
+    expected = [token for token in everything if counts[token] >= frequency][:size]
+    assert list(Vocabulary.from_counts(counts, min_frequency=frequency, size=size).tokens[4:]) == expected
 
 
 @given(sentences=sentences)

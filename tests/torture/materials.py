@@ -100,7 +100,7 @@ def make(folder: Path) -> None:
 def _train_partly() -> None:
     from regard.config import loading
     from regard.training.callbacks import Callback
-    from regard.training.trainer import train_run
+    from regard.training.train_run import train_run
 
     class Stop(Callback):
         """Stops after some steps."""

@@ -13,7 +13,7 @@ import torch
 from safetensors import safe_open
 
 from regard.config.schema import Experiment
-from regard.training.trainer import train_run
+from regard.training.train_run import train_run
 
 FILES = {
     ".lock",

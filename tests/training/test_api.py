@@ -156,7 +156,7 @@ def test_progress_is_printed_as_by_the_command(
 
     assert steady(call.err) == steady(command.err)
     assert steady(call.out) == steady(command.out)
-    assert "parameters, 12 steps\nstep 4/12 " in call.err
+    assert "parameters, 12 steps; cpu, float32\nstep 4/12 " in call.err
     assert "done (all epochs done), 12 steps in" in call.out
 
 
@@ -223,7 +223,7 @@ def test_a_callback_stops_and_the_same_call_continues_bit_identically(
     assert capfd.readouterr().err.endswith(message)
     run = regard.train(tiny_file, tmp_path / "run", overrides=brief_dict)
     assert run.progress.finished == "all epochs done"
-    assert "12 steps, continuing after step 5\n" in capfd.readouterr().err
+    assert "12 steps, continuing after step 5; cpu, float32\n" in capfd.readouterr().err
     same_training(run.path, trained_brief())
 
 

@@ -12,7 +12,8 @@ from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.runs import Run
 from regard.training.callbacks import Callback, CallbackList
-from regard.training.trainer import Trainer, train_run
+from regard.training.train_run import train_run
+from regard.training.trainer import Trainer
 
 Make = Callable[..., Experiment]
 

@@ -17,11 +17,12 @@ from regard.config import loading
 from regard.config.schema import Experiment
 from regard.data import Codec
 from regard.errors import UserError
+from regard.files import NEW
 from regard.runs import Run
 from regard.tasks import SPLITS, Pair, Split
 from regard.training.callbacks import Callback, TrainingStopped
 from regard.training.encoded_splits import ProgressIterator, encode_splits
-from regard.training.trainer import train_run
+from regard.training.train_run import train_run
 
 EXPERIMENT = """\
 data: {task: files, train: corpus/train, validation: corpus/validation, text: {size: 70}}
@@ -160,6 +161,30 @@ def test_a_closed_vocabulary_without_validation_tokens_is_reported(tmp_path: Pat
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("limit", [99, 100], ids=["generated while they are read", "in memory"])
+@pytest.mark.parametrize("name", ["run", "runs/mine"])
+def test_too_many_generated_pairs_are_refused_and_no_file_is_left(
+    train_in: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int, name: str
+):
+    monkeypatch.setattr("regard.tasks.generated.MAX_IN_MEMORY", limit)
+    settings = ["data.alphabet=ab", "data.max_length=5", "data.train=100", "data.validation=2", "data.test=3"]
+    with pytest.raises(UserError, match=r"data\.train: 100 pairs .* no new ones after \d+ in all splits; choose fewer"):
+        train_in(loading.load_experiment("copy", settings), name=name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_generated_pairs_give_the_same_examples_in_memory_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    task = loading.load_experiment("copy", ["data.train=300", "data.validation=20", "data.test=30"]).task
+    digests = []
+    for limit in (300, 299):
+        monkeypatch.setattr("regard.tasks.generated.MAX_IN_MEMORY", limit)
+        pairs = task.dataset.splits()
+        codec = Codec.build(task.learn_tokenization(pairs["train"]), pairs["train"])
+        with encode_splits(codec, pairs, tmp_path / "run") as encoded:
+            digests.append(encoded.digests)
+    assert digests[0] == digests[1]
+
+
 def test_a_read_only_folder_is_reported(small: Make, train_in: Any, tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"file: cannot be written to: (File exists|Not a directory)"):
@@ -173,18 +198,73 @@ def test_encoded_texts_leave_no_file(small: Make, train_in: Any, tmp_path: Path)
     assert new == {"run"}
 
 
-def test_encoded_splits_are_closed_after_use(small: Make, tmp_path: Path):
+@pytest.mark.parametrize("name", ["runs/first", "some/runs/first"])
+def test_encoded_splits_are_closed_and_removed_after_use(small: Make, tmp_path: Path, name: str):
     experiment = small(*WORDS)
     pairs = experiment.task.dataset.splits()
     with encode_splits(
-        Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"]), pairs, tmp_path / "run"
+        Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"]), pairs, tmp_path / name
     ) as encoded:
+        [scratch] = (tmp_path / name).parent.iterdir()
+        assert {file.name for file in (scratch / NEW).iterdir()} == set(pairs)
         assert {split: len(corpus) for split, corpus in encoded.splits.items()} == {
             split: len(list(examples)) for split, examples in pairs.items()
         }
         assert encoded.splits["train"][0] == encoded.codec.example(next(iter(pairs["train"])))
+    assert not (tmp_path / name.split("/")[0]).exists()
     with pytest.raises(ValueError, match="closed"):
         encoded.splits["train"][0]
+
+
+@pytest.mark.parametrize("overrides", [WORDS, ("data.text.joint=false",), REGULARIZED])
+def test_the_longest_training_source_is_known(small: Make, train_in: Any, tmp_path: Path, overrides: tuple[str, ...]):
+    train_in(small(*overrides), stop_after=1)
+    codec = Run(tmp_path / "run").codec
+    expected = max(len(codec.source(pair.source)) for pair in small().task.dataset.pairs("train"))
+    assert codec.longest_source == expected > 5
+
+
+@pytest.mark.parametrize(("overrides", "passes"), [(WORDS, 2), ((), 3), (("data.text.joint=false",), 4)])
+def test_the_training_split_is_read_no_more_often_than_needed(
+    small: Make, tmp_path: Path, overrides: tuple[str, ...], passes: int
+):
+    """To count words, or to learn subwords (to measure the texts, and to select some for each tokenizer); to encode."""
+    read = []
+
+    class Reads(Callback):
+        def on_examples_read(self, split: Split, pairs: int) -> None:
+            read.append(split)
+
+        def should_stop(self) -> bool:
+            return True
+
+    train_run(small("data.text.joint=true", *overrides), tmp_path / "run", Reads())
+    assert read.count("train") == passes
+
+
+def test_shards_are_the_same_data_as_one_file(small: Make, texts: Path, tmp_path: Path):
+    for language in ("de", "en"):
+        lines = (texts / f"train.{language}").read_text().splitlines(keepends=True)
+        (texts / f"part-1.{language}").write_text("".join(lines[:101]))
+        (texts / f"part-2.{language}").write_text("".join(lines[101:]))
+    digests = []
+    for name in ("train", "part-*"):
+        experiment = small(f"data.train={texts / name}")
+        pairs = experiment.task.dataset.splits()
+        codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
+        with encode_splits(codec, pairs, tmp_path / "run") as encoded:
+            digests.append(encoded.digests)
+    assert digests[0] == digests[1]
+
+
+def test_files_of_a_killed_process_are_removed(small: Make, tmp_path: Path):
+    (tmp_path / "runs" / ".first.abcd1234" / NEW / "train").mkdir(parents=True)
+    experiment = small(*WORDS)
+    pairs = experiment.task.dataset.splits()
+    codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
+    with encode_splits(codec, pairs, tmp_path / "runs" / "first"):
+        assert len(os.listdir(tmp_path / "runs")) == 1
+    assert os.listdir(tmp_path / "runs") == []
 
 
 # --- Progress while reading ------------------------------------------------------------------------------

@@ -115,7 +115,9 @@ def test_a_notebook_shows_a_bar_a_table_and_the_learning_curve(
     assert values == sorted(values)
     assert set(values) == set(range(13))
     end = Balanced(progress.versions[-1]["text/html"])
-    assert re.fullmatch(rf"{tmp_path}/a<b>: [\d,]+ parameters, 12 steps", end.texts[0]), "the path is text, not HTML"
+    assert re.fullmatch(rf"{tmp_path}/a<b>: [\d,]+ parameters, 12 steps; cpu, float32", end.texts[0]), (
+        "the path is text, not HTML"
+    )
     assert re.fullmatch(r"step 12/12  [\d.]+ steps/s  0:00 left  loss \d\.\d{4}", end.texts[2])
     assert [tag for tag, _ in end.tags].count("tr") == 4
     assert f"{run.metrics()[0]['validation_loss']:.4f}" in end.texts

@@ -15,6 +15,7 @@ import pytest
 
 from regard.config import loading
 from regard.errors import UserError
+from regard.evaluation.data_files import check_data_files
 from regard.reports import examples
 from regard.runs import Run
 from regard.training.progress_display import LineProgress
@@ -144,6 +145,23 @@ def test_a_run_finds_its_texts_at_a_new_place(regard: Regard, folder: Path):
     Path("new place/validation.en").write_text("changed\n" + text.partition("\n")[2], encoding="utf-8")
     answer = succeeded(regard(*there, "--split", "validation"))
     assert "runs/my: the validation split has changed since training" in answer.err
+
+
+def test_texts_may_have_moved_to_shards(folder: Path):
+    experiment = loading.load_experiment("my.yaml")
+    pairs = list(experiment.task.dataset.pairs("test"))
+    for language in ("de", "en"):
+        lines = (folder / f"corpus/test.{language}").read_text().splitlines(keepends=True)
+        (folder / f"test.a.{language}").write_text("".join(lines[:7]))
+        (folder / f"test.b.{language}.gz").write_bytes(gzip.compress("".join(lines[7:]).encode()))
+    moved = loading.set_data_paths(experiment, ["data.test=test.*"])
+    assert list(moved.task.dataset.pairs("test")) == pairs
+    (folder / "test.a.en").unlink()
+    with pytest.raises(UserError, match=r"^--set data\.test=test\.\*: data\.test: .*/test\.a\.de: there is no "):
+        loading.set_data_paths(experiment, ["data.test=test.*"])
+    with pytest.raises(UserError) as caught:
+        check_data_files("align", Path("runs/my"), moved, ["test"])
+    assert str(caught.value).endswith('new place: regard align runs/my --set "data.test=NEW/PLACE/test.*"')
 
 
 @pytest.mark.parametrize(

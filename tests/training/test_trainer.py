@@ -24,6 +24,7 @@ from regard.runs import Run
 from regard.runs.weights import write_tensors
 from regard.seeding import seed_for
 from regard.training import trainer
+from regard.training.train_run import train_run
 
 Make = Callable[..., Experiment]
 TrainIn = Callable[..., Any]
@@ -113,7 +114,7 @@ def test_gradients_are_clipped(brief: Make, tmp_path: Path, new_callback: Any, m
             return super().step(*arguments)
 
     monkeypatch.setattr(torch.optim, "Adam", RecordingOptimizer)
-    trainer.train_run(brief("training.clip=0.01"), tmp_path / "run", new_callback(2))
+    train_run(brief("training.clip=0.01"), tmp_path / "run", new_callback(2))
     assert [float(norm) for norm in norms] == pytest.approx([0.01, 0.01], rel=1e-3)
 
 
@@ -173,7 +174,7 @@ def test_the_saved_model_is_the_one_with_the_lowest_validation_loss(
     losses = iter([3.0, 1.0, 1.0, 2.0, 0.5, 4.0])
     original = trainer.compute_losses
     monkeypatch.setattr(
-        trainer, "compute_losses", lambda *a, teacher: _with_loss(original(*a, teacher=teacher), losses, teacher)
+        trainer, "compute_losses", lambda *a, teacher, **_: _with_loss(original(*a, teacher=teacher), losses, teacher)
     )
     callback = train_in(brief("training.validate_every=2"))
     assert callback.best == [True, True, False, False, True, False]
@@ -206,7 +207,7 @@ def test_training_stops_early_without_improvement(
     monkeypatch.setattr(
         trainer,
         "compute_losses",
-        lambda *a, teacher: _with_loss(original(*a, teacher=teacher), upcoming_losses, teacher),
+        lambda *a, teacher, **_: _with_loss(original(*a, teacher=teacher), upcoming_losses, teacher),
     )
     progress = train_in(brief("training.validate_every=2", "training.patience=2")).progress
     assert progress.step == steps
@@ -219,10 +220,10 @@ def test_the_same_sentences_are_validated_with_and_without_teacher_forcing(
     counts: dict[bool, int] = {}
     original = trainer.compute_losses
 
-    def counting(model: Any, batches: Any, *, teacher: bool) -> Any:
+    def counting(model: Any, batches: Any, *, teacher: bool, **options: Any) -> Any:
         listed = list(batches)
         counts[teacher] = sum(len(batch.source) for batch in listed)
-        return original(model, listed, teacher=teacher)
+        return original(model, listed, teacher=teacher, **options)
 
     monkeypatch.setattr(trainer, "compute_losses", counting)
     train_in(brief("data.validation=20"))
@@ -272,9 +273,10 @@ def test_another_setting_in_the_same_directory_is_refused(
     assert contents(tmp_path / "run") == before
 
 
-def test_another_task_is_refused_and_another_description_is_not(brief: Make, train_in: TrainIn):
+def test_another_task_is_refused_and_another_description_or_device_is_not(brief: Make, train_in: TrainIn):
     train_in(brief(), stop_after=1)
     assert train_in(brief("description=other"), stop_after=1).progress.step == 2
+    assert train_in(brief("training.device=cpu"), stop_after=1).progress.step == 3
     with pytest.raises(UserError, match=r"started with data\.task = 'copy', not 'reverse'"):
         train_in(brief("data.task=reverse"))
 

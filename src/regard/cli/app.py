@@ -29,7 +29,7 @@ class RegardCommands(LazyGroup):
         ),
         "translate": LazyCommand(
             "regard.cli.translation_commands:translate_command",
-            "Translate texts or pictures, or lines from standard input: one translation per line, in order.",
+            "Translate texts or pictures, or lines of a file or standard input: one translation per line, in order.",
         ),
         "score": LazyCommand(
             "regard.cli.translation_commands:score_command",

@@ -39,7 +39,9 @@ def data_get_command(
 
 @data.command("check")
 def data_check_command(
-    source: Annotated[Path, typer.Option(help="One text per line; or a .tsv file with source and target.")],
+    source: Annotated[
+        Path, typer.Option(help="One text per line; or a .tsv file with source and target; or shards: 'train.*.de'.")
+    ],
     target: Annotated[Path | None, typer.Option(help="The translations, one per line.")] = None,
     test_source: Annotated[
         Path | None, typer.Option(help="The sources of a test set, to find texts that are in both sets.")

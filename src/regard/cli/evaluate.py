@@ -74,9 +74,10 @@ def text_evaluators(
     runs: Sequence[Path], source: Path, references: Sequence[Path], metrics: Sequence[str]
 ) -> list[Evaluator]:
     """An evaluator of each run on the texts of files, which are read once; of pictures, a file has the paths."""
+    translators = [load_translator(run) for run in runs]
     data = EvaluationData.of_texts(source, references)
     evaluators = []
-    for translator in [load_translator(run) for run in runs]:
+    for translator in translators:
         set_num_threads(translator.runs[0])
         own = with_pictures(data) if translator.reads_pictures else data
         evaluators.append(Evaluator(translator, own, metrics))

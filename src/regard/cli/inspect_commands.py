@@ -38,6 +38,7 @@ def show_command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the translation, with its tree and self-attention, as JSON.")
     ] = False,
+    device: options.Device = "auto",
     trust_code: options.TrustCode = False,
 ) -> None:
     """`regard show`."""
@@ -89,6 +90,7 @@ def explain_command(
     head: Head = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
+    device: options.Device = "auto",
     trust_code: options.TrustCode = False,
 ) -> None:
     """`regard explain`."""
@@ -106,6 +108,7 @@ def trace_command(
     text: Text,
     out: options.Out = None,
     as_json: options.WholeJson = False,
+    device: options.Device = "auto",
     trust_code: options.TrustCode = False,
 ) -> None:
     """`regard trace`."""
@@ -127,6 +130,7 @@ def gradients_command(
     data_paths: options.DataPaths = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
+    device: options.Device = "auto",
     trust_code: options.TrustCode = False,
 ) -> None:
     """`regard gradients`."""
@@ -156,6 +160,7 @@ def probe_command(
     data_paths: options.DataPaths = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
+    device: options.Device = "auto",
     trust_code: options.TrustCode = False,
 ) -> None:
     """`regard probe`."""
@@ -183,6 +188,7 @@ def align_command(
     data_paths: options.DataPaths = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
+    device: options.Device = "auto",
     trust_code: options.TrustCode = False,
 ) -> None:
     """`regard align`."""
@@ -207,6 +213,7 @@ def faithful_command(
     data_paths: options.DataPaths = None,
     out: options.Out = None,
     as_json: options.WholeJson = False,
+    device: options.Device = "auto",
     trust_code: options.TrustCode = False,
 ) -> None:
     """`regard faithful`."""

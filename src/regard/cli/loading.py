@@ -8,27 +8,45 @@ from pathlib import Path
 
 import torch
 
-from regard.cli.input_lines import InputLine, encode_input
+from regard.cli import options
 from regard.config.loading import set_data_paths
 from regard.data import EncodedSource
+from regard.devices import check_precision, describe_device, select_device
 from regard.evaluation.data_files import check_data_files
 from regard.files import remove_abandoned
+from regard.inference.input_lines import InputLine, encode_input
 from regard.inference.translator import Translator, load
 from regard.runs import Run
 from regard.tasks import Split
+from regard.terminal.output import note
 
 
 def load_translator(*runs: Path) -> Translator:
-    """The model of a run directory, or of several as an ensemble.
+    """The model of a run directory, or of several as an ensemble, on the device and in the precision of the options.
 
     Args:
         runs: Run directories.
     """
+    device, precision = select_model_options()
     for run in runs:
         remove_abandoned(run)
-    translator = load(*runs)
+    translator = load(*runs, device=device, precision=precision)
     set_num_threads(translator.runs[0])
     return translator
+
+
+def select_model_options() -> tuple[str, str]:
+    """The device and the precision of the command's options. The first call reports a device that `auto` has chosen.
+
+    Raises:
+        UserError: If there is no such device, or it cannot compute in this precision.
+    """
+    chosen = options.MODEL_OPTIONS
+    device = select_device(chosen.device)
+    if chosen.device == "auto" and device.type != "cpu":
+        note(f"the device is {describe_device(device)}; --device selects another")
+    chosen.device = str(device)
+    return chosen.device, check_precision(chosen.precision, device)
 
 
 def load_with_data(command: str, run: Path, splits: Sequence[Split], paths: Sequence[str] | None) -> Translator:

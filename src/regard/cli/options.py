@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -28,6 +29,14 @@ MatrixText = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="Use at most this number of sentences.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; can be repeated.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Run on the workers of a Dask cluster, in place of this machine: the address of its scheduler, as "
+        "tcp://HOST:8786.",
+    ),
+]
 DataPaths = Annotated[
     list[str] | None,
     typer.Option(
@@ -65,6 +74,51 @@ TrustCode = Annotated[
         callback=_trust_code,
         help="Execute the code outside Regard that a run was trained with (plug-ins).",
     ),
+]
+
+
+@dataclass
+class ModelOptions:
+    """How a command loads models: the values of `--device` and `--precision`, whose callbacks set them.
+
+    Args:
+        device: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+        precision: `float32`, `bfloat16` or `float16`.
+    """
+
+    device: str = "auto"
+    precision: str = "float32"
+
+
+MODEL_OPTIONS = ModelOptions()
+
+
+class PrecisionName(StrEnum):
+    """The values of `--precision`."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+
+
+def _set_model_option(parameter: typer.CallbackParam, value: str) -> str:
+    """Apply `--device` or `--precision` to every model that the command loads."""
+    setattr(MODEL_OPTIONS, str(parameter.name), str(value))
+    return value
+
+
+# As that of `--trust-code`, the callbacks do the work.
+Device = Annotated[
+    str,
+    typer.Option(
+        callback=_set_model_option,
+        metavar="[auto|cpu|mps|cuda|cuda:N]",
+        help="The device that computes; auto is a GPU if there is one.",
+    ),
+]
+Precision = Annotated[
+    PrecisionName,
+    typer.Option(callback=_set_model_option, help="The precision in which the model computes; float16 needs a GPU."),
 ]
 
 

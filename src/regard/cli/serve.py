@@ -26,6 +26,8 @@ def serve_command(
     runs: options.SeveralRuns,
     port: Annotated[int, typer.Option(help="The port to listen on; 0 is any free port.")] = 8000,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    device: options.Device = "auto",
+    precision: options.Precision = options.PrecisionName.float32,
     trust_code: options.TrustCode = False,
     host: Annotated[
         str,
@@ -128,12 +130,13 @@ def run_server(
 
     # Listen before the slow import of torch, so that a taken port fails fast.
     with exit_on_sigterm(), listen(*address) as server_socket, log_to_stderr():
-        from regard.cli.loading import set_num_threads
+        from regard.cli.loading import select_model_options, set_num_threads
         from regard.serving.app import build_app
         from regard.serving.metrics import Metrics
         from regard.serving.registry import open_runs
 
-        served_runs = open_runs(runs)
+        device, precision = select_model_options()
+        served_runs = open_runs(runs, device=device, precision=precision)
         set_num_threads(served_runs[0].translator.runs[0])
         url = server_url(server_socket)
         if token is None and not ip_address(server_socket.getsockname()[0].split("%")[0]).is_loopback:

@@ -51,7 +51,7 @@ def draw_text(
         The run directory, open.
     """
     from regard.cli.loading import load_and_encode
-    from regard.cli.translate import note_truncation
+    from regard.inference.line_translation import note_truncation
 
     translator, source = load_and_encode(run, text)
     (best,) = translator.translate([source], search, self_attention=as_json or attention != "source")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from regard.errors import UserError
 from regard.studies.definition import Study
 from regard.studies.execution import run_study
 from regard.studies.study_folder import Wording
@@ -15,11 +16,17 @@ from regard.terminal.tables import print_table
 WORDING = Wording(out="--out", report="--report", call="command")
 
 
-def run_and_print(study: Study, out: Path, runs: Path, at_once: int, *, report_only: bool, as_json: bool) -> None:
+def run_and_print(
+    study: Study, out: Path, runs: Path, jobs: int | None, cluster: str | None, *, report_only: bool, as_json: bool
+) -> None:
     """Run what is left of a study, write its report, and print its results; Ctrl-C ends the program."""
+    if jobs and cluster:
+        raise UserError("give either --jobs, to train on this machine, or --cluster")
     interrupts = InterruptHandler()
     try:
-        results = run_study(study, out, runs, at_once, report_only=report_only, interrupts=interrupts, wording=WORDING)
+        results = run_study(
+            study, out, runs, jobs, cluster, report_only=report_only, interrupts=interrupts, wording=WORDING
+        )
     except KeyboardInterrupt as stopped:
         if not interrupts.signal:
             raise

@@ -59,13 +59,13 @@ def compare_command(
     out: StudyFolder = None,
     runs: RunFolder = None,
     jobs: Jobs = None,
+    cluster: options.Cluster = None,
     report: ReportOnly = False,
     as_json: options.WholeJson = False,
 ) -> None:
     """`regard compare`."""
     from regard.cli.study import run_and_print
     from regard.studies import parsing
-    from regard.studies.execution import core_count
     from regard.studies.study_folder import default_folder
 
     if (experiment is None) == (config is None):
@@ -84,7 +84,7 @@ def compare_command(
     out = out or default_folder(experiment, config)
     folder = config.parent if config else Path()
     study = parsing.build_study(out.resolve().name, leaves, folder, check_files=not (report or out.exists()))
-    run_and_print(study, out, runs or out.parent / "runs", jobs or core_count(), report_only=report, as_json=as_json)
+    run_and_print(study, out, runs or out.parent / "runs", jobs, cluster, report_only=report, as_json=as_json)
 
 
 def study_command(
@@ -95,6 +95,7 @@ def study_command(
     out: StudyFolder = None,
     runs: RunFolder = None,
     jobs: Jobs = None,
+    cluster: options.Cluster = None,
     report: ReportOnly = False,
     as_json: options.WholeJson = False,
 ) -> None:
@@ -109,9 +110,8 @@ def study_command(
     out = out or Path("studies") / name
     study = parsing.build_study(name, leaves, check_files=not (report or out.exists()))
     from regard.cli.study import run_and_print
-    from regard.studies.execution import core_count
 
-    run_and_print(study, out, runs or out.parent / "runs", jobs or core_count(), report_only=report, as_json=as_json)
+    run_and_print(study, out, runs or out.parent / "runs", jobs, cluster, report_only=report, as_json=as_json)
 
 
 def list_studies() -> None:

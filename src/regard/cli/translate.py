@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
-from regard.cli.input_lines import CHUNK_LINES, encode_input, read_chunks, read_input
-from regard.cli.loading import load_translator
+from regard.cli import options
+from regard.cli.loading import load_translator, select_model_options
 from regard.errors import UserError, error_location
 from regard.images import is_picture
-from regard.inference.translation import Translation, rounded
+from regard.inference.file_translation import translate_file
+from regard.inference.input_lines import CHUNK_LINES, encode_input, read_chunks, read_input
+from regard.inference.line_translation import OutputFormat, translate_lines
+from regard.inference.translation import rounded
 from regard.search import SearchOptions
-from regard.terminal.output import note, print_result
-from regard.terminal.progress import ProgressMeter
-
-OutputFormat = Callable[[int, Translation], Iterator[str]]  # the number of an input line from 0, and its translation
+from regard.terminal.output import note, print_message, print_result
+from regard.terminal.progress import InterruptHandler, ProgressMeter
 
 
 def print_translations(
-    runs: list[Path],
-    texts: list[str],
-    search: SearchOptions,
-    output_format: OutputFormat,
-    *,
-    aligned: bool,
-    self_attention: bool,
+    runs: list[Path], texts: list[str], source: Path | None, search: SearchOptions, output_format: OutputFormat
 ) -> None:
     """Print the translations in order. Progress is shown if the output does not go to the terminal."""
     translator = load_translator(*runs)
@@ -34,52 +29,44 @@ def print_translations(
         if "/" in text and not any(map(str.isspace, text)) and not is_picture(text):
             note(f"'{text}' is taken as a text: run directories come before texts, and contain a run.json")
     translator.constraints(search)  # refuses options that the model cannot satisfy before reading any input
-    number = 0
+    first = 0
     with ProgressMeter(len(texts) or None, shown=not sys.stdout.isatty()) as meter:
-        for chunk in read_chunks(texts):
-            sources = encode_input(chunk, translator)
-            translations = translator.translate(sources, search, meter.advance, self_attention=self_attention)
-            if aligned and any(each.tokens and not each.attention.any() for each in translations):
-                raise UserError("--alignments: this model has no attention")
-            for line, translation in zip(chunk, translations, strict=True):
-                for output in output_format(number, translation):
-                    print_result(output)
-                note_truncation(line.origin, translation)
-                number += 1
+        for chunk in read_chunks(texts, source):
+            for line in translate_lines(translator, chunk, first, search, output_format, meter.advance):
+                print_result(line)
             sys.stdout.flush()
+            first += len(chunk)
 
 
-def note_truncation(origin: str, translation: Translation) -> None:
-    if not translation.finished:
-        note(f"{origin}: truncated after {len(translation.tokens)} tokens, the maximum length")
-
-
-def text_format(*, listed: bool, aligned: bool) -> OutputFormat:
-    """Moses's formats: the text, or `line ||| text ||| score` for n-best lists; then ` ||| 0-0 1-2` with alignments."""
-
-    def format_lines(number: int, translation: Translation) -> Iterator[str]:
-        for each in translation.n_best:
-            answer = f"{number} ||| {each.text} ||| {each.score:.4f}" if listed else each.text
-            yield f"{answer} ||| {moses_alignment(each)}" if aligned else answer
-
-    return format_lines
-
-
-def moses_alignment(translation: Translation) -> str:
-    """The alignment in Moses's format: `source-target` pairs."""
-    return " ".join(f"{source}-{target}" for source, target in translation.alignment)
-
-
-def json_format(number: int, translation: Translation) -> Iterator[str]:
-    yield json.dumps(translation.to_dict(), ensure_ascii=False)
+def write_translations(
+    runs: list[Path],
+    source: Path,
+    output: Path,
+    search: SearchOptions,
+    output_format: OutputFormat,
+    jobs: int | None,
+    cluster: str | None,
+) -> None:
+    """Translate a file into another one; Ctrl-C ends the program."""
+    if cluster is None:
+        select_model_options()  # reports the device that `auto` selects
+    where = {"jobs": jobs, "cluster": cluster, **asdict(options.MODEL_OPTIONS)}
+    interrupts = InterruptHandler()
+    try:
+        translate_file(runs, source, output, search, **asdict(output_format), **where, interrupts=interrupts)
+    except KeyboardInterrupt as stopped:
+        if not interrupts.signal:
+            raise
+        print_message(str(stopped))
+        sys.exit(interrupts.exit_code)
 
 
 def print_scores(runs: list[Path], source: Path, target: Path, json_lines: bool) -> None:
     """log p and perplexity of each line of `target` as a translation of the same line of `source`."""
+    translator = load_translator(*runs)
     sources, targets = read_input(source), read_input(target)
     if len(sources) != len(targets):
         raise UserError(f"{source} has {len(sources):,} lines and {target} has {len(targets):,}: they should be equal")
-    translator = load_translator(*runs)
     encoded = encode_input(sources, translator)
     examples = []
     for line, other in zip(encoded, targets, strict=True):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import options
-from regard.errors import UserError
+from regard.errors import UserError, printable
 from regard.search.options import GREEDY, SearchOptions
 
 
@@ -18,7 +18,7 @@ def translate_command(
         typer.Argument(
             metavar="RUN|TEXT",
             help="A run directory, or several as an ensemble; then texts, or PNG or JPEG files for a run that reads "
-            "pictures (default: lines of standard input).",
+            "pictures (default: lines of --input, or standard input).",
         ),
     ],
     beam: options.Beam = GREEDY.beam,
@@ -41,16 +41,34 @@ def translate_command(
         bool, typer.Option("--self-attention", help="Include the self-attention of encoder and decoder in the JSON.")
     ] = False,
     as_json: options.Json = False,
+    input_file: Annotated[
+        Path | None, typer.Option("--input", metavar="FILE", help="A file with a text on each line; plain or .gz.")
+    ] = None,
+    output_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            metavar="FILE",
+            help="The file to write when all lines of --input are translated; a command that was stopped continues.",
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="How many processes translate --input, with one thread each (default: 1)."
+        ),
+    ] = None,
+    cluster: options.Cluster = None,
+    device: options.Device = "auto",
+    precision: options.Precision = options.PrecisionName.float32,
     trust_code: options.TrustCode = False,
 ) -> None:
     """`regard translate`."""
     from regard.cli import translate
     from regard.cli.loading import split_runs
+    from regard.inference.line_translation import OutputFormat
 
-    if as_json and alignments:
-        raise UserError("--json includes the alignments; omit either --json or --alignments")
-    if self_attention and not as_json:
-        raise UserError("--self-attention is for --json; regard show --attention encoder draws it")
+    output_format = OutputFormat(as_json, alignments is not None, self_attention)
     search = SearchOptions(
         beam=beam,
         n_best=n_best,
@@ -65,11 +83,17 @@ def translate_command(
         block_ngrams=block_ngrams,
         repetition_penalty=repetition_penalty,
     )
-    aligned = alignments is not None
-    output_format = translate.json_format if as_json else translate.text_format(listed=n_best > 1, aligned=aligned)
-    translate.print_translations(
-        *split_runs(runs_and_texts), search, output_format, aligned=aligned, self_attention=self_attention
-    )
+    runs, texts = split_runs(runs_and_texts)
+    if input_file is not None and texts:
+        raise UserError(f"--input and {printable(texts[0])!r:.80}: give either a file or texts")
+    if output_file is None:
+        if jobs or cluster:
+            raise UserError(f"{'--jobs' if jobs else '--cluster'} needs --input and --output")
+        translate.print_translations(runs, texts, input_file, search, output_format)
+    elif input_file is None:
+        raise UserError("--output needs --input; without a file, write > FILE")
+    else:
+        translate.write_translations(runs, input_file, output_file, search, output_format, jobs, cluster)
 
 
 def score_command(
@@ -77,6 +101,8 @@ def score_command(
     source: Annotated[Path, typer.Option(help="The source texts, one per line.")],
     target: Annotated[Path, typer.Option(help="Their translations, one per line.")],
     as_json: options.Json = False,
+    device: options.Device = "auto",
+    precision: options.Precision = options.PrecisionName.float32,
     trust_code: options.TrustCode = False,
 ) -> None:
     """`regard score`."""
@@ -109,6 +135,8 @@ def evaluate_command(
     ] = 0,
     paths: options.DataPaths = None,
     as_json: options.Json = False,
+    device: options.Device = "auto",
+    precision: options.Precision = options.PrecisionName.float32,
     trust_code: options.TrustCode = False,
 ) -> None:
     """`regard evaluate`."""

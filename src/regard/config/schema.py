@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
@@ -109,6 +109,11 @@ class TrainingSection(Section):
         teacher_forcing: The teacher-forcing schedule, of any kind.
         validate_every: Steps between two validations; None: one validation per epoch.
         patience: Stop after this number of validations in a row without a lower loss; None: never.
+        device: `auto` (a GPU if there is one: CUDA, then MPS; else the CPU), `cpu`, `mps`, `cuda` or `cuda:N`.
+        precision: In which type of numbers matrix products are computed: `float32`, `bfloat16`, `float16` (on a GPU
+            only), or `auto`: bfloat16 for models of a million parameters or more on hardware that has it, else
+            float32.
+        compile: Compile the model by `torch.compile`, which needs a C++ compiler.
         threads: Threads of PyTorch. It is a setting because the last bits of a sum depend on it.
         save_every: Seconds between two checkpoints.
     """
@@ -127,6 +132,9 @@ class TrainingSection(Section):
     )
     validate_every: int | None = Field(default=None, ge=1)
     patience: int | None = Field(default=None, ge=1)
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d{1,3})?)$")
+    precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    compile: bool = False
     threads: Count = 1
     save_every: float = Field(default=30.0, ge=0)
 

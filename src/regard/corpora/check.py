@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from regard.corpora.check_report import CorpusReport, LengthStats, LineSummary, Overlap, ProblemLines, SideReport
 from regard.corpora.parallel_text import SKIPPABLE, Problem, ProblemKind, scan_pairs
+from regard.corpora.shards import find_shards
 
 FIRST = 5  # line numbers listed of each finding
 MAX_WORDS = 1_000_000  # different words counted on a side: a limit on memory
@@ -40,8 +41,8 @@ def check_parallel_text(
     """Check parallel text.
 
     Args:
-        source: The file of the sources, or one with two columns.
-        target: The file of the targets; None if `source` has both.
+        source: The file of the sources, or one with two columns, or a pattern of shards.
+        target: The file of the targets, or a pattern; None if `source` has both.
         test: The files of a test set to compare with.
         advance: Is called with the number of pairs read since the last call.
         max_lines: Most lines of a compressed file; None for the limit of training.
@@ -56,6 +57,7 @@ def check_parallel_text(
     return CorpusReport(
         ready=len(lines) > 0 and not train.problems and test_is_fine,
         ready_with_skip=len(lines) > 0 and set(train.problems) <= set(SKIPPABLE) and test_is_fine,
+        shards=len(find_shards(source, target)),
         pairs=train.pairs,
         sound_pairs=len(lines),
         problems=_problem_lines(train.problems),
@@ -138,15 +140,15 @@ class _CorpusStatistics:
         self.source, self.target = _SideStatistics(), _SideStatistics()
         numbers = array("I")
         with closing(scan_pairs(source, target, max_lines)) as rows:
-            for row in rows:
+            for number, row in enumerate(rows, start=1):  # of all shards
                 _count_problems(self.problems, row.problems)
                 _count_problems(self.handled, row.handled)
                 if not row.problems:
                     self.source.add(row.source)
                     self.target.add(row.target)
-                    numbers.append(row.number)
+                    numbers.append(number)
                 self.pairs += all(problem.kind is not ProblemKind.LINES_DIFFER for problem in row.problems)
-                if row.number % REPORT_EVERY == 0:
+                if number % REPORT_EVERY == 0:
                     advance(REPORT_EVERY)
         advance(self.pairs % REPORT_EVERY)
         self.lines: Numbers = np.frombuffer(numbers, np.uint32)

@@ -119,6 +119,7 @@ class CorpusReport:
         ready: Whether training accepts the files.
         ready_with_skip: Whether it accepts them with `data.skip`, which leaves out pairs with an empty text or an
             over-long line.
+        shards: Number of files on each side. Line numbers count through all of them.
         pairs: Number of pairs.
         sound_pairs: Number of pairs that have no problem.
         problems: Problems of lines.
@@ -135,6 +136,7 @@ class CorpusReport:
 
     ready: bool
     ready_with_skip: bool
+    shards: int
     pairs: int
     sound_pairs: int
     problems: tuple[ProblemLines, ...]

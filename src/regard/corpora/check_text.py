@@ -18,7 +18,7 @@ def format_report(report: CorpusReport) -> str:
         report: What `check_parallel_text` returned.
     """
     sections = [
-        f"{', '.join(report.files)}: {_with_unit(report.pairs, 'pair')}",
+        f"{', '.join(report.files)}: {_with_unit(report.pairs, 'pair')}{_shards(report)}",
         _length_table(report) if report.sound_pairs else "",
         _word_table(report) if report.sound_pairs else "",
         _findings(report),
@@ -29,6 +29,10 @@ def format_report(report: CorpusReport) -> str:
         _verdict(report),
     ]
     return "\n\n".join(section for section in sections if section)
+
+
+def _shards(report: CorpusReport) -> str:
+    return f" in {report.shards:,} shards; lines are counted through all of them" if report.shards > 1 else ""
 
 
 def _length_table(report: CorpusReport) -> str:

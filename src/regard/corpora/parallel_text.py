@@ -1,4 +1,4 @@
-"""Reading pairs of texts from files: two files line by line, or one with two columns; plain or gzip.
+"""Reading pairs of texts from files: two files line by line, or one with two columns; plain or gzip, also in shards.
 
 `scan_pairs` continues after a problem and reports it; `read_pairs` stops there. `regard data check` and training read
 files with the same code, so that they agree about the content.
@@ -11,13 +11,14 @@ import gzip
 import io
 import zlib
 from collections.abc import Generator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from regard.corpora.shards import find_shards
 from regard.errors import UserError
 from regard.files import open_regular
 
@@ -111,13 +112,13 @@ def read_pairs(source: Path, target: Path | None, *, skip: bool = False) -> Gene
     """Iterate over the pairs of texts in files.
 
     Args:
-        source: The file of the sources, or one with two columns.
-        target: The file of the targets; None if `source` has both.
+        source: The file of the sources, or one with two columns, or a pattern of shards.
+        target: The file of the targets, or a pattern; None if `source` has both.
         skip: Whether to leave out pairs with an empty text or an over-long line. Other problems make the whole file
             unreliable and are always an error.
 
     Raises:
-        UserError: At the first problem, or if there is no pair.
+        UserError: At the first problem, if there is no pair, or if a shard is missing.
     """
     found_any = False
     with closing(scan_pairs(source, target)) as rows:
@@ -133,14 +134,20 @@ def read_pairs(source: Path, target: Path | None, *, skip: bool = False) -> Gene
 
 
 def scan_pairs(source: Path, target: Path | None, max_lines: int | None = None) -> Generator[ScannedPair]:
-    """Iterate over all pairs of texts in files, with their problems.
+    """Iterate over all pairs of texts in files, with their problems. The line numbers are those of each file.
 
     Args:
-        source: The file of the sources, or one with two columns and a tab between them.
-        target: The file of the targets; None if `source` has both.
+        source: The file of the sources, or one with two columns and a tab between them, or a pattern of shards.
+        target: The file of the targets, or a pattern; None if `source` has both.
         max_lines: Most lines of a compressed file; see `read_lines`.
+
+    Raises:
+        UserError: A file cannot be read, or a shard is missing; see `find_shards`.
     """
-    return _columns(source, max_lines) if target is None else _side_by_side(source, target, max_lines)
+    for one, other in find_shards(source, target):
+        rows = _columns(one, max_lines) if other is None else _side_by_side(one, other, max_lines)
+        with closing(rows):
+            yield from rows
 
 
 def _side_by_side(source: Path, target: Path, max_lines: int | None) -> Generator[ScannedPair]:
@@ -233,23 +240,39 @@ def read_lines(path: Path, max_lines: int | None = None) -> Generator[TextLine]:
     Raises:
         UserError: If it cannot be read, or if its content is too large.
     """
+    with open_text(path, max_lines) as file:
+        yield from parse_lines(file, path)
+
+
+@contextmanager
+def open_text(path: Path, max_lines: int | None = None) -> Generator[BinaryIO]:
+    """Open a text file, plain or, if its name ends in .gz, gzip. Any `OSError` within is taken for one of reading it.
+
+    Args:
+        path: The file.
+        max_lines: Most lines of a compressed file; see `read_lines`.
+
+    Raises:
+        UserError: If it cannot be read, or if its content is too large.
+    """
     try:
         with _open(path, max_lines) as file:
-            yield from parse_lines(file, path)
+            yield file
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise UserError(f"{path}: is damaged, truncated or not a gzip file; get it again") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def parse_lines(file: BinaryIO, path: Path) -> Generator[TextLine]:
+def parse_lines(file: BinaryIO, path: Path, first: int = 1) -> Generator[TextLine]:
     """Iterate over the lines of an open file.
 
     Args:
         file: A binary file.
         path: Its name in messages.
+        first: The number of the line at which it is positioned.
     """
-    number = 0
+    number = first - 1
     while content := file.readline(MAX_BYTES):
         number += 1
         whole = len(content) < MAX_BYTES or content.endswith(b"\n")
@@ -282,6 +305,15 @@ class _GzipContent(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self.content.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self.content.tell()
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         content = self.content.read1(memoryview(buffer).nbytes)

@@ -5,14 +5,17 @@ Shapes: source [batch, positions], or [batch, positions, pixels] of pictures; in
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from regard.data.examples import Example, Source, is_patches
 from regard.data.on_disk import example_lengths
+from regard.devices import copy_to
 from regard.seeding import seed_for
 from regard.text import Vocabulary
 
@@ -45,11 +48,11 @@ class Batch:
             device: A PyTorch device.
         """
         return Batch(
-            self.source.to(device),
-            self.source_valid.to(device),
-            self.inputs.to(device),
-            self.outputs.to(device),
-            self.valid.to(device),
+            copy_to(self.source, device, pin=True),
+            copy_to(self.source_valid, device, pin=True),
+            copy_to(self.inputs, device, pin=True),
+            copy_to(self.outputs, device, pin=True),
+            copy_to(self.valid, device, pin=True),
         )
 
 
@@ -89,6 +92,9 @@ class Batches:
     Each epoch shuffles the examples and sorts them by length, so that examples of equal length are in a new order; then
     it cuts them into batches and shuffles these. Sorted lengths are the same in every epoch, and so are the cuts.
 
+    There may be many millions of examples, so arrays have small integers: 6 or 8 bytes for each, besides its lengths,
+    and less than 40 while an epoch is shuffled.
+
     Args:
         examples: The examples, in memory or on disk.
         batch_tokens: The largest number of tokens in a batch on its longer side, padding included.
@@ -98,9 +104,13 @@ class Batches:
     def __init__(self, examples: Sequence[Example], *, batch_tokens: int, seed: int) -> None:
         self.examples = examples
         self.seed = seed
-        lengths = example_lengths(examples)[:, ::-1]  # [examples, target and source]
-        self._buckets = torch.from_numpy(-(-lengths // BUCKET))
-        self._keys = self._buckets[:, 0] * (self._buckets.max() + 1) + self._buckets[:, 1]
+        # The lengths are not kept: a memory-mapped file that is in use cannot be removed on Windows.
+        buckets = np.asarray(example_lengths(examples)) + np.int32(BUCKET - 1)
+        buckets //= BUCKET
+        self._base = int(buckets.max()) + 1
+        dtype = np.min_scalar_type(self._base**2)
+        # The order of keys is by target, then by source.
+        self._keys = buckets[:, 1].astype(dtype) * dtype.type(self._base) + buckets[:, 0].astype(dtype)
         self._cuts = self._cut(batch_tokens)
         self._epoch, self._order = -1, torch.empty(0)
         self._batch_order = torch.empty(0)
@@ -124,12 +134,19 @@ class Batches:
         Args:
             step: Counted from 0.
         """
+        return [self.examples[row] for row in self.indices(step).tolist()]
+
+    def indices(self, step: int) -> Tensor:
+        """The numbers of the examples of a step.
+
+        Args:
+            step: Counted from 0.
+        """
         epoch, turn = divmod(step, self.per_epoch)
         if epoch != self._epoch:
             self._shuffle(epoch)
         batch = int(self._batch_order[turn])
-        rows = self._order[self._cuts[batch] : self._cuts[batch + 1]]
-        return [self.examples[row] for row in rows.tolist()]
+        return self._order[self._cuts[batch] : self._cuts[batch + 1]].long()
 
     def once(self) -> Iterator[Batch]:
         """The batches of one epoch."""
@@ -137,18 +154,22 @@ class Batches:
 
     def _shuffle(self, epoch: int) -> None:
         generator = torch.Generator().manual_seed(seed_for(self.seed, "order", epoch))
-        shuffled = torch.randperm(len(self.examples), generator=generator)
-        self._order = shuffled[self._keys[shuffled].argsort(stable=True)]
+        self._order = torch.empty(0)  # frees the memory of the last epoch
+        shuffled = torch.randperm(len(self.examples), generator=generator, dtype=torch.int32).numpy()
+        self._order = torch.from_numpy(shuffled[self._keys[shuffled].argsort(stable=True)])
         self._batch_order = torch.randperm(self.per_epoch, generator=generator)
         self._epoch = epoch
 
-    def _cut(self, batch_tokens: int) -> list[int]:
+    def _cut(self, batch_tokens: int) -> array[int]:
         """Where batches begin and end in the sorted order: as many sentences as fit into `batch_tokens`."""
-        cuts, longest = [0], 0
-        lengths = (self._buckets[self._keys.argsort(stable=True)].amax(1) * BUCKET).tolist()
-        for index, length in enumerate(lengths):
+        cuts, index, longest = array("q", (0,)), 0, 0
+        for key, count in zip(*np.unique(self._keys, return_counts=True), strict=True):
+            length = BUCKET * max(divmod(int(key), self._base))
             longest = max(longest, length)
-            if index > cuts[-1] and longest * (index - cuts[-1] + 1) > batch_tokens:
-                cuts.append(index)
+            end = index + int(count)
+            while (cut := max(index, cuts[-1] + max(1, batch_tokens // longest))) < end:
+                cuts.append(cut)
                 longest = length
-        return [*cuts, len(lengths)]
+            index = end
+        cuts.append(index)
+        return cuts

@@ -29,8 +29,9 @@ def check_files(
         print(regard.data.check("train.de", "train.en"))
 
     Args:
-        source: The file of the sources, one text per line; or a .tsv file with source and target.
-        target: The file of the targets.
+        source: The file of the sources, one text per line; or a .tsv file with source and target; or a pattern of
+            shards, such as `train.*.de`.
+        target: The file of the targets, or their pattern.
         test_source: The sources of a test set, to find texts that are in both sets.
         test_target: The targets of the test set.
         max_lines: Most lines of a compressed file; None for the limit of training.

@@ -22,13 +22,14 @@ class Codec:
         tokenization: How texts become tokens.
         source_vocabulary: The ids of source tokens.
         target_vocabulary: The ids of target tokens.
-        longest_source: The number of positions of the longest training source, `<end>` included.
+        longest_source: The number of positions of the longest training source, `<end>` included; 0 before the training
+            split has been encoded.
     """
 
     tokenization: Tokenization
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
-    longest_source: int
+    longest_source: int = 0
 
     @classmethod
     def build(cls, tokenization: Tokenization, pairs: Iterable[Pair]) -> Self:
@@ -36,17 +37,14 @@ class Codec:
 
         Args:
             tokenization: The tokenization of the task.
-            pairs: The training split.
+            pairs: The training split, which is read only if its tokens have to be counted.
         """
         sources: Counter[str] = Counter()
         targets: Counter[str] = Counter()
-        longest = 0
-        for pair in pairs:
-            source = tokenization.source_tokens(pair.source)
-            sources.update(source)
+        for pair in () if tokenization.has_fixed_vocabularies else pairs:
+            sources.update(tokenization.source_tokens(pair.source))
             targets.update([tokenization.start_token(pair.source), *tokenization.target_tokens(pair)])
-            longest = max(longest, len(source) + 1)
-        return cls(tokenization, *tokenization.vocabularies(sources, targets), longest)
+        return cls(tokenization, *tokenization.vocabularies(sources, targets))
 
     @property
     def sizes(self) -> tuple[int | PatchGrid, int]:

@@ -1,64 +1,103 @@
-"""Examples on disk, for data sets that do not fit into memory."""
+"""Examples on disk, for data sets that do not fit into memory, and for processes that share one."""
 
 from __future__ import annotations
 
 import hashlib
-import tempfile
+import json
+import os
 from array import array
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Lock
-from typing import overload
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.data.examples import ID_BYTES, Example, is_patches
 
+IDS, LENGTHS, OFFSETS, HEADER = "ids.bin", "lengths.bin", "offsets.bin", "header.json"
+HAS_PREAD = hasattr(os, "pread")
+
 
 class OnDiskExamples(Sequence[Example]):
-    """A sequence of examples that are in a temporary file, from which each is read when it is needed.
+    """A sequence of examples in the files of a folder, from which each is read when it is needed.
 
-    Only the lengths and offsets of the examples are in memory: 16 bytes each. (A memory-mapped file would add the pages
-    that were read to the size of the process.) The file is removed when it is closed or the process ends.
+    One process writes the folder, others on the same machine open it. Lengths and offsets, 16 bytes for each example,
+    are memory-mapped, so that processes share them. The elements of examples are read by position. (If they were
+    memory-mapped, the pages that were read would count as memory of each process.)
+
+        OnDiskExamples.write(examples, folder)
+        corpus = OnDiskExamples.open(folder)
 
     Args:
-        examples: The examples to store.
-        folder: A folder on the disk to use.
+        folder: The folder that `write` has made.
 
     Attributes:
-        lengths: [examples, 2], the number of source positions and target tokens.
         digest: A SHA-256 digest of the examples, see `digest_examples`.
     """
 
-    def __init__(self, examples: Iterable[Example], folder: Path) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (open as long as this object lives)
-        self._lock = Lock()  # seek and read are two calls
-        self._patch_bytes = 0  # of a source position that is a patch
-        try:
-            self.lengths, self.digest = self._write(examples)
-        except BaseException:
-            self._file.close()
-            raise
-        sizes = self.lengths.astype(np.int64) @ (self._patch_bytes or ID_BYTES, ID_BYTES)
-        self._offsets = np.concatenate([[0], sizes.cumsum()])  # in bytes
+    def __init__(self, folder: Path) -> None:
+        header = json.loads((folder / HEADER).read_bytes())
+        self.digest: str = header["digest"]
+        self._count: int = header["count"]
+        self._patch_bytes: int = header["patch_bytes"]  # of a source position that is a patch; 0 for token ids
+        self._lengths: NDArray[np.int32] | None = _map(folder / LENGTHS, np.int32, (self._count, 2))
+        self._offsets: NDArray[np.int64] | None = _map(folder / OFFSETS, np.int64, (self._count + 1,))
+        self._lock = Lock()  # without `pread`, seek and read are two calls
+        self._file = (folder / IDS).open("rb", buffering=0)
 
-    def _write(self, examples: Iterable[Example]) -> tuple[NDArray[np.int32], str]:
-        """Store the examples; return their lengths and digest."""
-        lengths = array("i")
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Open the files of a folder for reading.
+
+        Args:
+            folder: The folder that `write` has made, in this process or in another one.
+
+        Raises:
+            OSError: A file is missing; the last one that `write` makes is the header.
+        """
+        return cls(folder)
+
+    @staticmethod
+    def write(examples: Iterable[Example], folder: Path) -> None:
+        """Write examples to the files of a new folder.
+
+        Args:
+            examples: The examples, of which one at a time is in memory.
+            folder: The folder to create, with its parents.
+
+        Raises:
+            OSError: The folder exists, or cannot be written to.
+        """
+        folder.mkdir(parents=True)
+        count = offset = patch_bytes = 0
         digest = hashlib.sha256()
-        for example in examples:
-            content = example.to_bytes()
-            lengths.extend((len(example.source), len(example.target)))
-            digest.update(content)
-            self._file.write(content[2 * ID_BYTES :])
-            if is_patches(example.source):
-                self._patch_bytes = len(example.source[0])
-        self._file.flush()
-        return np.array(lengths, dtype=np.int32).reshape(-1, 2), digest.hexdigest()
+        with ExitStack() as stack:
+            ids, lengths, offsets = (
+                stack.enter_context((folder / each).open("xb")) for each in (IDS, LENGTHS, OFFSETS)
+            )
+            offsets.write(_int64(0))
+            for example in examples:
+                content = example.to_bytes()
+                digest.update(content)
+                lengths.write(content[: 2 * ID_BYTES])
+                offset += ids.write(content[2 * ID_BYTES :])
+                offsets.write(_int64(offset))
+                count += 1
+                if is_patches(example.source):
+                    patch_bytes = len(example.source[0])
+        header = {"count": count, "patch_bytes": patch_bytes, "digest": digest.hexdigest()}
+        (folder / HEADER).write_bytes(json.dumps(header).encode())
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """The number of source positions and target tokens, [examples, 2], read-only."""
+        return _opened(self._lengths)
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> Example: ...
@@ -70,10 +109,8 @@ class OnDiskExamples(Sequence[Example]):
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
         index = range(len(self))[index]  # raises IndexError
-        begin, end = self._offsets[index : index + 2].tolist()
-        with self._lock:
-            self._file.seek(begin)
-            content = self._file.read(end - begin)
+        begin, end = _opened(self._offsets)[index : index + 2].tolist()
+        content = self._read(begin, end - begin)
         length, patch = int(self.lengths[index, 0]), self._patch_bytes
         if not patch:
             ids = array("i", content)
@@ -81,9 +118,17 @@ class OnDiskExamples(Sequence[Example]):
         patches = (content[begin : begin + patch] for begin in range(0, length * patch, patch))
         return Example(tuple(patches), tuple(array("i", content[length * patch :])))
 
+    def _read(self, begin: int, size: int) -> bytes:
+        if HAS_PREAD:
+            return os.pread(self._file.fileno(), size, begin)
+        with self._lock:
+            self._file.seek(begin)
+            return self._file.read(size)
+
     def close(self) -> None:
-        """Remove the file."""
+        """Close the files, which remain on disk."""
         self._file.close()
+        self._lengths = self._offsets = None
 
 
 def example_lengths(examples: Sequence[Example]) -> NDArray[np.int32]:
@@ -95,3 +140,20 @@ def example_lengths(examples: Sequence[Example]) -> NDArray[np.int32]:
     if isinstance(examples, OnDiskExamples):
         return examples.lengths
     return np.array([(len(example.source), len(example.target)) for example in examples], dtype=np.int32)
+
+
+def _int64(value: int) -> bytes:
+    return array("q", (value,)).tobytes()
+
+
+def _map(path: Path, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+    """An array whose content is in a file."""
+    if 0 in shape:
+        return np.empty(shape, dtype)  # an empty file cannot be mapped
+    return np.memmap(path, dtype, mode="r", shape=shape)
+
+
+def _opened(values: NDArray[Any] | None) -> NDArray[Any]:
+    if values is None:
+        raise ValueError("these examples are closed")
+    return values

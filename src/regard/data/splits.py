@@ -46,7 +46,8 @@ def load_splits(task: str | type[Task[Any]], /, **settings: Any) -> SplitPairs:
 
     Returns:
         For each split its pairs, which can be iterated over any number of times. Those of files are read anew each
-        time, because they may be larger than memory.
+        time, and more than 100,000 training pairs of a generated task are generated anew, because they may be larger
+        than memory.
 
     Raises:
         UserError: There is no such task, a setting is invalid, or a file is missing.

@@ -32,7 +32,7 @@ TOLERANCE = 1e-6  # smaller differences of weights are rounding errors
 def teacher_forced_attention(model: Seq2Seq, examples: Sequence[Example]) -> Iterator[Tensor]:
     """The attention of each layer and head under teacher forcing, [..., output, source] for each example.
 
-    Both ends have their row and column.
+    Both ends have their row and column. The weights are float32 and on the CPU.
 
     Args:
         model: The model, which is put into evaluation mode.
@@ -45,7 +45,7 @@ def teacher_forced_attention(model: Seq2Seq, examples: Sequence[Example]) -> Ite
         batch = collate(some).to(device)
         # Not `teacher_forced`: its output layer would take most of the time.
         _, weights, _ = model.decoder.forward_steps(batch.inputs, model.start(batch.source, batch.source_valid))
-        for row, example in zip(weights, some, strict=True):
+        for row, example in zip(weights.float().cpu(), some, strict=True):
             yield row[..., : len(example.target) - 1, : len(example.source)]
 
 

@@ -24,6 +24,7 @@ def check_data_files(command: str, run: Path, experiment: Experiment, splits: Se
         return
     paths = [f"data.{key}=NEW/PLACE/{Path(getattr(experiment.data, key)).name}" for key in missing]
     parts = [str(run), *(part for path in paths for part in ("--set", path))]
-    line = " ".join(["regard", command, *(f'"{part}"' if " " in part else part for part in parts)])  # for any shell
+    quoted = [f'"{part}"' if {" ", "*"} & set(part) else part for part in parts]  # for any shell
+    line = " ".join(["regard", command, *quoted])
     problems = "\n".join(f"{run}: {text}" for text in missing.values())
     raise UserError(f"{problems}\nif the files have moved, give their new place: {line}")

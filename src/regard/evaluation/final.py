@@ -46,14 +46,16 @@ def needs_final_evaluation(run: Run) -> bool:
     return not run.has_file(SCORES) and run.experiment.task.has_real_test
 
 
-def score_test_set(run: Run, advance: ProgressCallback = no_progress) -> FinalEvaluation:
+def score_test_set(run: Run, device: str, advance: ProgressCallback = no_progress) -> FinalEvaluation:
     """Translate and score the test set, with greedy search and with a beam.
 
     Args:
         run: A run directory whose training is finished.
+        device: The name of the device that computes.
         advance: Called with the number of sentences that have been translated since the last call.
     """
-    evaluator = Evaluator(Translator(run), EvaluationData.of_split(run.experiment.data, "test"))
+    translator = Translator(run, device=device)
+    evaluator = Evaluator(translator, EvaluationData.of_split(run.experiment.data, "test"))
     greedy = evaluator.evaluate(GREEDY, advance)
     beam, translations = evaluator.translate(BEAM, advance)
     return FinalEvaluation([greedy, beam], example_sentences(evaluator.pairs, translations), evaluator.changed)

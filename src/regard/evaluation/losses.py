@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from regard.data import Batch
 from regard.nn import Seq2Seq
+from regard.process_group import SINGLE, ProcessGroup
 from regard.search import Ensemble
 
 
@@ -30,7 +31,9 @@ class LossMetrics:
 
 
 @torch.inference_mode()
-def compute_losses(model: Seq2Seq, batches: Iterable[Batch], *, teacher: bool) -> LossMetrics:
+def compute_losses(
+    model: Seq2Seq, batches: Iterable[Batch], *, teacher: bool, group: ProcessGroup = SINGLE
+) -> LossMetrics:
     """Average loss, token accuracy and exact match.
 
     The difference between teacher-forced and free-running values is exposure bias: in training, the decoder only ever
@@ -40,15 +43,16 @@ def compute_losses(model: Seq2Seq, batches: Iterable[Batch], *, teacher: bool) -
         model: The model, which is put into evaluation mode.
         batches: What to average over.
         teacher: The decoder reads reference tokens (teacher forcing) instead of its own output (free-running).
+        group: Processes that average together, each over batches of its own.
     """
     model.eval()
 
     def predict(batch: Batch, reference: Tensor) -> tuple[Tensor, Tensor]:
         teacher_forcing_mask = None if teacher else torch.zeros_like(batch.valid)
         logits = model(batch.source, batch.source_valid, batch.inputs, batch.valid, teacher_forcing_mask)
-        return cross_entropy(logits, reference, reduction="sum"), logits
+        return cross_entropy(logits.float(), reference, reduction="sum"), logits
 
-    return _average(predict, batches, next(model.parameters()).device)
+    return _average(predict, batches, next(model.parameters()).device, group)
 
 
 @torch.inference_mode()
@@ -63,26 +67,27 @@ def compute_ensemble_losses(ensemble: Ensemble, batches: Iterable[Batch]) -> Los
     def predict(batch: Batch, reference: Tensor) -> tuple[Tensor, Tensor]:
         log_probs = ensemble.teacher_forced(batch)
         rows = torch.arange(len(reference), device=reference.device)
-        return -log_probs.of_tokens(reference, rows).double().sum(), log_probs.logits
+        return -log_probs.of_tokens(reference, rows).cpu().double().sum(), log_probs.logits
 
     return _average(predict, batches, next(ensemble.models[0].parameters()).device)
 
 
 def _average(
-    predict: Callable[[Batch, Tensor], tuple[Tensor, Tensor]], batches: Iterable[Batch], device: torch.device
+    predict: Callable[[Batch, Tensor], tuple[Tensor, Tensor]],
+    batches: Iterable[Batch],
+    device: torch.device,
+    group: ProcessGroup = SINGLE,
 ) -> LossMetrics:
     """`predict` returns the summed loss of the reference tokens of a batch, and the logits that it is computed from."""
-    loss = 0.0
-    tokens = correct = sentences = exact = 0
+    sums = torch.zeros(5, dtype=torch.float64, device="cpu")
     for batch in (each.to(device) for each in batches):
         reference = batch.outputs[batch.valid]
         summed, logits = predict(batch, reference)
         hits = logits.argmax(-1) == reference
-        loss += float(summed)
-        tokens += len(reference)
-        correct += int(hits.sum())
-        sentences += len(batch.valid)
-        exact += int(_all_correct(hits, batch.valid).sum())
+        exact = int(_all_correct(hits, batch.valid).sum())
+        values = [float(summed), len(reference), int(hits.sum()), len(batch.valid), exact]
+        sums += torch.tensor(values, dtype=torch.float64, device="cpu")
+    loss, tokens, correct, sentences, exact = group.sum(sums).tolist()
     return LossMetrics(loss / tokens, correct / tokens, exact / sentences)
 
 

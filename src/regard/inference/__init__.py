@@ -9,16 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from regard.inference.file_translation import translate_file
     from regard.inference.translation import Alternative, Score, Translation
     from regard.inference.translator import Translator, load
 
-__all__ = ["Alternative", "Score", "Translation", "Translator", "load"]
+__all__ = ["Alternative", "Score", "Translation", "Translator", "load", "translate_file"]
 MODULE_OF = {
     "Alternative": "translation",
     "Score": "translation",
     "Translation": "translation",
     "Translator": "translator",
     "load": "translator",
+    "translate_file": "file_translation",
 }
 
 

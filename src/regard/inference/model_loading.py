@@ -5,7 +5,10 @@ from __future__ import annotations
 from functools import partial
 from itertools import zip_longest
 
+import torch
+
 from regard.data import Codec
+from regard.devices import DTYPES, Precision
 from regard.errors import UserError
 from regard.nn import Seq2Seq
 from regard.nn.build import build_model
@@ -13,12 +16,14 @@ from regard.runs import MODEL, Run, expected_shapes
 from regard.torch_state import private_torch_state
 
 
-def load_model(run: Run, codec: Codec) -> Seq2Seq:
+def load_model(run: Run, codec: Codec, device: torch.device, precision: Precision) -> Seq2Seq:
     """The best model of a run, in evaluation mode.
 
     Args:
         run: The run directory.
         codec: Its codec.
+        device: The device that it will compute on.
+        precision: The precision of its weights, and of what it computes from them.
     """
     build = partial(build_model, run.experiment.model, *codec.sizes)
     with run.open_tensors(MODEL) as weights:
@@ -27,7 +32,7 @@ def load_model(run: Run, codec: Codec) -> Seq2Seq:
         with private_torch_state():
             model = build().eval()
         weights.copy_weights(model)
-    return model
+    return model.to(device, DTYPES[precision])
 
 
 def check_same_vocabularies(run: Run, codec: Codec, other_run: Run, other_codec: Codec) -> None:

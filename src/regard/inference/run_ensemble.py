@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from regard.data import Codec, EncodedSource, Example
+from regard.devices import check_precision, select_device
 from regard.errors import UserError
 from regard.images import is_picture, picture_uri
 from regard.inference.model_loading import check_same_vocabularies, load_model
@@ -29,6 +30,8 @@ class RunEnsemble:
     Args:
         run: A run directory.
         others: More run directories.
+        device: The device of the models: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+        precision: The precision of the models: `float32`, `bfloat16` or `float16`.
 
     Attributes:
         runs: The run directories.
@@ -38,20 +41,27 @@ class RunEnsemble:
         ensemble: The models.
 
     Raises:
-        UserError: If a run has no model, or the runs have different vocabularies.
+        UserError: If a run has no model, the runs have different vocabularies, or there is no such device.
     """
 
-    def __init__(self, run: Run, *others: Run) -> None:
+    def __init__(self, run: Run, *others: Run, device: str | torch.device = "auto", precision: str = "float32") -> None:
         for each in (run, *others):
             if not isinstance(each, Run):
                 raise UserError(f"{each!r:.80} is not an open run; regard.load opens a run directory")
+        chosen_device = select_device(str(device))
+        chosen_precision = check_precision(precision, chosen_device)
         self.runs = (run, *others)
         self.experiment = run.experiment
         self.codecs: list[Codec] = [each.codec for each in self.runs]
         self.codec = self.codecs[0]
         for other, codec in zip(others, self.codecs[1:], strict=True):
             check_same_vocabularies(run, self.codec, other, codec)
-        self.ensemble = Ensemble([load_model(*each) for each in zip(self.runs, self.codecs, strict=True)])
+        self.ensemble = Ensemble(
+            [
+                load_model(each, codec, chosen_device, chosen_precision)
+                for each, codec in zip(self.runs, self.codecs, strict=True)
+            ]
+        )
 
     @property
     def model(self) -> Seq2Seq:

@@ -56,7 +56,7 @@ def make_selector(search: SearchOptions, sources: Sequence[EncodedSource], batch
         # Each text has its own random numbers: its samples do not depend on the rest of the batch.
         generator = torch.Generator(device="cpu").manual_seed(seed_for(search.seed, "sample", source.text))
         row[:, :length] = torch.rand(search.n_best, length, generator=generator, device="cpu")
-    return Sampling(random_numbers.to(batch.source.device), search.temperature, search.top_k, search.top_p)
+    return Sampling(random_numbers, search.temperature, search.top_k, search.top_p)
 
 
 def similar_lengths(lengths: Mapping[int, int], size: int) -> Iterator[list[int]]:

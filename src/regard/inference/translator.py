@@ -40,6 +40,8 @@ from regard.search.beam import never_stop
 from regard.text.word_boundaries import token_labels
 
 if TYPE_CHECKING:
+    import torch
+
     from regard.inference.run_ensemble import SourceInput
 
 ProgressCallback = Callable[[int], None]  # called with the number of texts done, batch by batch
@@ -62,9 +64,11 @@ class Translator(RunEnsemble):
     Args:
         run: A run directory.
         others: More run directories with the same vocabularies; the log-probabilities of all are averaged.
+        device: The device of the models: `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+        precision: The precision of the models: `float32`, `bfloat16` or `float16`.
 
     Raises:
-        UserError: If a run has no model, or the runs have different vocabularies.
+        UserError: If a run has no model, the runs have different vocabularies, or there is no such device.
     """
 
     def length_penalty(self, options: SearchOptions) -> float:
@@ -315,7 +319,13 @@ class Translator(RunEnsemble):
         )
 
 
-def load(path: str | Path | Run, *others: str | Path | Run, trust_code: bool = False) -> Translator:
+def load(
+    path: str | Path | Run,
+    *others: str | Path | Run,
+    trust_code: bool = False,
+    device: str | torch.device = "auto",
+    precision: str = "float32",
+) -> Translator:
     """The model of a run directory, or of several as an ensemble.
 
         translation, = regard.load("runs/case").translate(["<U> I am a student"])
@@ -324,14 +334,17 @@ def load(path: str | Path | Run, *others: str | Path | Run, trust_code: bool = F
         path: A run directory, made by `regard train`, or what `regard.train` returned.
         others: More runs; the log-probabilities of all models are averaged.
         trust_code: Whether the runs may execute code outside Regard, if they were trained with some (plug-ins).
+        device: The device of the models: `auto` (CUDA if there is a GPU, else MPS, else the CPU), `cpu`, `mps`, `cuda`
+            or `cuda:N`.
+        precision: The precision in which the models compute: `float32`, `bfloat16` or, on a GPU, `float16`.
 
     Raises:
-        UserError: If there is no run, the runs have different vocabularies, or code is not trusted.
+        UserError: If there is no run or no such device, the runs have different vocabularies, or code is not trusted.
     """
     runs = [_open_run(each, trust_code) for each in (path, *others)]
     for change in (change for run in runs for change in run.code_changes()):
         warnings.warn(change, CodeChangedWarning, stacklevel=2)
-    return Translator(*runs)
+    return Translator(*runs, device=device, precision=precision)
 
 
 def _open_run(path: object, trust_code: bool) -> Run:

@@ -13,6 +13,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
+from regard.devices import float64_device
 from regard.nn import Encoder, Encoding, Seq2Seq
 
 
@@ -26,14 +27,14 @@ def model_device(model: Seq2Seq) -> torch.device:
 
 
 def double_precision_copy(model: Seq2Seq) -> Seq2Seq:
-    """A copy of the model in double precision, in evaluation mode.
+    """A copy of the model in double precision, in evaluation mode; on the CPU if the model's device has no float64.
 
     A confident model has log p just below 0; in single precision, differences of such values are mostly rounding.
 
     Args:
         model: The model; it is not changed.
     """
-    return deepcopy(model).double().eval()
+    return deepcopy(model).to(float64_device(model_device(model))).double().eval()
 
 
 def source_embeddings(encoder: Encoder, tokens: Tensor) -> Tensor:

@@ -127,5 +127,5 @@ def _explain_step(
         weights=weights,
         contexts=torch.stack([call.output[0][0, 0] for call in calls]),
         state=decoder.decoder_states(event.features)[0, 0],
-        probabilities=event.logits[0, 0].double().softmax(-1),
+        probabilities=event.logits[0, 0].cpu().double().softmax(-1),
     )

@@ -94,7 +94,7 @@ def gradient_report(
     expect(sum((2 + len(measured_conditions(len(examples)))) * len(examples) for examples in sentences))
     runs = []
     for name, translator, examples in zip(names, translators, sentences, strict=True):
-        initial = initial_model(translator.experiment, *translator.codec.sizes)
+        initial = initial_model(translator.experiment, *translator.codec.sizes).to(translator.device)
         model = initial if untrained else translator.model
         profile = gradient_profile(model, examples, advance)
         weights = weight_gradients(model, initial, examples, advance)

@@ -286,7 +286,7 @@ def accuracies(correct: Tensor) -> dict[str, float | None]:
     Args:
         correct: `ProbeResult.correct` or some of its rows [test states, 3].
     """
-    shares = correct.double().mean(0).tolist() if len(correct) else [None] * 3
+    shares = correct.cpu().double().mean(0).tolist() if len(correct) else [None] * 3
     return dict(zip(("accuracy", "majority", "control"), shares, strict=True))
 
 

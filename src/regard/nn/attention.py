@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from regard.config.kinds import AttentionSection
 from regard.errors import UserError, suggest
 from regard.nn.attention_history import NO_HISTORY, AttentionHistory, QueryHistory
-from regard.nn.normalizers import NORMALIZERS, Normalizer
+from regard.nn.normalizers import NORMALIZERS, Normalizer, at_least_float32
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,13 @@ def attend(scores: Tensor, memory: Memory, normalizer: Normalizer = "softmax") -
         normalizer: How weights follow from scores: "softmax", "sparsemax", "entmax15" or "hard".
 
     Returns:
-        The context c, [batch, (heads,) steps, value], and the weights α, [batch, (heads,) steps, positions].
+        The context c, [batch, (heads,) steps, value], and the weights α, [batch, (heads,) steps, positions], which are
+        at least float32.
     """
-    masked = ~memory.valid
+    masked, scores = ~memory.valid, at_least_float32(scores)
     weights = NORMALIZERS[normalizer](scores.masked_fill(masked, torch.finfo(scores.dtype).min))
     weights = weights.masked_fill(masked, 0.0)
-    return weights @ memory.values, weights
+    return weights.to(memory.values.dtype) @ memory.values, weights
 
 
 Temperature = float | Literal["learned"]
@@ -244,7 +245,7 @@ class Attention(nn.Module, ABC):
     def _attend_shared(self, query: Tensor, memory: Memory, history: AttentionHistory) -> tuple[Tensor, Tensor]:
         """Context and weights of a query that may have several times as many rows as the memory."""
         share = len(query) // len(memory.keys)
-        queries = history.of_queries(query.shape[1], share)
+        queries = history.of_queries(query.shape[1], share, query.dtype)
         if share == 1:
             return self.attend_rows(query, memory, queries)
         context, weights = self.attend_rows(query.unflatten(0, (-1, share)).flatten(1, 2), memory, queries)
@@ -287,7 +288,10 @@ class Attention(nn.Module, ABC):
         Args:
             states: [batch, positions or steps, size].
         """
-        return nn.functional.normalize(states, dim=-1) if self.unit_norm else states
+        if not self.unit_norm:
+            return states
+        # A state may be 0, and so may be the smallest divisor in float16.
+        return nn.functional.normalize(at_least_float32(states), dim=-1).to(states.dtype)
 
     def scale_scores(self, scores: Tensor) -> Tensor:
         """e / τ.

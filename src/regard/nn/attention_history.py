@@ -76,17 +76,19 @@ class AttentionHistory:
             return self
         return AttentionHistory(self.steps, self.weights.index_select(0, rows), self.coverage.index_select(0, rows))
 
-    def of_queries(self, steps: int, share: int) -> QueryHistory:
+    def of_queries(self, steps: int, share: int, dtype: torch.dtype | None = None) -> QueryHistory:
         """The history as the queries of one call see it.
 
         Args:
             steps: Number of steps of the call; 1 if the history has weights.
             share: Number of hypotheses for each row of the memory.
+            dtype: The type of the weights that the queries see, which is theirs; None: that in which they are summed.
         """
         if self.weights is None or self.coverage is None:
             return QueryHistory(self.steps, steps, share, None, None)
         weights, coverage = (
-            part.unflatten(0, (-1, share)).movedim(1, -2) for part in (self.weights, self.coverage)
+            part.to(dtype or part.dtype).unflatten(0, (-1, share)).movedim(1, -2)
+            for part in (self.weights, self.coverage)
         )  # [batch, (heads,) share, positions]
         return QueryHistory(self.steps, steps, share, weights, coverage)
 

@@ -126,6 +126,9 @@ def split_index(index: Tensor, rows: int, sources: int) -> tuple[Tensor, Tensor]
 
 
 StateType = TypeVar("StateType", bound=State)
+# Some of the steps of a batch: a mask, [batch, steps], or their rows and steps, as `mask.nonzero(as_tuple=True)`
+# returns them. Selecting by a mask waits for a GPU, which has to count the steps.
+SelectedSteps = Tensor | tuple[Tensor, ...]
 
 
 class Decoder(nn.Module, ABC, Generic[StateType]):
@@ -220,14 +223,15 @@ class Decoder(nn.Module, ABC, Generic[StateType]):
         features, _, state = self.forward_steps(token.unsqueeze(1), state)
         return self.logits(features.squeeze(1)), state
 
-    def teacher_forced(self, tokens: Tensor, state: StateType, valid: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def teacher_forced(
+        self, tokens: Tensor, state: StateType, valid: SelectedSteps | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Run the decoder over given tokens, all steps at once where the wiring allows it.
 
         Args:
             tokens: Input token ids, [batch, steps].
             state: The state before the first step.
-            valid: If given, [batch, steps], logits are computed only where it is True. The output layer is most of
-                the computation.
+            valid: If given, logits are computed only for these steps. The output layer is most of the computation.
 
         Returns:
             The logits, [batch, steps, vocabulary] or [valid steps, vocabulary], and the attention weights,

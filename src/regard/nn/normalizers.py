@@ -14,6 +14,15 @@ from torch import Tensor
 Normalizer = Literal["softmax", "sparsemax", "entmax15", "hard"]
 
 
+def at_least_float32(values: Tensor) -> Tensor:
+    """The values in float32 if their type is a smaller one, whose sums would not be exact enough.
+
+    Args:
+        values: Numbers of any floating-point type.
+    """
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
 def softmax(scores: Tensor) -> Tensor:
     """α_i = exp(e_i) / Σ_k exp(e_k). No weight is 0.
 

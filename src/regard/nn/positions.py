@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard.config.base import Size
 from regard.config.kinds import POSITIONS, EncoderDecoderSection, PositionsSection
+from regard.devices import copy_to
 from regard.errors import UserError
 from regard.nn.dropout import Dropout
 
@@ -225,8 +226,10 @@ class SinusoidalPositions(Positions):
         self.size = input_size + width
 
     def forward(self, vectors: Tensor, offset: int = 0) -> Tensor:
-        encoding = sinusoidal_encoding(offset, vectors.shape[1], self.width, self.first_frequency).to(vectors)
-        return torch.cat([vectors, encoding.expand(len(vectors), -1, -1)], -1)
+        encoding = sinusoidal_encoding(offset, vectors.shape[1], self.width, self.first_frequency)
+        return torch.cat(
+            [vectors, copy_to(encoding.to(vectors.dtype), vectors.device).expand(len(vectors), -1, -1)], -1
+        )
 
 
 class AddedSinusoidalPositions(Positions):
@@ -244,7 +247,8 @@ class AddedSinusoidalPositions(Positions):
         self.first_frequency = first_frequency
 
     def forward(self, vectors: Tensor, offset: int = 0) -> Tensor:
-        return vectors + sinusoidal_encoding(offset, vectors.shape[1], self.size, self.first_frequency).to(vectors)
+        encoding = sinusoidal_encoding(offset, vectors.shape[1], self.size, self.first_frequency)
+        return vectors + copy_to(encoding.to(vectors.dtype), vectors.device)
 
 
 class LearnedPositions(Positions):

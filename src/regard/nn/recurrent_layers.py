@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from regard.devices import copy_to
 
 LayersState = tuple[Tensor, ...]
 
@@ -94,15 +96,37 @@ class TorchRecurrentLayers(RecurrentLayers):
     def forward(
         self, inputs: Tensor, state: LayersState | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, LayersState]:
-        start = None if state is None else state[0] if self.parts == 1 else state
-        if lengths is None:
-            outputs, end = self.recurrence(inputs, start)
-        else:  # packed, so that the final state is the one after the last step of each row
-            packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
-            packed, end = self.recurrence(packed, start)
-            outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=inputs.shape[1])
-        end = (end,) if self.parts == 1 else end
-        return outputs, tuple(self.join_directions(part) for part in end)
+        return self.run(inputs, state) if lengths is None else self.run_packed(inputs, state, lengths)
+
+    def run_packed(self, inputs: Tensor, state: LayersState | None, lengths: Tensor) -> tuple[Tensor, LayersState]:
+        """Run over packed rows, so that the final state is the one after the last step of each row.
+
+        This waits for a GPU once, since packing needs the lengths on the CPU. Unsorted rows would make PyTorch wait
+        again when it packs, and when it pads.
+
+        Args:
+            inputs: x, [batch, steps, input_size].
+            state: The state before the first step; zeros if None.
+            lengths: Number of steps of each row, [batch].
+        """
+        lengths, order = lengths.cpu().sort(descending=True)
+        order = copy_to(order, inputs.device)
+        state = None if state is None else tuple(part.index_select(1, order) for part in state)
+        packed = pack_padded_sequence(inputs.index_select(0, order), lengths, batch_first=True)
+        packed, end = self.run(packed, state)
+        outputs, _ = pad_packed_sequence(packed, batch_first=True, total_length=inputs.shape[1])
+        restored = order.argsort()
+        return outputs.index_select(0, restored), tuple(part.index_select(1, restored) for part in end)
+
+    def run(self, inputs: Any, state: LayersState | None) -> tuple[Any, LayersState]:
+        """Run the torch module.
+
+        Args:
+            inputs: x, [batch, steps, input_size], or packed.
+            state: The state before the first step; zeros if None.
+        """
+        outputs, end = self.recurrence(inputs, None if state is None else state[0] if self.parts == 1 else state)
+        return outputs, tuple(self.join_directions(part) for part in ((end,) if self.parts == 1 else end))
 
     def join_directions(self, part: Tensor) -> Tensor:
         """A state of torch, [layers · directions, batch, size], as [layers, batch, directions · size].

@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from regard.config.base import invalid_combination
+from regard.devices import copy_to
 from regard.errors import UserError
 from regard.nn.positions import RelativePositions, RelativePositionsSection, wave_angles
 
@@ -63,7 +64,8 @@ class RotaryPositions(RelativePositions):
 
     def rotate(self, vectors: Tensor, offset: int) -> Tensor:
         angles = wave_angles(offset, *vectors.shape[-2:], base=self.base)  # t θ_k, [steps, size / 2]
-        cosine, sine = angles.cos().to(vectors), angles.sin().to(vectors)
+        rotations = torch.stack([angles.cos(), angles.sin()]).to(vectors.dtype)
+        cosine, sine = copy_to(rotations, vectors.device)
         first, second = vectors.unflatten(-1, (-1, 2)).unbind(-1)
         return torch.stack([first * cosine - second * sine, first * sine + second * cosine], -1).flatten(-2)
 
@@ -98,4 +100,5 @@ class AlibiPositions(RelativePositions):
         heads, queries, positions = scores.shape[-3:]
         numbers = torch.arange(positions, device=scores.device)
         distances = (numbers[positions - queries :, None] - numbers).abs()  # [queries, positions]
-        return scores - alibi_slopes(heads).to(scores)[:, None, None] * distances
+        slopes = copy_to(alibi_slopes(heads).to(scores.dtype), scores.device)
+        return scores - slopes[:, None, None] * distances

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.nn.attention import Attention
+from regard.nn.normalizers import at_least_float32
 from regard.nn.seq2seq import Seq2Seq
 
 
@@ -114,5 +115,5 @@ def _rows_without_padding(weights: Tensor | None, valid: Tensor) -> list[Tensor 
     """The weights of each row of a batch, without padding."""
     if weights is None:
         return [None] * len(valid)
-    lengths = valid.sum(1).tolist()
-    return [row[..., :length, :length].clone() for row, length in zip(weights.cpu(), lengths, strict=True)]
+    weights, lengths = at_least_float32(weights).cpu(), valid.sum(1).tolist()
+    return [row[..., :length, :length].clone() for row, length in zip(weights, lengths, strict=True)]

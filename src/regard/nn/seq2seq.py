@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from regard.nn.encoder_decoder import Decoder, Encoder, State
+from regard.nn.encoder_decoder import Decoder, Encoder, SelectedSteps, State
 
 
 class Seq2Seq(nn.Module):
@@ -37,7 +37,7 @@ class Seq2Seq(nn.Module):
         source: Tensor,
         source_valid: Tensor,
         inputs: Tensor,
-        valid: Tensor,
+        valid: SelectedSteps,
         teacher_forcing_mask: Tensor | None = None,
     ) -> Tensor:
         """The logits of the token after each input token.
@@ -46,7 +46,7 @@ class Seq2Seq(nn.Module):
             source: Source token ids, [batch, positions], or the patches of pictures, [batch, positions, pixels].
             source_valid: True for tokens, False for padding, [batch, positions].
             inputs: Decoder input token ids, [batch, steps].
-            valid: True for tokens, False for padding, [batch, steps].
+            valid: True for tokens, False for padding, [batch, steps]; or the indices of tokens, (rows, steps).
             teacher_forcing_mask: True where the decoder reads the token of `inputs`, False where it reads its own most
                 likely token, [batch, steps]. None means True everywhere.
 

@@ -80,6 +80,7 @@ def scan(new: Tensor, forget: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         state: c_0, [batch, size].
     """
     states = []
+    new, forget = new.to(state.dtype), forget.to(state.dtype)  # which autocast has computed in a smaller type
     for x, f in zip(new, forget, strict=True):
         state = torch.lerp(x, state, f)
         states.append(state)

@@ -26,8 +26,22 @@ NormPosition = Literal["pre", "post"]
 Norm = Literal["layer", "rms"]
 Activation = Literal["relu", "gelu"]
 NORM_POSITIONS: tuple[NormPosition, ...] = ("pre", "post")
-NORMS: dict[Norm, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
 ACTIVATIONS: dict[Activation, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
+
+
+class RMSNorm(nn.RMSNorm):
+    """PyTorch's RMSNorm, computed in the type of its weight: PyTorch warns if autocast gives it another one."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The normalized vectors.
+
+        Args:
+            x: Vectors, [..., size].
+        """
+        return super().forward(x.to(self.weight.dtype))
+
+
+NORMS: dict[Norm, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": RMSNorm}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from torch import Tensor
 from regard.config.kinds import AttentionSection
 from regard.nn.attention import Attention, Memory, attend
 from regard.nn.attention_history import QueryHistory
+from regard.nn.normalizers import at_least_float32
 
 
 class UnscoredAttentionSection(AttentionSection):
@@ -82,7 +83,7 @@ class LastAttention(UnscoredAttention):
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         # e_ti = i, of which `attend_rows` takes the highest.
-        positions = torch.arange(keys.shape[1], device=keys.device, dtype=query.dtype)
+        positions = torch.arange(keys.shape[1], device=keys.device).to(at_least_float32(query))
         return positions.expand(len(query), query.shape[1], -1)
 
     def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:

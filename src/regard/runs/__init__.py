@@ -10,7 +10,7 @@ from regard.runs.directory import (
     read_metadata,
     remove_temporary_files,
 )
-from regard.runs.progress import TrainingProgress
+from regard.runs.progress import TrainingProgress, read_progress
 from regard.runs.weights import expected_shapes, named_weights
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "expected_shapes",
     "named_weights",
     "read_metadata",
+    "read_progress",
     "remove_temporary_files",
 ]

@@ -1,7 +1,7 @@
 """The run directory: all files of one experiment, readable without Regard and without pickle.
 
-- `run.json`: format, versions of Regard and PyTorch, digests of the data that the run was started with, and which code
-  outside Regard it uses: import path, version and a digest of the source file
+- `run.json`: format, versions of Regard and PyTorch, the precision of the training, digests of the data that the run
+  was started with, and which code outside Regard it uses: import path, version and a digest of the source file
 - `config.yaml`: all settings
 - `vocabulary.json`: the tokens of both sides in the order of their ids, and the length of the longest source
 - `subwords.model`, or `source.model` and `target.model`: the SentencePiece models, if subwords are used
@@ -35,9 +35,10 @@ from regard.config.families import plugin_names
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.data import Codec
+from regard.devices import DTYPES, Precision
 from regard.errors import UserError
 from regard.runs.progress import TrainingProgress, parse_progress
-from regard.runs.weights import TensorFile, write_tensors
+from regard.runs.weights import DIGEST, TensorFile, write_tensors
 from regard.tasks import Split
 from regard.text import Vocabulary
 
@@ -47,9 +48,8 @@ FORMAT = 5
 READABLE_FORMATS = range(1, FORMAT + 1)
 MODEL, STATE, METRICS = "model.safetensors", "state.safetensors", "metrics.jsonl"
 SCORES, EXAMPLES = "scores.json", "examples"
-DIGEST = "digest"  # in the metadata of weights
 # Settings that may change without making the weights those of another run, besides the paths of the data.
-NOT_IN_DIGEST = ("description", "decoding", "training.threads", "training.save_every")
+NOT_IN_DIGEST = ("description", "decoding", "training.threads", "training.save_every", "training.device")
 REFUSED = "loading this run executes it. If you trust it, use --trust-code, or trust_code=True in Python"
 Value = TypeVar("Value")
 
@@ -82,7 +82,12 @@ class Run:
 
     @classmethod
     def create(
-        cls, path: Path, experiment: Experiment, codec: Codec, digests: Mapping[Split, str] | None = None
+        cls,
+        path: Path,
+        experiment: Experiment,
+        codec: Codec,
+        digests: Mapping[Split, str] | None = None,
+        precision: Precision = "float32",
     ) -> Run:
         """Create a run directory, completely or not at all.
 
@@ -91,13 +96,15 @@ class Run:
             experiment: The settings.
             codec: The tokenizers and vocabularies.
             digests: A digest of each split.
+            precision: The precision of the training.
         """
         vocabulary = {
             "source": codec.source_vocabulary.tokens,
             "target": codec.target_vocabulary.tokens,
             "longest_source": codec.longest_source,
         }
-        metadata = {"format": FORMAT, "regard": __version__, "torch": torch.__version__, "texts": dict(digests or {})}
+        versions = {"format": FORMAT, "regard": __version__, "torch": torch.__version__}
+        metadata = {**versions, "precision": precision, "texts": dict(digests or {})}
         if code := {name: plugins.describe_code(name, path) for name in plugin_names(experiment)}:
             metadata["code"] = code
         try:
@@ -127,6 +134,14 @@ class Run:
         """A digest of each split when the run was started; empty for runs of versions that did not record it."""
         known = self.metadata.get("texts")
         return known if isinstance(known, dict) else {}
+
+    @property
+    def precision(self) -> Precision:
+        """The precision of the training: that of the settings or, for `auto`, what it was when the run was created."""
+        precision = self.metadata.get("precision", "float32")
+        if precision not in DTYPES:
+            raise UserError(f"{self.path / 'run.json'}: {precision!r} is not a precision; choose {', '.join(DTYPES)}")
+        return precision
 
     @property
     def code(self) -> dict[str, dict[str, Any]]:

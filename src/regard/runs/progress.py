@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from regard.errors import UserError
-from regard.runs.weights import TensorFile
+from regard.runs.weights import DIGEST, TensorFile
 
 MAX_COUNT = 2**53  # beyond which a float does not have every number
 
@@ -48,6 +49,22 @@ class TrainingProgress(BaseModel):
         return len(losses) - 1 - losses.index(min(losses)) if losses else 0
 
 
+def read_progress(file: Path) -> TrainingProgress:
+    """The progress in a checkpoint, without the settings of its run; step 0 if there is none.
+
+    Args:
+        file: A `state.safetensors`.
+
+    Raises:
+        UserError: It is damaged.
+    """
+    try:
+        with TensorFile.open(file) as state:
+            return parse_progress(state)
+    except FileNotFoundError:
+        return TrainingProgress()
+
+
 def parse_progress(state: TensorFile) -> TrainingProgress:
     """The progress in the header of a checkpoint.
 
@@ -58,7 +75,8 @@ def parse_progress(state: TensorFile) -> TrainingProgress:
         UserError: The header is damaged.
     """
     try:
-        progress = TrainingProgress.model_validate(state.metadata)
+        values = {key: value for key, value in state.metadata.items() if key != DIGEST}
+        progress = TrainingProgress.model_validate(values)
     except ValidationError as error:
         raise UserError(f"{state.path}: this file is damaged: {error.errors()[0]['msg']}") from None
     missing = TrainingProgress.model_fields.keys() - progress.model_fields_set

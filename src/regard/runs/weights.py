@@ -19,6 +19,7 @@ from regard.errors import UserError
 
 Shapes = dict[str, tuple[int, ...]]
 METADATA = "regard"  # the key of Regard's own metadata in the header
+DIGEST = "digest"  # in the metadata: of the settings and vocabularies that the weights belong to
 
 
 def named_weights(model: nn.Module) -> dict[str, Tensor]:
@@ -142,4 +143,4 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
         metadata: JSON values for the header of the same file.
     """
     header = {METADATA: json.dumps(metadata)}
-    files.write_atomic(path, save({key: tensor.contiguous() for key, tensor in tensors.items()}, header))
+    files.write_atomic(path, save({key: tensor.cpu().contiguous() for key, tensor in tensors.items()}, header))

@@ -7,6 +7,7 @@ At one step all hypotheses have the same length, and their totals (Σ log p, les
 differ in length and are ranked by total / lp(n), with lp(n) = ((5 + n) / 6)^α for n tokens; α is the length penalty.
 
 Shapes: [sentences, width] for the hypotheses of a batch. Decoders see them as rows, those of a sentence together.
+Hypotheses are ranked on the CPU: in float64, which MPS does not have, and because each step waits for them anyway.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class SearchBatch:
         source: [sentences, positions], source ids.
         valid: [sentences, positions], False at padding.
         start: [sentences], the decoder's first input.
-        max_lengths: [sentences], the maximum number of output tokens, `<end>` included; at least 1.
+        max_lengths: [sentences], the maximum number of output tokens, `<end>` included; at least 1. On the CPU.
         constraints: Which tokens are allowed.
         n_best: Number of hypotheses to return for each sentence.
         length_penalty: α, at least 0.
@@ -80,20 +81,19 @@ class SearchBatch:
         """total / lp(length), by which hypotheses of different length are compared.
 
         Args:
-            totals: Σ log p, less penalties, of any shape.
+            totals: Σ log p, less penalties, of any shape, on the CPU.
             lengths: Numbers of tokens, of the same shape, or one for all.
         """
-        lengths = torch.as_tensor(lengths, device=totals.device).double()
+        lengths = torch.as_tensor(lengths, device="cpu").double()
         return totals.double() / ((5 + lengths) / 6) ** self.length_penalty
 
     def to(self, device: torch.device | str) -> SearchBatch:
-        """The same batch on a device.
+        """The same batch on a device, except `max_lengths`.
 
         Args:
             device: A PyTorch device.
         """
-        tensors = {name: getattr(self, name).to(device) for name in ("source", "valid", "start", "max_lengths")}
-        return replace(self, **tensors)
+        return replace(self, **{name: getattr(self, name).to(device) for name in ("source", "valid", "start")})
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class BeamState:
     """The hypotheses that continue, of the sentences that are still in the batch.
 
     Args:
-        sentences: [sentences], their indices in the `SearchBatch`.
+        sentences: [sentences], their indices in the `SearchBatch`, on the CPU.
         totals: [sentences, width], Σ log p less penalties; -∞ where there are fewer hypotheses.
         inputs: [rows, 1 + steps], the decoder's inputs so far; the last column is its next input.
         parents: [rows], the indices of these hypotheses in the last `StepRecord`.
@@ -117,10 +117,10 @@ class BeamState:
     @classmethod
     def start(cls, ensemble: Ensemble, batch: SearchBatch) -> BeamState:
         """One empty hypothesis for each sentence."""
-        sentences = torch.arange(len(batch.source), device=batch.source.device)
+        sentences, device = torch.arange(len(batch.source), device="cpu"), batch.source.device
         state = ensemble.start(batch.source, batch.valid)
-        totals = torch.zeros(len(sentences), 1, device=batch.source.device)
-        return cls(sentences, totals, batch.start.unsqueeze(1), sentences, state)
+        totals = torch.zeros(len(sentences), 1, device=device)
+        return cls(sentences, totals, batch.start.unsqueeze(1), sentences.to(device), state)
 
     def select(self, log_probs: LogProbs, constraints: Constraints, selector: Selector) -> Selection:
         """The extensions to continue with."""
@@ -129,27 +129,29 @@ class BeamState:
         return selector(logits, self.totals - log_probs.normalizer.view(shape), self.sentences, outputs.shape[1])
 
     def advance(self, selection: Selection, totals: Tensor, state: EnsembleState, remaining: Tensor) -> BeamState:
-        """The selected hypotheses of the sentences at the indices `remaining`, with these `totals`."""
-        rows = selection.rows[remaining]  # [sentences, width]
-        inputs = torch.cat([self.inputs[rows.flatten()], selection.tokens[remaining].view(-1, 1)], 1)
-        parents = torch.arange(totals.numel(), device=totals.device).view(totals.shape)[remaining]
-        return BeamState(self.sentences[remaining], totals[remaining], inputs, parents.flatten(), state.select(rows))
+        """The selected hypotheses of the sentences at the indices `remaining`, with these `totals`, both on the CPU."""
+        device = self.inputs.device
+        index = remaining.to(device)
+        rows = selection.rows[index]  # [sentences, width]
+        inputs = torch.cat([self.inputs[rows.flatten()], selection.tokens[index].view(-1, 1)], 1)
+        parents = torch.arange(totals.numel(), device=device).view(totals.shape)[index].flatten()
+        totals = totals[remaining].to(device)
+        return BeamState(self.sentences[remaining], totals, inputs, parents, state.select(rows))
 
 
 class FinishedHypotheses:
-    """The n best finished or truncated hypotheses of each sentence, as indices into the history.
+    """The n best finished or truncated hypotheses of each sentence, as indices into the history, on the CPU.
 
     Args:
         sentences: Number of sentences.
         n_best: Number of hypotheses to keep for each.
-        device: A PyTorch device.
     """
 
-    def __init__(self, sentences: int, n_best: int, device: torch.device) -> None:
+    def __init__(self, sentences: int, n_best: int) -> None:
         shape = sentences, n_best
-        self.ranks = torch.full(shape, -math.inf, dtype=torch.float64, device=device)  # -∞: not found yet
-        self.steps = torch.zeros(shape, dtype=torch.long, device=device)
-        self.indices = torch.zeros(shape, dtype=torch.long, device=device)
+        self.ranks = torch.full(shape, -math.inf, dtype=torch.float64, device="cpu")  # -∞: not found yet
+        self.steps = torch.zeros(shape, dtype=torch.long, device="cpu")
+        self.indices = torch.zeros(shape, dtype=torch.long, device="cpu")
 
     def add(self, sentences: Tensor, ranks: Tensor, step: int) -> None:
         """Merge the hypotheses of a step record.
@@ -159,7 +161,7 @@ class FinishedHypotheses:
             ranks: [sentences, selected], -∞ for hypotheses that continue.
             step: The index of the record.
         """
-        indices = torch.arange(ranks.numel(), device=ranks.device).view(ranks.shape)
+        indices = torch.arange(ranks.numel(), device="cpu").view(ranks.shape)
         ranks = torch.cat([self.ranks[sentences], ranks], 1)
         steps = torch.cat([self.steps[sentences], torch.full_like(indices, step)], 1)
         indices = torch.cat([self.indices[sentences], indices], 1)
@@ -184,8 +186,8 @@ class SearchResult:
     def hypotheses(self) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, best first, on the CPU; fewer than `n_best` if there are no more."""
         backtrace = follow_backpointers(self.history, self.finished.steps, self.finished.indices)
-        tokens, log_probabilities = backtrace.tokens.tolist(), backtrace.log_probabilities.double().tolist()
-        weights, lengths = backtrace.weights.cpu(), (self.finished.steps + 1).tolist()
+        tokens, log_probabilities = backtrace.tokens.tolist(), backtrace.log_probabilities.tolist()
+        weights, lengths = backtrace.weights.float().cpu(), (self.finished.steps + 1).tolist()
         found = (self.finished.ranks > -math.inf).tolist()
         source_lengths = self.batch.valid.sum(1).tolist()
         return [
@@ -221,7 +223,7 @@ def search(
         SearchStopped: If `should_stop` returns True.
     """
     history: list[StepRecord] = []
-    finished = FinishedHypotheses(len(batch.source), batch.n_best, batch.source.device)
+    finished = FinishedHypotheses(len(batch.source), batch.n_best)
     beam = BeamState.start(ensemble, batch)
     while True:
         if should_stop():
@@ -251,11 +253,12 @@ def collect_finished(
         length: Number of tokens, the last one included.
 
     Returns:
-        The totals of the other hypotheses, -∞ for those that end, [sentences, selected].
+        The totals of the other hypotheses, -∞ for those that end, [sentences, selected], on the CPU.
     """
-    ended = selection.tokens == Vocabulary.end
+    totals = selection.totals.cpu()
+    ended = selection.tokens.cpu() == Vocabulary.end
     done = ended | (batch.max_lengths[sentences] == length).unsqueeze(1)
     if done.any():
-        ranks = batch.rank(selection.totals, length) - TRUNCATION_PENALTY * ~ended
+        ranks = batch.rank(totals, length) - TRUNCATION_PENALTY * ~ended
         finished.add(sentences, ranks.masked_fill(~done, -math.inf), length - 1)
-    return selection.totals.masked_fill(done, -math.inf)
+    return totals.masked_fill(done, -math.inf)

@@ -80,6 +80,7 @@ def follow_backpointers(history: list[StepRecord], steps: Tensor, indices: Tenso
         steps: [hypotheses], of any shape: the index of the record of the last token.
         indices: [hypotheses], the index in that record.
     """
+    steps, indices = (each.to(history[0].tokens.device) for each in (steps, indices))
     index = torch.zeros_like(indices)
     tokens, log_probabilities, weights = [], [], []
     for step in reversed(range(len(history))):

@@ -18,6 +18,7 @@ from torch import Tensor
 from regard.data import Batch
 from regard.errors import UserError
 from regard.nn import Seq2Seq, State
+from regard.nn.normalizers import at_least_float32
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,13 @@ class LogProbs:
         Raises:
             UserError: If a model's logits are not finite.
         """
+        logits = [at_least_float32(each) for each in logits]
         normalizers = [each.logsumexp(-1) for each in logits]
         if not all(each.isfinite().all() for each in normalizers):
             raise UserError("the model's probabilities are not finite: its weights are not finite, or too large")
         if len(logits) == 1:
             return cls(logits[0], normalizers[0])
-        return cls(torch.stack(list(logits)).mean(0), torch.stack(normalizers).mean(0))
+        return cls(torch.stack(logits).mean(0), torch.stack(normalizers).mean(0))
 
     def of_tokens(self, tokens: Tensor, rows: Tensor) -> Tensor:
         """log p of tokens.
@@ -138,7 +140,7 @@ class Ensemble:
         """
         targets = batch.outputs[batch.valid]
         rows = torch.arange(len(targets), device=targets.device)
-        log_probs = self.teacher_forced(batch).of_tokens(targets, rows).double()
+        log_probs = self.teacher_forced(batch).of_tokens(targets, rows)
         return [row.tolist() for row in log_probs.split(batch.valid.sum(1).tolist())]
 
     @torch.inference_mode()
@@ -154,7 +156,7 @@ class Ensemble:
         banned = torch.tensor(banned_tokens, device=log_probs.logits.device)
         logits = log_probs.logits.index_fill(1, banned, -torch.inf)
         best, tokens = logits.topk(min(count, logits.shape[1] - len(banned_tokens)))
-        values = (best - log_probs.normalizer.unsqueeze(1)).double()
+        values = best - log_probs.normalizer.unsqueeze(1)
         rows = [list(zip(*row, strict=True)) for row in zip(tokens.tolist(), values.tolist(), strict=True)]
         ends = batch.valid.sum(1).cumsum(0).tolist()
         return [rows[begin:end] for begin, end in pairwise([0, *ends])]

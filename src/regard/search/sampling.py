@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.devices import float64_device
 from regard.search.selection import Selection, to_rows, top_values
 
 
@@ -20,7 +21,7 @@ class Sampling:
     Each sample consumes one given random number, so that a sentence's samples do not depend on the rest of the batch.
 
     Args:
-        random_numbers: [sentences, hypotheses, steps], uniform in [0, 1).
+        random_numbers: [sentences, hypotheses, steps], uniform in [0, 1), on the CPU.
         temperature: Divides the logits z.
         top_k: Sample from the k most probable tokens; None samples from all.
         top_p: Sample from the fewest most probable tokens with at least this total probability.
@@ -43,18 +44,19 @@ class Sampling:
 
         Args:
             logits: [sentences, 1 or width, vocabulary].
-            random_numbers: [sentences, width], uniform in [0, 1).
+            random_numbers: [sentences, width], uniform in [0, 1), on the CPU.
         """
         tokens = None
         if self.top_k is not None or self.top_p < 1:
             logits, tokens = top_values(logits, self.top_k or logits.shape[-1])
         # With the highest logit at 0, no exponential overflows.
-        scaled = (logits - logits.amax(-1, keepdim=True)).double() / self.temperature
+        scaled = (logits - logits.amax(-1, keepdim=True)).to(float64_device(logits.device)).double() / self.temperature
         cumulative = scaled.softmax(-1).cumsum(-1)
         mass = cumulative[..., -1:]
         if self.top_p < 1:
             last = (cumulative < self.top_p * mass).sum(-1, keepdim=True)
             mass = cumulative.gather(-1, last)
-        cumulative, points = cumulative.expand(-1, random_numbers.shape[1], -1), random_numbers.unsqueeze(-1) * mass
-        indices = torch.searchsorted(cumulative.contiguous(), points, right=True)
+        points = random_numbers.to(mass.device).unsqueeze(-1) * mass
+        cumulative = cumulative.expand(-1, random_numbers.shape[1], -1)
+        indices = torch.searchsorted(cumulative.contiguous(), points, right=True).to(logits.device)
         return (indices if tokens is None else tokens.expand_as(cumulative).gather(-1, indices)).squeeze(-1)

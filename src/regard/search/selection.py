@@ -37,7 +37,7 @@ class Selector(Protocol):
         Args:
             logits: [sentences, width, vocabulary], the constrained logits of the next token.
             totals: [sentences, width], which with the logit of a token give the total of that extension.
-            sentences: [sentences], their indices in the `SearchBatch`.
+            sentences: [sentences], their indices in the `SearchBatch`, on the CPU.
             step: The step of the search, from 0.
         """
 

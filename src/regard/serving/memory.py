@@ -1,6 +1,7 @@
 """Upper bounds on the memory that a request needs, computed from the sizes of the model's modules.
 
-The bounds are close where a request is large. Search and scoring hold tensors of these sizes (4 bytes a number):
+The bounds are close where a request is large. Search and scoring hold tensors of these sizes (4 bytes a number, or
+less in bfloat16 and float16):
 
     encoder            texts × source × (3 · encoder size + projected size + source · self-attention heads)
     search             texts × width × (target × (source · cross-attention maps + cache per step) + one step)

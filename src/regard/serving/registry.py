@@ -63,18 +63,20 @@ class ServedRun:
         return int(source * decoding.length_factor) + decoding.length_extra
 
 
-def open_runs(paths: Sequence[Path]) -> list[ServedRun]:
-    """Load runs; a `UserError` if one is missing, damaged, or given twice.
+def open_runs(paths: Sequence[Path], *, device: str = "auto", precision: str = "float32") -> list[ServedRun]:
+    """Load runs; a `UserError` if one is missing, damaged, or given twice, or there is no such device.
 
     Args:
         paths: Run directories.
+        device: The device of the models.
+        precision: The precision in which they compute.
     """
     resolved = [path.resolve() for path in paths]
     for path, target in zip(paths, resolved, strict=True):
         if resolved.count(target) > 1:
             raise UserError(f"{path}: this run is given twice; once is enough")
     names = _unique_names(resolved)
-    translators = [load(path) for path in paths]
+    translators = [load(path, device=device, precision=precision) for path in paths]
     return [
         ServedRun(name, translator, MemoryEstimator.from_translator(translator), example_sources(translator))
         for name, translator in zip(names, translators, strict=True)

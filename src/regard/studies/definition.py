@@ -140,7 +140,7 @@ def run_name(experiment: Experiment) -> str:
     Args:
         experiment: The experiment, with its seed.
     """
-    settings = experiment.model_dump(exclude={"description": True, "training": {"seed"}})
+    settings = experiment.model_dump(exclude={"description": True, "training": {"seed", "device"}})
     settings["data"] = identifying_settings(experiment.data)
     # Runs with code that has changed are other runs.
     digests = [plugins.describe_code(name, Path()).get("sha256") for name in plugin_names(experiment)]

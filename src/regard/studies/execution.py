@@ -16,10 +16,12 @@ from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.studies import arguments, parsing
 from regard.studies.definition import Study
+from regard.studies.jobs import TrainingJob, training_jobs
 from regard.studies.progress_display import failure_lines, print_failure, study_observer
-from regard.studies.runner import TrainingJob, run_jobs, training_jobs
 from regard.studies.study_folder import EXPERIMENT, Wording, check_study_folder, default_folder, write_definition
 from regard.terminal.progress import InterruptHandler
+from regard.workers import open_executor
+from regard.workers.runner import run_jobs
 
 if TYPE_CHECKING:
     from regard.studies.results import StudyResults
@@ -39,6 +41,7 @@ def compare(
     out: str | Path | None = None,
     runs: str | Path | None = None,
     jobs: int | None = None,
+    cluster: str | None = None,
     report_only: bool = False,
     progress: bool = True,
 ) -> StudyResults:
@@ -62,6 +65,7 @@ def compare(
         out: The folder of the study (default: `studies/NAME`, or that of `config`, if it is in one).
         runs: The folder of run directories, which studies share (default: `runs`, next to `out`).
         jobs: Number of runs that are trained at the same time (default: one per core).
+        cluster: The address of a Dask scheduler, as `tcp://HOST:8786`, on whose workers runs are trained instead.
         report_only: Train nothing; report on finished runs.
         progress: Show the progress and print failures.
 
@@ -77,6 +81,8 @@ def compare(
         raise UserError("give either an experiment with vary, or config, the path of a study file")
     if jobs is not None and (not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1):
         raise UserError(f"jobs: {short_repr(jobs)} should be a positive number of runs that are trained at a time")
+    if jobs is not None and cluster is not None:
+        raise UserError("give either jobs, to train on this machine, or cluster")
     file = files.parse_path(config, "config") if config is not None else None
     name, given = _split_experiment(experiment)
     if out is None and given:
@@ -103,7 +109,7 @@ def compare(
         load=partial(resolve_experiment, given, check_files=check_files) if given else None,
     )
     results = run_study(
-        study, folder, run_folder, jobs or core_count(), experiment=given, report_only=report_only, progress=progress
+        study, folder, run_folder, jobs, cluster, experiment=given, report_only=report_only, progress=progress
     )
     if not results.has_scores:
         reasons = [line for job in results.failures for line in failure_lines(job)]
@@ -124,7 +130,8 @@ def run_study(
     study: Study,
     out: Path,
     runs: Path,
-    at_once: int,
+    at_once: int | None,
+    cluster: str | None = None,
     *,
     experiment: Experiment | None = None,
     report_only: bool = False,
@@ -138,7 +145,8 @@ def run_study(
         study: The study.
         out: Its folder.
         runs: The folder of run directories.
-        at_once: How many processes run at a time.
+        at_once: How many processes run at a time; None: one per core.
+        cluster: The address of a Dask scheduler, to run them on its workers instead.
         experiment: The experiment of the study if it has no file of its own.
         report_only: Train nothing; report on finished runs.
         progress: Show the progress and print failures.
@@ -146,9 +154,12 @@ def run_study(
         wording: What options are called in messages.
 
     Raises:
-        UserError: The folder belongs to something else, or another process is running this study.
+        UserError: The folder belongs to something else, another process is running this study, or the cluster cannot be
+            used.
         KeyboardInterrupt: A signal was recorded. The runs have saved their state.
     """
+    if cluster is not None:
+        runs = runs.absolute()  # workers have other current folders
     jobs = training_jobs(study, runs)
     check_study_folder(study, out, experiment, wording, must_exist=report_only)
     if report_only:
@@ -157,14 +168,15 @@ def run_study(
             if progress:
                 print_failure(job)
         return _report_study(study, jobs, out, progress)
-    out.mkdir(parents=True, exist_ok=True)
-    with files.lock_folder(out) as alone:
+    if all(job.state == "done" for job in jobs):
+        cluster = None
+    with open_executor(at_once or core_count(), cluster, runs) as executor, files.lock_folder(out) as alone:
         if not alone:
             raise UserError(f"{out}: another process is running this study; {wording.report} shows finished runs")
         write_definition(study, out, experiment)
         interrupts = interrupts or InterruptHandler(owns_process=False, quiet=not progress)
-        with interrupts, study_observer(study, at_once, interrupts, shown=progress) as observer:
-            run_jobs(jobs, at_once, observer)
+        with interrupts, study_observer(study, executor, interrupts, shown=progress) as observer:
+            run_jobs(jobs, executor, observer)
         if interrupts.signal:
             done = sum(job.state == "done" for job in jobs)
             raise KeyboardInterrupt(

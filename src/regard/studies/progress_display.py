@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from regard.errors import escape_controls
 from regard.studies.definition import Study
-from regard.studies.runner import StudyObserver, TrainingJob, seconds_left
+from regard.studies.jobs import TrainingJob
 from regard.terminal.notebook import NotebookOutput, in_notebook
 from regard.terminal.output import print_message
 from regard.terminal.progress import LOG_INTERVAL, InterruptHandler
+from regard.workers.job import seconds_left
+from regard.workers.runner import Executor, JobObserver
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -99,17 +101,18 @@ class PlainStudyObserver(SilentStudyObserver):
 
     Args:
         study: The study.
-        at_once: How many processes run at a time.
+        executor: What runs the jobs.
         interrupts: Whether a signal wants the study to stop.
     """
 
-    def __init__(self, study: Study, at_once: int, interrupts: InterruptHandler) -> None:
+    def __init__(self, study: Study, executor: Executor, interrupts: InterruptHandler) -> None:
         super().__init__(interrupts)
-        self.study, self.at_once = study, at_once
+        self.study, self.executor = study, executor
         self.printed_at = time.monotonic()
 
     def job_changed(self, job: TrainingJob) -> None:
-        after = f" after {format_duration(job.seconds)}" if job.state != "running" else ""
+        after = f" after {format_duration(job.seconds)}" if job.state not in ("running", "waiting") else ""
+        after = " again, because its worker was lost" if job.state == "waiting" else after
         self.print_line(f"{job_name(job)}: {job.state}{after}")
         print_failure(job)
 
@@ -124,7 +127,7 @@ class PlainStudyObserver(SilentStudyObserver):
         known = ("done", "running", "waiting", "failed", "stopped")
         counts = {state: sum(job.state == state for job in jobs) for state in known}
         states = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
-        left = seconds_left(jobs, self.at_once)
+        left = seconds_left(jobs, self.executor.slots)
         estimate = f"; about {format_duration(left)} left" if left else ""
         return f"{self.study.name}: {len(jobs)} runs: {states}{estimate}"
 
@@ -138,12 +141,12 @@ class LiveStudyObserver(PlainStudyObserver):
 
     Args:
         study: The study.
-        at_once: How many processes run at a time.
+        executor: What runs the jobs.
         interrupts: Whether a signal wants the study to stop.
     """
 
-    def __init__(self, study: Study, at_once: int, interrupts: InterruptHandler) -> None:
-        super().__init__(study, at_once, interrupts)
+    def __init__(self, study: Study, executor: Executor, interrupts: InterruptHandler) -> None:
+        super().__init__(study, executor, interrupts)
         from rich.console import Console
         from rich.live import Live
 
@@ -180,12 +183,12 @@ class NotebookStudyObserver(PlainStudyObserver):
 
     Args:
         study: The study.
-        at_once: How many processes run at a time.
+        executor: What runs the jobs.
         interrupts: Whether a signal wants the study to stop.
     """
 
-    def __init__(self, study: Study, at_once: int, interrupts: InterruptHandler) -> None:
-        super().__init__(study, at_once, interrupts)
+    def __init__(self, study: Study, executor: Executor, interrupts: InterruptHandler) -> None:
+        super().__init__(study, executor, interrupts)
         self.output = NotebookOutput()
         self.shown_at = 0.0
 
@@ -211,23 +214,23 @@ class NotebookStudyObserver(PlainStudyObserver):
 
 @contextmanager
 def study_observer(
-    study: Study, at_once: int, interrupts: InterruptHandler, *, shown: bool = True
-) -> Iterator[StudyObserver]:
+    study: Study, executor: Executor, interrupts: InterruptHandler, *, shown: bool = True
+) -> Iterator[JobObserver[TrainingJob]]:
     """An observer that shows a table in a notebook or on a terminal, and prints plain lines elsewhere.
 
     Args:
         study: The study.
-        at_once: How many processes run at a time.
+        executor: What runs the jobs.
         interrupts: Whether a signal wants the study to stop.
         shown: False to show nothing.
     """
     if not shown:
         yield SilentStudyObserver(interrupts)
     elif in_notebook():
-        yield NotebookStudyObserver(study, at_once, interrupts)
+        yield NotebookStudyObserver(study, executor, interrupts)
     elif not sys.stderr.isatty():
-        yield PlainStudyObserver(study, at_once, interrupts)
+        yield PlainStudyObserver(study, executor, interrupts)
     else:
-        observer = LiveStudyObserver(study, at_once, interrupts)
+        observer = LiveStudyObserver(study, executor, interrupts)
         with observer.live:
             yield observer

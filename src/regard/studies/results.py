@@ -16,8 +16,8 @@ from regard.runs import Run
 from regard.studies.comparison import Comparison, compare_conditions
 from regard.studies.definition import Condition, Expectation, Study
 from regard.studies.evaluations import EvaluationSpec
+from regard.studies.jobs import TrainingJob
 from regard.studies.run_results import ConditionResults, Result, same_sentences
-from regard.studies.runner import TrainingJob
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

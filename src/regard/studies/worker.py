@@ -2,42 +2,36 @@
 
     python -m regard.studies.worker < REQUEST
 
-The first line of standard input is a JSON object (see `WorkerRequest`); a line `stop` after it stops the worker. (A
-line, not a signal: it works on Windows, too.) Progress is written to standard output, one JSON object per line. If
-nobody reads it any more, the worker saves its state and stops.
+The request is a JSON object (see `WorkerRequest`). `regard.workers.reporting` describes the protocol.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import time
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from regard import files
 from regard.config import loading, plugins
 from regard.config.families import plugin_names
 from regard.config.schema import Experiment
-from regard.errors import UserError, failure_message
+from regard.errors import UserError
 from regard.studies.evaluations import EvaluationSpec
 from regard.training.callbacks import Callback, TrainingStopped
+from regard.workers.reporting import REPORT_INTERVAL, Reporter, WorkerStopped, worker_main
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from regard.inference.translator import Translator
     from regard.runs import Run
     from regard.training.trainer import Trainer
-
-REPORT_INTERVAL = 0.5  # seconds
-STOP = "stop"
-STOPPED = 75  # the exit code of a worker that has been stopped: its state is saved, to continue from
 
 
 @dataclass(frozen=True)
@@ -58,7 +52,7 @@ class WorkerRequest:
         """One line of JSON."""
         return json.dumps(
             {
-                "sys.path": [os.fspath(folder) for folder in sys.path],  # where plug-ins are found
+                "sys.path": [os.path.abspath(folder) for folder in sys.path],  # where plug-ins are found
                 "code": _code_digests(self.experiment),
                 "path": str(self.path),
                 "experiment": loading.dump_experiment(self.experiment),
@@ -89,29 +83,12 @@ def _code_digests(experiment: Experiment) -> dict[str, str | None]:
     return {name: plugins.describe_code(name, Path()).get("sha256") for name in plugin_names(experiment)}
 
 
-class Reporter(Callback):
-    """A callback that reports progress, and stops when requested or when nobody reads its reports.
+class TrainingReporter(Reporter, Callback):
+    """A callback that reports the progress of a training, and stops it.
 
     Args:
         channel: Where to write progress.
     """
-
-    def __init__(self, channel: BinaryIO) -> None:
-        self.channel = channel
-        self.stopping = False
-        self.reported_at = 0.0
-
-    def stop(self, *_: object) -> None:
-        self.stopping = True
-
-    def send(self, phase: str, done: int, total: int | None, urgent: bool = False) -> None:
-        """Write a line, unless the last one is recent and this one is not urgent."""
-        if urgent or time.monotonic() - self.reported_at >= REPORT_INTERVAL:
-            self.reported_at = time.monotonic()
-            try:
-                self.channel.write(json.dumps({"phase": phase, "done": done, "total": total}).encode() + b"\n")
-            except OSError:  # a broken pipe
-                self.stop()
 
     def on_tokenizer_training(self) -> None:
         self.send("reading", 0, None, urgent=True)
@@ -124,17 +101,14 @@ class Reporter(Callback):
     def on_train_begin(self, trainer: Trainer) -> None:
         self.send("training", trainer.progress.step, trainer.steps, urgent=True)
 
-    def on_step_end(self, trainer: Trainer, loss: float) -> None:
+    def on_step_end(self, trainer: Trainer, loss: Tensor) -> None:
         self.send("training", trainer.progress.step, trainer.steps)
 
     def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
         self.send("training", trainer.progress.step, trainer.steps)
 
-    def should_stop(self) -> bool:
-        return self.stopping
 
-
-def run_request(request: WorkerRequest, reporter: Reporter) -> None:
+def run_request(request: WorkerRequest, reporter: TrainingReporter) -> None:
     """Train the run and do its pending evaluations.
 
     Args:
@@ -144,17 +118,17 @@ def run_request(request: WorkerRequest, reporter: Reporter) -> None:
     Raises:
         TrainingStopped: If the reporter wanted to stop before the end.
     """
-    from regard.training.trainer import train_run
+    from regard.training.train_run import train_run
 
     with exclusive_access(request.path, reporter):
         run = train_run(request.experiment, request.path, reporter)
         if not run.progress.finished:
             raise TrainingStopped
-        run_evaluations(run, request.pending(), reporter)
+        run_evaluations(run, request.experiment.training.device, request.pending(), reporter)
 
 
 @contextmanager
-def exclusive_access(path: Path, reporter: Reporter) -> Iterator[None]:
+def exclusive_access(path: Path, reporter: TrainingReporter) -> Iterator[None]:
     """Lock a run. If another study is using it, wait.
 
     Args:
@@ -171,11 +145,12 @@ def exclusive_access(path: Path, reporter: Reporter) -> Iterator[None]:
     raise TrainingStopped
 
 
-def run_evaluations(run: Run, pending: Sequence[EvaluationSpec], reporter: Reporter) -> None:
+def run_evaluations(run: Run, device: str, pending: Sequence[EvaluationSpec], reporter: TrainingReporter) -> None:
     """Do the pending evaluations. One that is impossible for this run does not stop the others.
 
     Args:
         run: The finished run.
+        device: The name of the device that computes.
         pending: The evaluations.
         reporter: Receives the progress.
     """
@@ -183,7 +158,7 @@ def run_evaluations(run: Run, pending: Sequence[EvaluationSpec], reporter: Repor
 
     if not pending:
         return
-    translator = Translator(run)
+    translator = Translator(run, device=device)
     errors = []
     for number, evaluation in enumerate(pending):
         try:
@@ -195,7 +170,7 @@ def run_evaluations(run: Run, pending: Sequence[EvaluationSpec], reporter: Repor
 
 
 def run_evaluation(
-    translator: Translator, evaluation: EvaluationSpec, reporter: Reporter, before: int, after: int
+    translator: Translator, evaluation: EvaluationSpec, reporter: TrainingReporter, before: int, after: int
 ) -> None:
     """Translate and score a split, and store both in the run directory.
 
@@ -238,28 +213,21 @@ def run_evaluation(
     files.write_atomic(path, json.dumps(stored, ensure_ascii=False).encode())
 
 
-def _stop_on_request(lines: BinaryIO, reporter: Reporter) -> None:
-    for line in iter(lines.readline, b""):
-        if line.strip() == STOP.encode():
-            reporter.stop()
+def carry_out(text: str, reporter: TrainingReporter) -> None:
+    """The work of the process.
 
+    Args:
+        text: The request.
+        reporter: Receives the progress.
 
-def worker_main() -> None:
-    """Read a request from standard input and carry it out; the entry point of the process."""
-    # Standard output is for progress; what a library prints goes to standard error.
-    reporter = Reporter(os.fdopen(os.dup(1), "wb", buffering=0))
-    os.dup2(2, 1)
-    signal.signal(signal.SIGTERM, reporter.stop)
-    lines = os.fdopen(os.dup(0), "rb", buffering=0)  # unbuffered: has no lock that a thread may hold at the end
-    text = lines.readline().decode()
-    Thread(target=_stop_on_request, args=(lines, reporter), daemon=True).start()
+    Raises:
+        WorkerStopped: If the reporter wanted to stop before the end.
+    """
     try:
         run_request(WorkerRequest.parse(text), reporter)
     except TrainingStopped:
-        sys.exit(STOPPED)
-    except Exception as error:
-        sys.exit(failure_message(error) or traceback.format_exc())
+        raise WorkerStopped from None
 
 
 if __name__ == "__main__":
-    worker_main()
+    worker_main(carry_out, TrainingReporter)

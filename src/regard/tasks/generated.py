@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
+from hashlib import blake2b
 from random import Random
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import Field
 
@@ -16,7 +17,8 @@ from regard.text import Pair, ReadFile, Tokenization
 
 # The number of repeated sources in a row after which a task is considered exhausted.
 MAX_REPETITIONS = 1000
-MAX_PAIRS = 10_000_000  # of a split, which is in memory
+MAX_PAIRS = 10_000_000  # of a split
+MAX_IN_MEMORY = 100_000  # training pairs, about 2 kB each; more are generated again whenever they are read
 
 
 class GeneratedSection(DataSection):
@@ -56,11 +58,11 @@ class GeneratedDataset(ABC, Generic[GeneratedSectionType]):
             random: The only source of randomness.
         """
 
-    def splits(self) -> dict[Split, list[Pair]]:
-        """All pairs."""
+    def splits(self) -> dict[Split, Iterable[Pair]]:
+        """All pairs: lists, or `GeneratedPairs` where the training split is larger than `MAX_IN_MEMORY`."""
         return dict(self._generate_splits())
 
-    def pairs(self, split: Split) -> list[Pair]:
+    def pairs(self, split: Split) -> Iterable[Pair]:
         """The pairs of one split.
 
         Args:
@@ -68,33 +70,60 @@ class GeneratedDataset(ABC, Generic[GeneratedSectionType]):
         """
         return next(pairs for name, pairs in self._generate_splits() if name == split)
 
-    def _generate_splits(self) -> Iterator[tuple[Split, list[Pair]]]:
+    def _generate_splits(self) -> Iterator[tuple[Split, Iterable[Pair]]]:
         """One split after the other, the test set first, which can thus be had without waiting for the rest.
 
         The order and a random generator for each split make the test set independent of the size of the training
         set, so that results stay comparable.
         """
-        seen: set[str] = set()
+        seen: set[int] = set()
         for split in reversed(SPLITS):
-            yield split, self._generate_split(split, seen)
+            if split == "train" and self.section.train > MAX_IN_MEMORY:
+                yield split, GeneratedPairs(self, seen)
+            else:
+                yield split, list(self._generate_split(split, seen))
 
-    def _generate_split(self, split: Split, seen: set[str]) -> list[Pair]:
+    def _generate_split(self, split: Split, seen: set[int]) -> Iterator[Pair]:
+        """The pairs of one split, whose sources are not in `seen`; their digests are added."""
         random = Random(f"{self.section.seed}/{split}")
-        pairs: list[Pair] = []
         size: int = getattr(self.section, split)
-        repetitions = 0
-        while len(pairs) < size:
+        count = repetitions = 0
+        while count < size:
             pair = self.generate(random)
-            if pair.source not in seen:
-                seen.add(pair.source)
-                pairs.append(pair)
-                repetitions = 0
+            digest = _digest(pair.source)
+            if digest not in seen:
+                seen.add(digest)
+                count, repetitions = count + 1, 0
+                yield pair
             elif (repetitions := repetitions + 1) == MAX_REPETITIONS:
                 raise UserError(
                     f"data.{split}: {size} pairs are more than this task can generate: it had no new ones after "
                     f"{len(seen)} in all splits; choose fewer pairs, or longer texts"
                 )
-        return pairs
+
+
+class GeneratedPairs:
+    """The training pairs of a generated data set. Each iteration generates them again, one at a time.
+
+    Args:
+        dataset: The data set.
+        others: The digests of the sources of the other splits.
+    """
+
+    def __init__(self, dataset: GeneratedDataset[Any], others: Set[int]) -> None:
+        self.dataset, self.others = dataset, others
+
+    def __iter__(self) -> Iterator[Pair]:
+        return self.dataset._generate_split("train", set(self.others))
+
+    def __len__(self) -> int:
+        size: int = self.dataset.section.train
+        return size
+
+
+def _digest(text: str) -> int:
+    """Eight bytes, because the texts of millions of pairs would not fit into memory."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 class GeneratedTask(Task[GeneratedSectionType]):

@@ -15,6 +15,7 @@ from regard.config.families import SectionOf
 from regard.config.kinds import TOKENIZERS, DataSection, TokenizerSection
 from regard.corpora import datasets
 from regard.corpora.parallel_text import TSV_SUFFIXES, read_pairs
+from regard.corpora.shards import find_shards, is_pattern
 from regard.errors import UserError
 from regard.tasks.base import SPLITS, Split, Task
 from regard.text import Pair, ReadFile
@@ -25,8 +26,8 @@ class FilePairs:
     """The pairs of two files, line by line, or of one file with two columns. Each iteration reads the files again.
 
     Args:
-        source: The file of the sources, or of both.
-        target: The file of the targets; None if `source` has both.
+        source: The file of the sources, or of both, or a pattern of shards.
+        target: The file of the targets, or a pattern; None if `source` has both.
         skip: Whether to leave out invalid pairs instead of raising a `UserError`.
     """
 
@@ -137,6 +138,7 @@ class FilesSection(ParallelSection):
 
     `train: corpus/train` means corpus/train.de and corpus/train.en, either of which may end in .gz.
     `train: pairs.tsv` (or .tsv.gz) has the source in its first column and the target in its second.
+    `train: corpus/train.*` means all files corpus/train.*.de and corpus/train.*.en; see `find_shards`.
 
     Attributes:
         task: Name of the task.
@@ -166,12 +168,20 @@ class FilesDataset(ParallelDataset[FilesSection]):
         name: str | None = getattr(self.section, split)
         if name is None:
             return None
-        if name.endswith(TSV_SUFFIXES):
-            return self._existing(split, name), None
         source, target = self.section.source, self.section.target
-        return self._existing(split, f"{name}.{source}"), self._existing(split, f"{name}.{target}")
+        if name.endswith(TSV_SUFFIXES):
+            files: tuple[Path, Path | None] = self._existing(split, name), None
+        else:
+            files = self._existing(split, f"{name}.{source}"), self._existing(split, f"{name}.{target}")
+        try:
+            find_shards(*files)
+        except UserError as error:
+            raise UserError(f"data.{split}: {error}") from None
+        return files
 
     def _existing(self, split: Split, name: str) -> Path:
+        if is_pattern(Path(name)):
+            return Path(name)
         for path in (Path(name), Path(f"{name}.gz")):
             if os.path.exists(path):  # Path.exists raises if the name is too long
                 return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from math import ceil
 from random import Random
@@ -44,7 +45,8 @@ class LearnedTokenization(Tokenization):
         """
         tokenizer: type[Tokenizer] = TOKENIZERS[settings.unit]
         groups = [SIDES] if settings.joint else [(side,) for side in SIDES]
-        sides = [tokenizer.from_texts(_texts_to_learn_from(settings, pairs, group), settings) for group in groups]
+        texts = _TextsToLearnFrom(pairs, settings.lowercase)
+        sides = [tokenizer.from_texts(texts.of(group), settings) for group in groups]
         return cls(settings, sides[0], sides[-1])
 
     @classmethod
@@ -90,6 +92,10 @@ class LearnedTokenization(Tokenization):
     def target_starts(self, tokens: Sequence[str]) -> list[bool]:
         return self.target.starts(tokens)
 
+    @property
+    def has_fixed_vocabularies(self) -> bool:
+        return self.source.pieces is not None and self.target.pieces is not None
+
     def vocabularies(self, sources: Counter[str], targets: Counter[str]) -> tuple[Vocabulary, Vocabulary]:
         if self.settings.joint:
             both = self._vocabulary(self.source, sources + targets)
@@ -117,14 +123,32 @@ def _model_names(settings: TokenizerSection) -> tuple[str, str]:
     return ("subwords.model", "subwords.model") if settings.joint else ("source.model", "target.model")
 
 
-def _texts_to_learn_from(settings: TokenizerSection, pairs: Iterable[Pair], sides: Sequence[str]) -> Iterator[str]:
-    """The texts of all pairs or, where there are more than the limits above, of every n-th pair."""
-    count = characters = 0
-    for pair in pairs:
-        count += 1
-        characters += sum(len(getattr(pair, side)) for side in sides)
-    step = max(1, ceil(count / MAX_PAIRS), ceil(characters / MAX_CHARACTERS))
-    for pair in islice(pairs, 0, None, step):
-        for side in sides:
-            text: str = getattr(pair, side)
-            yield text.lower() if settings.lowercase else text
+class _TextsToLearnFrom:
+    """The texts of all pairs or, where there are more than the limits above, of every n-th pair.
+
+    Args:
+        pairs: The training split, which is measured once, and not unless a tokenizer learns.
+        lowercase: Whether texts are in lower case.
+    """
+
+    def __init__(self, pairs: Iterable[Pair], lowercase: bool) -> None:
+        self.pairs, self.lowercase = pairs, lowercase
+
+    def of(self, sides: Sequence[str]) -> Iterator[str]:
+        """The texts of one or both sides."""
+        characters = sum(self._size[side] for side in sides)
+        step = max(1, ceil(self._size["pairs"] / MAX_PAIRS), ceil(characters / MAX_CHARACTERS))
+        for pair in islice(self.pairs, 0, None, step):
+            for side in sides:
+                text: str = getattr(pair, side)
+                yield text.lower() if self.lowercase else text
+
+    @cached_property
+    def _size(self) -> dict[str, int]:
+        """The number of pairs, and of characters of each side."""
+        pairs = source = target = 0
+        for pair in self.pairs:
+            pairs += 1
+            source += len(pair.source)
+            target += len(pair.target)
+        return {"pairs": pairs, "source": source, "target": target}

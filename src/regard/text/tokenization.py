@@ -96,6 +96,11 @@ class Tokenization:
         """
         return [True] * len(tokens)
 
+    @property
+    def has_fixed_vocabularies(self) -> bool:
+        """True if `vocabularies` needs no token frequencies: tokens are not counted then."""
+        return False
+
     def vocabularies(self, sources: Counter[str], targets: Counter[str]) -> tuple[Vocabulary, Vocabulary]:
         """The source and the target vocabulary.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from heapq import nsmallest
 
 PAD, BEGIN, END, UNKNOWN = "<pad>", "<begin>", "<end>", "<unknown>"
 SPECIAL = (PAD, BEGIN, END, UNKNOWN)
@@ -47,8 +48,9 @@ class Vocabulary:
             min_frequency: The smallest frequency of a token that is included.
             size: The largest number of tokens besides the special ones; None for all.
         """
-        ordinary = {token: count for token, count in counts.items() if token not in SPECIAL and count >= min_frequency}
-        return cls.from_list(sorted(ordinary, key=lambda token: (-ordinary[token], token))[:size])
+        found = ((-count, token) for token, count in counts.items() if token not in SPECIAL and count >= min_frequency)
+        first = sorted(found) if size is None else nsmallest(size, found)  # of maybe millions, without a copy
+        return cls.from_list(token for _, token in first)
 
     @classmethod
     def from_list(cls, tokens: Iterable[str]) -> Vocabulary:

@@ -12,6 +12,7 @@ from regard.config.plugins import check_not_importing
 from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.files import parse_path
+from regard.process_group import join_process_group
 from regard.runs import Run
 from regard.torch_state import private_torch_state
 from regard.training.callbacks import Callback, CallbackList
@@ -29,7 +30,8 @@ def train(
     """Train a model; a training that was stopped continues where it was, to bit-identical results.
 
     After training on real text, the test set is scored and a page of examples is written. Ctrl-C, or interrupting the
-    cell of a notebook, finishes the current step and saves a checkpoint.
+    cell of a notebook, finishes the current step and saves a checkpoint. In processes that `torchrun` has started, all
+    call this function and train together.
 
     Args:
         experiment: The name of a recipe, the path of a YAML file, a dictionary of settings (nested, or with keys such
@@ -51,8 +53,8 @@ def train(
     callback = CallbackList(callbacks)
     path = _run_path(experiment, out)
     settings = resolve_experiment(experiment, overrides, check_files=not path.exists())
-    with private_torch_state():
-        return TrainingSession(path, shown=progress).run(settings, callback)
+    with private_torch_state(), join_process_group() as group:
+        return TrainingSession(path, shown=progress, group=group).run(settings, callback)
 
 
 def default_run_path(experiment: str | os.PathLike[str]) -> Path:

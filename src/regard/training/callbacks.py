@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from regard.errors import UserError, suggest
 
 if TYPE_CHECKING:  # importing torch takes a second
+    from torch import Tensor
+
     from regard.tasks import Split
     from regard.training.trainer import Trainer
 
@@ -21,8 +23,9 @@ class Callback:
     """Base class of callbacks. All methods do nothing; a subclass defines those that it needs.
 
     A `trainer` has, among others, `progress` (step, losses, best step, reason of the end), `steps` (the number of steps
-    in all), `model`, `optimizer`, `settings` and `run_directory`. An exception in a callback ends the training; it
-    continues later from the last checkpoint.
+    in all), `model`, `optimizer`, `settings`, `run_directory`, `device` and `group`. If several processes train, each
+    calls its own callbacks; `trainer.group.is_first` is True in one of them. An exception in a callback ends the
+    training; it continues later from the last checkpoint.
     """
 
     def on_tokenizer_training(self) -> None:
@@ -43,12 +46,13 @@ class Callback:
             trainer: The trainer; `trainer.progress.step` steps were taken before.
         """
 
-    def on_step_end(self, trainer: Trainer, loss: float) -> None:
+    def on_step_end(self, trainer: Trainer, loss: Tensor) -> None:
         """After each step.
 
         Args:
             trainer: The trainer; the number of the step is `trainer.progress.step`.
-            loss: The training loss of the batch, per target token.
+            loss: The training loss of the batch, per target token: a tensor without axes. `loss.item()` is the number;
+                on a GPU it waits until the step is computed.
         """
 
     def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
@@ -112,7 +116,7 @@ class CallbackList(Callback):
         for callback in self.callbacks:
             callback.on_train_begin(trainer)
 
-    def on_step_end(self, trainer: Trainer, loss: float) -> None:
+    def on_step_end(self, trainer: Trainer, loss: Tensor) -> None:
         for callback in self.callbacks:
             callback.on_step_end(trainer, loss)
 

@@ -4,34 +4,40 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.amp import GradScaler
 
 from regard.errors import UserError
 from regard.runs import STATE, Run, TrainingProgress, named_weights
 from regard.runs.progress import parse_progress
 
 
-def save_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, progress: TrainingProgress) -> None:
+def save_state(
+    run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: GradScaler, progress: TrainingProgress
+) -> None:
     """Write a checkpoint to the run directory, in one atomic step.
 
     Args:
         run: The run directory.
         model: The model, whose parameters are saved.
         optimizer: Its optimizer (Adam or AdamW).
+        scaler: The scaler of the gradients in float16; disabled in other precisions.
         progress: How far training has come.
     """
     tensors = {f"model/{name}": tensor for name, tensor in named_weights(model).items()}
     for name, parameter in model.named_parameters():
         tensors |= {f"optimizer/{name}/{key}": value for key, value in optimizer.state[parameter].items()}
+    tensors |= {f"scaler/{key}": torch.tensor(float(value), device="cpu") for key, value in scaler.state_dict().items()}
     run.write_tensors(STATE, tensors, progress.model_dump())
 
 
-def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> TrainingProgress:
-    """Restore model and optimizer from the last checkpoint, and return its progress; step 0 if there is none.
+def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: GradScaler) -> TrainingProgress:
+    """Restore model, optimizer and scaler from the last checkpoint, and return its progress; step 0 if there is none.
 
     Args:
         run: The run directory.
         model: The model whose parameters are overwritten.
         optimizer: The optimizer whose state is overwritten.
+        scaler: The scaler of the gradients in float16; disabled in other precisions.
     """
     if not run.has_file(STATE):
         return TrainingProgress()
@@ -46,5 +52,15 @@ def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> 
                     raise UserError(
                         f"{state.path}: this file is damaged: the optimizer's state of {name} is incomplete"
                     )
-                optimizer.state[parameter] = {key: state.tensor(f"optimizer/{name}/{key}") for key in shapes}
+                tensors = {key: state.tensor(f"optimizer/{name}/{key}") for key in shapes}
+                optimizer.state[parameter] = {key: tensor.to(parameter.device) for key, tensor in tensors.items()}
+        if keys := list(scaler.state_dict()):
+            if any(state.shapes.get(f"scaler/{key}") != () for key in keys):
+                raise UserError(f"{state.path}: this file is damaged: the state of the gradient scaler is incomplete")
+            scaler.load_state_dict({key: _number(state.tensor(f"scaler/{key}").item()) for key in keys})
     return progress
+
+
+def _number(value: float) -> float | int:
+    """The scaler counts steps by an integer, and writes all its values as float32."""
+    return int(value) if value.is_integer() else value

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.config.schema import Experiment
 from regard.data import Codec, Example, OnDiskExamples
 from regard.errors import UserError
+from regard.files import NEW, scratch_folder
 from regard.images import source_label
-from regard.tasks import Pair, Split
+from regard.tasks import SPLITS, Pair, Split
 from regard.training.callbacks import Callback
 
 REPORT_EVERY = 1_000  # pairs
@@ -43,12 +44,14 @@ class EncodedSplits:
     """The splits of an experiment as token ids.
 
     Args:
-        codec: The codec that encoded them.
+        codec: The codec that encoded them, with the length of the longest training source.
         splits: The examples of each split.
+        folder: The folder of their files.
     """
 
     codec: Codec
     splits: Mapping[Split, OnDiskExamples]
+    folder: Path
 
     @property
     def digests(self) -> dict[Split, str]:
@@ -58,23 +61,52 @@ class EncodedSplits:
 
 @contextmanager
 def encode_splits(codec: Codec, pairs: Mapping[Split, Iterable[Pair]], path: Path) -> Iterator[EncodedSplits]:
-    """All splits as token ids, in temporary files. The test split is encoded too, so that its errors appear early.
+    """All splits as token ids, in files. The test split is encoded too, so that its errors appear early.
 
     Args:
         codec: The codec that encodes the pairs.
         pairs: The pairs of each split.
-        path: The run directory, which need not exist. The files are on the same disk.
+        path: The run directory, which need not exist. The files are in a scratch folder next to it.
     """
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(_existing(path.absolute().parent))
+            folder = stack.enter_context(scratch_folder(path)) / NEW
+            for split in pairs:
+                OnDiskExamples.write(_encode_examples(codec, split, pairs[split]), folder / split)
+            release = stack.pop_all()
+    except OSError as error:
+        raise UserError(f"{path.parent}: cannot be written to: {error.strerror}") from None
+    with release, open_splits(codec, folder) as encoded:
+        yield encoded
+
+
+@contextmanager
+def open_splits(codec: Codec, folder: Path) -> Iterator[EncodedSplits]:
+    """Open the splits that this process or another one has encoded.
+
+    Args:
+        codec: The codec that has encoded them.
+        folder: The folder of their files.
+    """
     with ExitStack() as stack:
-        splits: dict[Split, OnDiskExamples] = {}
-        for split in pairs:
-            try:
-                splits[split] = OnDiskExamples(_encode_examples(codec, split, pairs[split]), folder)
-            except OSError as error:
-                raise UserError(f"{folder}: cannot be written to: {error.strerror}") from None
-            stack.callback(splits[split].close)
-        yield EncodedSplits(codec, splits)
+        found = [split for split in SPLITS if (folder / split).is_dir()]
+        splits = {split: stack.enter_context(closing(OnDiskExamples.open(folder / split))) for split in found}
+        longest = int(splits["train"].lengths[:, 0].max())
+        yield EncodedSplits(replace(codec, longest_source=longest), splits, folder)
+
+
+@contextmanager
+def _existing(folder: Path) -> Iterator[None]:
+    """Create a folder and its parents; at the end, remove those of them that are empty."""
+    created = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # one that is not empty, and so its parents
+            for each in created:
+                each.rmdir()
 
 
 def _encode_examples(codec: Codec, split: Split, pairs: Iterable[Pair]) -> Iterator[Example]:

@@ -9,12 +9,13 @@ from markupsafe import Markup
 
 from regard.runs import Run
 from regard.terminal.notebook import NotebookOutput, show_picture
-from regard.training.progress_display import LineProgress
+from regard.training.progress_display import UPDATE_INTERVAL, LineProgress
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from regard.training.trainer import Trainer
 
-UPDATE_INTERVAL = 0.2  # seconds
 TABLE_ROWS = 10  # of the latest validations; the learning curve has all of them
 CURVE_WIDTH = 720  # CSS pixels
 COLUMNS = {
@@ -38,6 +39,7 @@ class NotebookProgress(LineProgress):
         self.heading = ""
         self.status = ""
         self.step, self.steps = 0, 0
+        self.loss: Tensor | None = None
         self.rows: list[tuple[dict[str, Any], bool]] = []
 
     def on_train_begin(self, trainer: Trainer) -> None:
@@ -46,16 +48,21 @@ class NotebookProgress(LineProgress):
         self.step, self.steps = trainer.progress.step, trainer.steps
         self.update()
 
-    def on_step_end(self, trainer: Trainer, loss: float) -> None:
-        self.step, self.status = trainer.progress.step, self.format_step(trainer, loss)
+    def on_step_end(self, trainer: Trainer, loss: Tensor) -> None:
+        self.step, self.loss = trainer.progress.step, loss
         if time.monotonic() - self.printed_at >= UPDATE_INTERVAL:
-            self.update()
+            self.show_step(trainer)
 
     def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
         self.rows.append((metrics, best))
-        self.update()
+        self.show_step(trainer)
 
     def on_train_end(self, trainer: Trainer) -> None:
+        self.show_step(trainer)
+
+    def show_step(self, trainer: Trainer) -> None:
+        """Show the latest step with its loss."""
+        self.status = self.format_step(trainer, self.loss)
         self.update()
 
     def show_result(self, run: Run) -> None:

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from regard.devices import describe_device
 from regard.errors import escape_controls
 from regard.runs import Run
 from regard.terminal.notebook import in_notebook
@@ -14,8 +15,13 @@ from regard.terminal.progress import LOG_INTERVAL, new_bar, time_left
 from regard.training.callbacks import Callback
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from regard.tasks import Split
     from regard.training.trainer import Trainer
+
+# Seconds between two displays of the loss, each of which waits for the device.
+UPDATE_INTERVAL = 0.2
 
 
 class LineProgress(Callback):
@@ -38,9 +44,14 @@ class LineProgress(Callback):
         self.started_at = self.printed_at = time.monotonic()
         parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
         continuing = f", continuing after step {self.first_step:,}" if self.first_step else ""
-        self.print_line(f"{parameters:,} parameters, {trainer.steps:,} steps{continuing}")
+        self.print_line(f"{parameters:,} parameters, {trainer.steps:,} steps{continuing}; {self.hardware(trainer)}")
 
-    def on_step_end(self, trainer: Trainer, loss: float) -> None:
+    def hardware(self, trainer: Trainer) -> str:
+        """What computes: `cpu, float32`."""
+        processes = f"{trainer.group.size} processes, " if trainer.group.size > 1 else ""
+        return f"{processes}{describe_device(trainer.device)}, {trainer.precision}"
+
+    def on_step_end(self, trainer: Trainer, loss: Tensor) -> None:
         if time.monotonic() - self.printed_at >= LOG_INTERVAL:
             self.print_line(self.format_step(trainer, loss))
 
@@ -58,11 +69,11 @@ class LineProgress(Callback):
         """Steps per second since training began or continued."""
         return (trainer.progress.step - self.first_step) / (time.monotonic() - self.started_at)
 
-    def format_step(self, trainer: Trainer, loss: float | None = None) -> str:
+    def format_step(self, trainer: Trainer, loss: Tensor | None = None) -> str:
         step, rate = trainer.progress.step, self.rate(trainer)
         left = time_left(trainer.steps - step, rate)
         return f"step {step:,}/{trainer.steps:,}  {rate:.1f} steps/s{left}" + (
-            "" if loss is None else f"  loss {loss:.4f}"
+            "" if loss is None else f"  loss {loss.item():.4f}"
         )
 
     def print_line(self, line: str) -> None:
@@ -87,6 +98,7 @@ class BarProgress(LineProgress):
 
     def __init__(self) -> None:
         super().__init__()
+        self.updated_at = 0.0
         self.bar = new_bar("training")
         self.task = self.bar.add_task("", total=None, rate="")
 
@@ -95,9 +107,11 @@ class BarProgress(LineProgress):
         self.bar.start()
         self.bar.update(self.task, total=trainer.steps, completed=trainer.progress.step)
 
-    def on_step_end(self, trainer: Trainer, loss: float) -> None:
-        rate = f"{self.rate(trainer):.1f} steps/s  loss {loss:.4f}"
-        self.bar.update(self.task, completed=trainer.progress.step, rate=rate)
+    def on_step_end(self, trainer: Trainer, loss: Tensor) -> None:
+        if time.monotonic() - self.updated_at >= UPDATE_INTERVAL:
+            self.updated_at = time.monotonic()
+            rate = f"{self.rate(trainer):.1f} steps/s  loss {loss.item():.4f}"
+            self.bar.update(self.task, completed=trainer.progress.step, rate=rate)
 
     def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
         step = f"step {trainer.progress.step:,}/{trainer.steps:,}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,15 @@ import torch
 from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.files import lock_folder
-from regard.runs import EXAMPLES, Run
+from regard.process_group import SINGLE, ProcessGroup, restarts_after_errors
+from regard.runs import EXAMPLES, Run, TrainingProgress
 from regard.terminal.output import note, print_message, print_result
 from regard.terminal.progress import InterruptHandler, ProgressMeter
 from regard.terminal.tables import print_table
 from regard.training.callbacks import Callback, CallbackList, TrainingStopped
 from regard.training.progress_display import progress_display
-from regard.training.trainer import Trainer, train_run
+from regard.training.train_run import train_run
+from regard.training.trainer import Trainer
 
 if TYPE_CHECKING:
     from regard.tasks import Split
@@ -28,7 +31,7 @@ class TrainingInterrupted(KeyboardInterrupt):
 
     Args:
         message: What was stopped, and how to continue.
-        exit_code: 128 + the number of the signal.
+        exit_code: That of the process.
     """
 
     def __init__(self, message: str, exit_code: int) -> None:
@@ -65,13 +68,17 @@ class TrainingSession:
         path: The run directory.
         shown: Whether to show progress and results.
         is_command: True in a process of its own, which SIGTERM or a second SIGINT may end.
+        group: The processes that train together. Only the first one prints.
     """
 
-    def __init__(self, path: Path, *, shown: bool = True, is_command: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, shown: bool = True, is_command: bool = False, group: ProcessGroup = SINGLE
+    ) -> None:
         self.path = path
-        self.shown = shown
+        self.shown = shown and group.is_first
+        self.group = group
         self.is_command = is_command
-        self.interrupts = InterruptHandler(owns_process=is_command, quiet=not shown)
+        self.interrupts = InterruptHandler(owns_process=is_command, quiet=not self.shown)
 
     def run(self, experiment: Experiment, callback: Callback) -> Run:
         """Train, or continue; when training is finished, score the test set if it is of real text.
@@ -87,11 +94,16 @@ class TrainingSession:
             TrainingInterrupted: A signal stopped it.
         """
         run = self.train(experiment, callback)
-        progress = run.progress
+        # On a shared folder, an earlier checkpoint may still be visible to others than the first process.
+        progress = TrainingProgress(**self.group.gather(run.progress.model_dump())[0])
+        # A signal to one process stops all of them.
+        self.interrupts.signal = max(self.group.gather(self.interrupts.signal))
         if not progress.finished:
-            message = self.report_stop(f"stopped after step {progress.step:,}")
+            what = f"stopped after step {progress.step:,}"
             if self.interrupts.signal:
-                raise self.interruption(message)
+                raise self.interruption(what)
+            if self.shown:
+                print_message(self.stop_message(what))
             return run
         if self.shown:
             print_result(
@@ -100,12 +112,15 @@ class TrainingSession:
             )
         from regard.evaluation.final import needs_final_evaluation
 
-        if needs_final_evaluation(run):
-            if self.interrupts.signal:
-                raise self.interruption(self.report_stop("stopped before the evaluation on the test set"))
-            self.score(run)
-        elif self.interrupts.signal and not self.is_command:
-            raise self.interruption(f"{self.path}: interrupted in the last step; training is finished")
+        is_needed = self.group.gather(needs_final_evaluation(run))[0]
+        if self.interrupts.signal and is_needed:
+            raise self.interruption("stopped before the evaluation on the test set")
+        if self.interrupts.signal and not self.is_command:
+            raise TrainingInterrupted(
+                f"{self.path}: interrupted in the last step; training is finished", self.exit_code
+            )
+        if is_needed:
+            self.evaluate(run, experiment.training.device)
         return run
 
     def train(self, experiment: Experiment, callback: Callback) -> Run:
@@ -121,20 +136,39 @@ class TrainingSession:
             if display is not None:
                 callbacks.insert(0, display)
             try:
-                run = train_run(experiment, self.path, CallbackList(callbacks))
+                run = train_run(experiment, self.path, CallbackList(callbacks), self.group)
             except (KeyboardInterrupt, TrainingStopped):
                 if not self.interrupts.signal or self.interrupts.waits_for_step:
                     raise  # from a callback, or by a second signal
-                raise self.interruption(self.report_stop("stopped while reading the data")) from None
+                raise self.interruption("stopped while reading the data") from None
         if display is not None:
             display.show_result(run)
         return run
 
-    def score(self, run: Run) -> None:
+    def evaluate(self, run: Run, device: str) -> None:
+        """The final evaluation: the first process scores the test set, while the others wait.
+
+        Args:
+            run: The run directory of a finished training.
+            device: The name of the device that computes.
+        """
+        # One of several processes must not miss a signal in code that catches the exception which the handler raises:
+        # the first one checks for signals between batches.
+        self.interrupts.waits_for_step = self.group.is_first and self.group.size > 1
+        try:
+            with self.interrupts:
+                if self.group.is_first:
+                    self.score(run, device)
+                self.group.gather(None)
+        except KeyboardInterrupt:
+            raise self.interruption("trained, but not scored yet") from None
+
+    def score(self, run: Run, device: str) -> None:
         """Score the test set; print the scores, some examples, and where all of them are.
 
         Args:
             run: The run directory of a finished training.
+            device: The name of the device that computes.
         """
         from regard.evaluation.data_files import check_data_files
         from regard.evaluation.evaluation_result import beam_table
@@ -149,38 +183,52 @@ class TrainingSession:
                 raise UserError(f"{self.path}: another process is using this run directory")
             run.remove_temporary_files()
             torch.set_num_threads(run.experiment.training.threads)
-            try:
-                with ProgressMeter(None, self.shown) as meter:
-                    evaluation = score_test_set(run, meter.advance)
-                if self.shown and evaluation.changed:
-                    note(changed_split_message(run, "test"))
-                if self.shown:
-                    print_table(*beam_table(evaluation.results))
-                    print_result(
-                        "\n".join(["", *example_lines(select_examples(evaluation.sentences, 1)), ""]), flush=True
-                    )
-                with ProgressMeter(None, self.shown, what="pictures") as meter:
-                    write_test_examples(run, evaluation, meter.advance)
-            except KeyboardInterrupt:
-                raise self.interruption(self.report_stop("trained, but not scored yet")) from None
+            with ProgressMeter(None, self.shown) as meter:
+                evaluation = score_test_set(run, device, self.check_signals(meter))
+            if self.shown and evaluation.changed:
+                note(changed_split_message(run, "test"))
+            if self.shown:
+                print_table(*beam_table(evaluation.results))
+                print_result("\n".join(["", *example_lines(select_examples(evaluation.sentences, 1)), ""]), flush=True)
+            with ProgressMeter(None, self.shown, what="pictures") as meter:
+                write_test_examples(run, evaluation, self.check_signals(meter))
         if self.shown:
             print_result(f"{self.path / EXAMPLES / 'index.html'}: attention maps of example sentences")
 
-    def report_stop(self, what: str) -> str:
-        """Print, if progress is shown, and return what was stopped and how to continue.
+    def check_signals(self, meter: ProgressMeter) -> Callable[[int], None]:
+        """A function that advances the meter, and raises `KeyboardInterrupt` if a signal has been recorded.
+
+        Args:
+            meter: Counts what is finished.
+        """
+
+        def advance(count: int) -> None:
+            meter.advance(count)
+            if self.interrupts.signal:
+                raise KeyboardInterrupt
+
+        return advance
+
+    def stop_message(self, what: str) -> str:
+        """What was stopped and how to continue.
 
         Args:
             what: What was stopped.
         """
-        message = f"{self.path}: {what}; run the same {'command' if self.is_command else 'code'} to continue"
-        if self.shown:
-            print_message(message)
-        return message
+        return f"{self.path}: {what}; run the same {'command' if self.is_command else 'code'} to continue"
 
-    def interruption(self, message: str) -> TrainingInterrupted:
-        """The exception that ends an interrupted session.
+    def interruption(self, what: str) -> TrainingInterrupted:
+        """The exception that ends an interrupted session. A command prints its message; here it is printed for callers.
 
         Args:
-            message: What was stopped.
+            what: What was stopped.
         """
-        return TrainingInterrupted(message, 128 + (self.interrupts.signal or signal.SIGINT))
+        message = self.stop_message(what)
+        if self.shown and not self.is_command:
+            print_message(message)
+        return TrainingInterrupted(message, self.exit_code)
+
+    @property
+    def exit_code(self) -> int:
+        """128 + the number of the signal; 0 if the launcher would otherwise start all processes again."""
+        return 0 if restarts_after_errors() else 128 + (self.interrupts.signal or signal.SIGINT)

@@ -1,15 +1,15 @@
-"""The training loop: from an experiment to a finished run directory, with any number of interrupts.
+"""The training loop: from an experiment to a finished run directory, with any number of interrupts and processes.
 
 A step depends on the seed and the step number alone, so a run that was stopped continues to bit-identical results.
+Several processes divide the batch of each step, so they learn what one process learns.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from random import Random
 
 import torch
@@ -17,100 +17,23 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
-from regard.config.schema import Experiment
-from regard.data import Batch, Batches, Codec, Example, collate
+from regard.data import Batches, Example, collate, example_lengths
+from regard.devices import autocast, copy_to
 from regard.errors import UserError
-from regard.evaluation.losses import compute_losses
-from regard.files import lock_folder, remove_abandoned
+from regard.evaluation.losses import LossMetrics, compute_losses
 from regard.nn.build import initial_model
+from regard.process_group import SINGLE, ProcessGroup
 from regard.runs import MODEL, Run, named_weights
 from regard.seeding import seed_for
 from regard.training.callbacks import Callback
 from regard.training.checkpoints import load_state, save_state
-from regard.training.encoded_splits import EncodedSplits, ProgressIterator, check_sequence_lengths, encode_splits
+from regard.training.data_parallel import average_gradients, split_by_tokens
+from regard.training.encoded_splits import EncodedSplits
+from regard.training.group_checks import check_batches
 from regard.training.learning_rates import build_learning_rate
 from regard.training.optimizer import build_optimizer
+from regard.training.pending_losses import PendingLosses
 from regard.training.teacher_forcing import build_teacher_forcing
-
-
-def train_run(experiment: Experiment, path: Path, callback: Callback) -> Run:
-    """Train, or continue a training, in a run directory, to the end or until the callback stops it.
-
-    Args:
-        experiment: The settings; to continue a run, those that it was started with.
-        path: The run directory. A new one is created after the data has been read and checked.
-        callback: Is called during the training.
-
-    Returns:
-        The open run directory. Its `progress.finished` is empty if training was stopped.
-
-    Raises:
-        UserError: The settings, the data or the run directory are not valid, or another process is training there.
-    """
-    for leftovers in (path, path / "*"):  # next to the run directory and in it
-        remove_abandoned(leftovers)
-    run = None if _is_absent_or_empty(path) else Run(path)
-    if run is not None:
-        _check_same_experiment(run, experiment)
-        if run.progress.finished:
-            return run
-        if change := experiment.model.attention.changed_training(run.metadata["format"]):
-            raise UserError(
-                f"{path}: this run was started by an older version of Regard: {change}; start again with another run "
-                "directory (--out)"
-            )
-    splits = experiment.task.dataset.splits()
-    if run is None and experiment.task.learns_tokenization:
-        callback.on_tokenizer_training()
-    pairs = {split: ProgressIterator(those, split, callback) for split, those in splits.items()}
-    if run is None:
-        codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
-    else:
-        codec = run.codec
-    with encode_splits(codec, pairs, path) as encoded:
-        check_sequence_lengths(experiment, encoded)
-        if run is None:
-            run = Run.create(path, experiment, codec, encoded.digests)
-        _check_same_data(run, encoded)
-        with lock_folder(path) as acquired:
-            if not acquired:
-                raise UserError(f"{path}: another process is training here")
-            Trainer(run, encoded, callback).run()
-            return run
-
-
-def _is_absent_or_empty(path: Path) -> bool:
-    return not path.exists() or (path.is_dir() and not any(path.iterdir()))
-
-
-def _check_same_experiment(run: Run, experiment: Experiment) -> None:
-    if changes := run.code_changes():
-        remedy = "restore it, or choose another run directory (--out)"
-        raise UserError("\n".join(f"{each}; {remedy}" for each in changes))
-    former = experiment.of_format(run.metadata["format"])
-    changed = {key: values for key, values in run.experiment.diff(former).items() if key != "description"}
-    if changed:
-        key, (old, new) = next(iter(changed.items()))
-        more = f", and {len(changed) - 1} more settings differ" if len(changed) > 1 else ""
-        raise UserError(
-            f"{run.path}: this run was started with {key} = {old!r}, not {new!r}{more}; "
-            "choose another run directory (--out), or the settings that it was started with"
-        )
-
-
-def _check_same_data(run: Run, encoded: EncodedSplits) -> None:
-    """Continuing with other data would be another experiment under the same name."""
-    started_with = run.data_digests
-    if not started_with:
-        raise UserError(
-            f"{run.path}: this run was started by an older version of Regard, which did not record its data; "
-            "start again with another run directory (--out)"
-        )
-    if any(started_with.get(split) != encoded.digests[split] for split in ("train", "validation")):
-        raise UserError(
-            f"{run.path}: the training data has changed since this run was started; restore it, or choose another run "
-            "directory (--out)"
-        )
 
 
 class Trainer:
@@ -120,6 +43,8 @@ class Trainer:
         run: The run directory. If it holds a checkpoint, training continues from that.
         encoded: The data.
         callback: Is called during the training.
+        device: The device of the model and of every batch.
+        group: The processes that train this model. The first one writes the files.
 
     Attributes:
         model: The model.
@@ -128,17 +53,25 @@ class Trainer:
         steps: The number of steps in all, including those of earlier sessions.
         settings: The section `training` of the experiment.
         run_directory: The run directory.
+        device: The device.
+        precision: The precision of matrix products.
+        group: The processes.
     """
 
-    def __init__(self, run: Run, encoded: EncodedSplits, callback: Callback) -> None:
-        self.device = torch.device("cpu")  # of the model and of every batch
+    def __init__(
+        self, run: Run, encoded: EncodedSplits, callback: Callback, device: torch.device, group: ProcessGroup = SINGLE
+    ) -> None:
+        self.device, self.precision, self.group = device, run.precision, group
         self.run_directory = run
         self.callback = callback
         self.settings = settings = run.experiment.training
         self.codec = codec = encoded.codec
-        torch.set_num_threads(settings.threads)
-        self.model = initial_model(run.experiment, *codec.sizes).to(self.device)
+        torch.set_num_threads(max(1, settings.threads // group.local_size))
+        self.model = initial_model(run.experiment, *codec.sizes).to(device)
+        self.compute_logits = torch.compile(self.model) if settings.compile else self.model
         self.optimizer = build_optimizer(self.model.parameters(), settings.optimizer, settings.rate.peak)
+        # The gradients of float16 are scaled up, so that small ones do not become 0.
+        self.scaler = torch.amp.GradScaler(device.type, enabled=self.precision == "float16")
         self.learning_rate = build_learning_rate(settings.rate)
         self.teacher_forcing = build_teacher_forcing(settings.teacher_forcing)
 
@@ -147,16 +80,19 @@ class Trainer:
 
         self.batches = batches(encoded.splits["train"])
         self.validation = batches(encoded.splits["validation"])
+        check_batches(group, len(encoded.splits["train"]), self.batches.per_epoch, settings.batch_tokens)
         self.steps = settings.epochs * self.batches.per_epoch
         self.validate_every = settings.validate_every or self.batches.per_epoch
-        self.progress = load_state(run, self.model, self.optimizer)
+        self.losses = PendingLosses(device)
+        self.progress = load_state(run, self.model, self.optimizer, self.scaler)
 
     def run(self) -> None:
         """Train to the end or until the callback stops the training, and save a checkpoint in both cases."""
         if self.progress.finished:
             return
-        self.run_directory.remove_temporary_files()
-        self.run_directory.truncate_metrics(self.progress.step)
+        if self.group.is_first:
+            self.run_directory.remove_temporary_files()
+            self.run_directory.truncate_metrics(self.progress.step)
         try:
             self.callback.on_train_begin(self)
             self.run_steps()
@@ -172,40 +108,66 @@ class Trainer:
             validated = progress.step % self.validate_every == 0 or progress.step == self.steps
             if validated:
                 self.validate()
-            stop = self.callback.should_stop()
+            stop = self.group.any(self.callback.should_stop())
             if validated or stop or time.monotonic() - saved_at >= self.settings.save_every:
                 self.save()
                 saved_at = time.monotonic()
 
     def step(self) -> None:
-        """One batch: forward, backward, update."""
+        """One batch, or this process's part of it: forward, backward, update."""
         progress, started_at = self.progress, time.monotonic()
-        torch.manual_seed(seed_for(self.settings.seed, "step", progress.step))  # for dropout and scheduled sampling
-        batch = collate(self.resample_tokens(self.batches.rows(progress.step))).to(self.device)
+        torch.manual_seed(self.step_seed())  # for dropout and scheduled sampling
+        examples, weight = self.own_examples()
+        batch = collate(examples)
+        valid = tuple(copy_to(index, self.device, pin=True) for index in batch.valid.nonzero(as_tuple=True))
+        batch = batch.to(self.device)
         teacher_forced = self.teacher_forcing_mask(batch.inputs)
         rate = self.learning_rate(progress.step, self.steps, progress.validation_losses)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.train()
-        references = batch.outputs[batch.valid]
-        logits = self.model(batch.source, batch.source_valid, batch.inputs, batch.valid, teacher_forced)
-        loss = cross_entropy(logits, references, label_smoothing=self.settings.label_smoothing)
+        references = batch.outputs[valid]
+        with autocast(self.device, self.precision):
+            logits = self.compute_logits(batch.source, batch.source_valid, batch.inputs, valid, teacher_forced)
+        loss = cross_entropy(logits.float(), references, label_smoothing=self.settings.label_smoothing)
         self.optimizer.zero_grad()
-        loss.backward()
+        self.scaler.scale(loss).backward()
+        loss, tokens = average_gradients(self.model.parameters(), loss.detach(), weight, self.group)
+        self.scaler.unscale_(self.optimizer)
         norm = clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        self.check_finite(loss.item(), "loss")
-        self.check_finite(norm.item(), "norm of the gradient")
-        self.optimizer.step()
+        self.losses.append(progress.step, loss, tokens, norm)
+        if self.losses.are_due:
+            self.collect_losses()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
         progress.step += 1
-        progress.loss_sum += loss.item() * len(references)
-        progress.tokens += len(references)
         progress.seconds += time.monotonic() - started_at
-        self.callback.on_step_end(self, loss.item())
+        self.callback.on_step_end(self, loss)
+
+    def step_seed(self) -> int:
+        """The seed of this step's random numbers, which differ between processes."""
+        rank = self.group.rank
+        return seed_for(self.settings.seed, "step", self.progress.step, *(["rank", rank] if rank else []))
+
+    def own_examples(self) -> tuple[list[Example], int]:
+        """The examples of this process in this step, and the weight of their mean loss: the number of target tokens.
+
+        A process without examples, in a batch of fewer sentences than processes, takes the first one with weight 0.
+        """
+        rows = self.batches.indices(self.progress.step)
+        parts = split_by_tokens(example_lengths(self.batches.examples)[rows.numpy()].sum(1), self.group.size)
+        part = parts[self.group.rank]
+        is_empty = part.start == part.stop
+        if is_empty:
+            part = slice(0, 1)
+        if self.codec.tokenization.can_resample:
+            examples = self.resample_tokens(self.batches.rows(self.progress.step))[part]
+        else:
+            examples = [self.batches.examples[row] for row in rows[part].tolist()]
+        return examples, 0 if is_empty else sum(len(example.target) - 1 for example in examples)
 
     def resample_tokens(self, examples: list[Example]) -> list[Example]:
-        """The same texts with newly sampled subwords, if subword regularization is on."""
-        if not self.codec.tokenization.can_resample:
-            return examples
+        """The texts of a whole batch with newly sampled subwords, for subword regularization."""
         random = Random(seed_for(self.settings.seed, "tokens", self.progress.step))
         resampled = [self.codec.resample(example, random) for example in examples]
         return [new if self.has_positions_for(new) else old for new, old in zip(resampled, examples, strict=True)]
@@ -229,21 +191,37 @@ class Trainer:
         ratio = self.teacher_forcing(self.progress.step // self.batches.per_epoch)
         return None if ratio == 1 else torch.rand(inputs.shape, device=inputs.device) < ratio
 
-    def check_finite(self, value: float, name: str) -> None:
-        """Raise a `UserError` if a value that should be finite is not."""
+    def collect_losses(self) -> None:
+        """Add the losses since the last call to the progress; a `UserError` if one of them is not finite."""
+        for step, loss, tokens, norm in self.losses.collect():
+            self.check_finite(step, loss, "loss")
+            if not self.scaler.is_enabled():  # which skips steps with a norm that is not finite
+                self.check_finite(step, norm, "norm of the gradient")
+            self.progress.loss_sum += loss * tokens
+            self.progress.tokens += tokens
+
+    def check_finite(self, step: int, value: float, name: str) -> None:
+        """Raise a `UserError` if a value that should be finite is not.
+
+        Args:
+            step: The number of steps before.
+            value: The value.
+            name: What it is.
+        """
         if not math.isfinite(value):
             raise UserError(
-                f"{self.run_directory.path}: training diverged after step {self.progress.step}: the {name} is "
-                f"{value}. The last checkpoint is intact. Try a lower training.rate.peak (now "
-                f"{self.settings.rate.peak:g}), a lower training.clip or a longer training.rate.warmup, with another "
-                "run directory (--out)"
+                f"{self.run_directory.path}: training diverged after step {step}: the {name} is {value}. The last "
+                f"checkpoint is intact. Try a lower training.rate.peak (now {self.settings.rate.peak:g}), a lower "
+                "training.clip or a longer training.rate.warmup, with another run directory (--out)"
             )
 
     def save(self) -> None:
         """Write a checkpoint."""
-        total = sum(weight.detach().sum().item() for weight in self.model.parameters())
-        self.check_finite(total, "sum of the parameters")  # which is not finite if one of them is not
-        save_state(self.run_directory, self.model, self.optimizer, self.progress)
+        self.collect_losses()
+        total = torch.stack([weight.detach().sum() for weight in self.model.parameters()]).sum().item()
+        self.check_finite(self.progress.step, total, "sum of the parameters")  # if one of them is not finite
+        if self.group.is_first:
+            save_state(self.run_directory, self.model, self.optimizer, self.scaler, self.progress)
         self.callback.on_checkpoint(self)
 
     def validate(self) -> None:
@@ -253,9 +231,9 @@ class Trainer:
         computed again.
         """
         progress, started_at = self.progress, time.monotonic()
-        forced = compute_losses(self.model, self.validation_batches(), teacher=True)
-        free = compute_losses(self.model, self.validation_batches(), teacher=False)
-        self.check_finite(forced.loss + free.loss, "validation loss")
+        self.collect_losses()
+        forced, free = self.validation_losses(teacher=True), self.validation_losses(teacher=False)
+        self.check_finite(progress.step, forced.loss + free.loss, "validation loss")
         best = forced.loss < progress.best_loss
         progress.validation_losses.append(forced.loss)
         progress.seconds += time.monotonic() - started_at
@@ -272,14 +250,23 @@ class Trainer:
         progress.loss_sum, progress.tokens = 0.0, 0
         if best:
             progress.best_step = progress.step
-            self.run_directory.write_tensors(MODEL, named_weights(self.model), {"step": progress.step})
-        self.run_directory.append_metrics(row)
+        if self.group.is_first:
+            if best:
+                self.run_directory.write_tensors(MODEL, named_weights(self.model), {"step": progress.step})
+            self.run_directory.append_metrics(row)
         progress.finished = self.stop_reason()
         self.callback.on_validation_end(self, row, best)
 
-    def validation_batches(self) -> Iterator[Batch]:
-        """The batches of the validation split."""
-        return (batch.to(self.device) for batch in self.validation.once())
+    def validation_losses(self, *, teacher: bool) -> LossMetrics:
+        """The loss on the validation split, whose batches the processes divide.
+
+        Args:
+            teacher: Whether the decoder reads reference tokens instead of its own output.
+        """
+        own = range(self.group.rank, self.validation.per_epoch, self.group.size)
+        batches = (self.validation.at(index).to(self.device) for index in own)
+        with autocast(self.device, self.precision):
+            return compute_losses(self.model, batches, teacher=teacher, group=self.group)
 
     def stop_reason(self) -> str:
         """Why training is over; empty if it is not."""

@@ -1,15 +1,16 @@
-"""Input texts from the command line, standard input or files, one a line, each with its origin."""
+"""Input texts from arguments, standard input or files, one a line, each with its origin."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.corpora.parallel_text import parse_lines, read_texts, valid_text
+from regard.corpora.parallel_text import TextLine, parse_lines, read_lines, read_texts, valid_text
 from regard.errors import UserError, error_location
 from regard.files import parse_path
 from regard.images import is_picture
@@ -26,30 +27,53 @@ CHUNK_LINES = 512  # enough to fill batches, and few enough for early output and
 
 @dataclass(frozen=True)
 class InputLine:
-    """A text and where it came from, as messages name it."""
+    """A text and where it came from, as messages name it.
+
+    Args:
+        text: The text.
+        origin: Such as a file and a line.
+    """
 
     text: str
     origin: str
 
 
-def read_chunks(texts: Sequence[str] | None) -> Iterator[list[InputLine]]:
-    """`texts` if there are any, else standard input: line by line from a terminal, in chunks from a file."""
+def read_chunks(texts: Sequence[str], path: Path | None = None) -> Iterator[list[InputLine]]:
+    """`texts` if there are any, else a file or standard input, in chunks; line by line from a terminal.
+
+    Args:
+        texts: Texts, or none.
+        path: A file; None: standard input.
+    """
     if texts:
         yield [InputLine(text, f"text {number}") for number, text in enumerate(texts, start=1)]
         return
-    size = 1 if sys.stdin.isatty() else CHUNK_LINES
-    chunk: list[InputLine] = []
-    for line in parse_lines(sys.stdin.buffer, STANDARD_INPUT):
-        chunk.append(InputLine(valid_text(line), f"{STANDARD_INPUT}, line {line.number}"))
-        if len(chunk) == size:
-            yield chunk
-            chunk = []
-    if chunk:
+    size = 1 if path is None and sys.stdin.isatty() else CHUNK_LINES
+    lines = parse_lines(sys.stdin.buffer, STANDARD_INPUT) if path is None else read_lines(path)
+    inputs = input_lines(lines, path or STANDARD_INPUT)
+    while chunk := list(islice(inputs, size)):
         yield chunk
 
 
+def input_lines(lines: Iterable[TextLine], path: Path) -> Iterator[InputLine]:
+    """Lines of a file as input.
+
+    Args:
+        lines: The lines.
+        path: The file, for messages.
+
+    Raises:
+        UserError: At a line that has a problem.
+    """
+    return (InputLine(valid_text(line), f"{path}, line {line.number}") for line in lines)
+
+
 def read_input(path: Path) -> list[InputLine]:
-    """All lines of a file."""
+    """All lines of a file.
+
+    Args:
+        path: The file.
+    """
     return [InputLine(text, f"{path}, line {number}") for number, text in enumerate(read_texts(path), start=1)]
 
 

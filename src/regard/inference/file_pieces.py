@@ -1,0 +1,125 @@
+"""Pieces of a file of texts. Each is translated on its own, and knows what it contains.
+
+The translation of a piece is a file whose name has the digest of its texts and the number of its first line, in a
+folder next to the output. Which pieces are done is seen from the names alone; where the input has changed, the pieces
+of other lines stay valid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from regard.corpora.parallel_text import open_text, parse_lines, valid_text
+from regard.errors import UserError
+from regard.inference.input_lines import CHUNK_LINES, InputLine, input_lines
+
+PIECE_LINES = 4 * CHUNK_LINES  # whole chunks: the batches are those of a file that is translated in one piece
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some lines of a file.
+
+    Args:
+        offset: Where its first line begins, in bytes of the (decompressed) file.
+        first: The number of its first line, from 1.
+        lines: Number of lines.
+        digest: Of its texts.
+    """
+
+    offset: int
+    first: int
+    lines: int
+    digest: str
+
+    @property
+    def last(self) -> int:
+        """The number of its last line."""
+        return self.first + self.lines - 1
+
+    def output(self, folder: Path) -> Path:
+        """The file of its translation.
+
+        Args:
+            folder: The folder of all pieces.
+        """
+        return folder / f"{self.first}-{self.digest}"
+
+    def is_done(self, folder: Path) -> bool:
+        """True if its translation exists. A link is none: it could add any file of the user to the output.
+
+        Args:
+            folder: The folder of all pieces.
+        """
+        path = self.output(folder)
+        return path.is_file() and not path.is_symlink()
+
+
+def cut_file(path: Path) -> list[Piece]:
+    """All pieces of a file, in order. Every line is read and checked, and one at a time is in memory.
+
+    Args:
+        path: A file with a text on each line, plain or gzip.
+
+    Raises:
+        UserError: At a line that is not a text, or if the file cannot be read.
+    """
+    pieces: list[Piece] = []
+    with open_text(path) as file:
+        texts = map(valid_text, parse_lines(file, path))
+        offset, first = 0, 1
+        while (digested := _digest_texts(islice(texts, PIECE_LINES)))[0]:
+            pieces.append(Piece(offset, first, *digested))
+            offset, first = file.tell(), first + pieces[-1].lines
+    return pieces
+
+
+def read_pieces(path: Path, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, list[InputLine]]]:
+    """Some pieces with their lines.
+
+    Args:
+        path: The file.
+        pieces: Its pieces, in order.
+
+    Raises:
+        UserError: If the file has changed since it was cut.
+    """
+    with open_text(path) as file:
+        for piece in pieces:
+            file.seek(piece.offset)
+            lines = list(islice(input_lines(parse_lines(file, path, piece.first), path), piece.lines))
+            if _digest_texts(line.text for line in lines) != (piece.lines, piece.digest):
+                raise UserError(f"{path}: has changed since the translation began; start the translation again")
+            yield piece, lines
+
+
+def unfinished(pieces: Sequence[Piece], folder: Path) -> list[Piece]:
+    """The pieces that have no translation yet.
+
+    Args:
+        pieces: Some pieces.
+        folder: The folder of their translations.
+    """
+    return [piece for piece in pieces if not piece.is_done(folder)]
+
+
+def count_lines(pieces: Sequence[Piece]) -> int:
+    """Number of lines.
+
+    Args:
+        pieces: Some pieces.
+    """
+    return sum(piece.lines for piece in pieces)
+
+
+def _digest_texts(texts: Iterable[str]) -> tuple[int, str]:
+    """The number of texts, and their digest."""
+    count, digest = 0, hashlib.sha256()
+    for text in texts:
+        digest.update(text.encode() + b"\n")
+        count += 1
+    return count, digest.hexdigest()[:32]

@@ -1,0 +1,46 @@
+"""The losses of recent steps, which are read from the device from time to time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+INTERVAL = 50  # steps
+
+
+class PendingLosses:
+    """Losses that are still on the device. To read one, the program waits until a GPU has computed it.
+
+    Args:
+        device: The device.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.interval = 1 if device.type == "cpu" else INTERVAL
+        self.rows: list[tuple[int, Tensor, int | Tensor, Tensor]] = []
+
+    @property
+    def are_due(self) -> bool:
+        """True if they should be read now: at each step on a CPU, every `INTERVAL` steps on a GPU."""
+        return len(self.rows) >= self.interval
+
+    def append(self, step: int, loss: Tensor, tokens: int | Tensor, norm: Tensor) -> None:
+        """Add a step.
+
+        Args:
+            step: Its number.
+            loss: Its mean loss.
+            tokens: The number of target tokens.
+            norm: The norm of the gradient.
+        """
+        self.rows.append((step, loss, tokens, norm))
+
+    def collect(self) -> Iterator[tuple[int, float, int, float]]:
+        """Remove all rows and iterate over them, as numbers."""
+        rows, self.rows = self.rows, []
+        if rows:
+            values = torch.stack([torch.stack([loss, norm]) for _, loss, _, norm in rows]).tolist()
+            for (step, _, tokens, _), (loss, norm) in zip(rows, values, strict=True):
+                yield step, loss, int(tokens), norm

@@ -1,0 +1,86 @@
+"""Devices and precisions by name. No test needs a GPU: what PyTorch reports about the machine is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from regard import devices
+from regard.devices import check_precision, describe_device, select_device, select_precision
+from regard.errors import UserError
+from regard.torch_state import private_torch_state
+
+Machine = Callable[..., None]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """Resemble a machine with some GPUs."""
+
+    def set_gpus(cuda: int = 0, mps: bool = False) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index or 0}")
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+
+    return set_gpus
+
+
+def test_auto_is_cuda_then_mps_then_the_cpu(machine: Machine):
+    for cuda, mps, expected in ((2, True, "cuda"), (1, False, "cuda"), (0, True, "mps"), (0, False, "cpu")):
+        machine(cuda, mps)
+        assert select_device("auto") == torch.device(expected)
+
+
+def test_a_device_is_selected_and_described_by_its_name(machine: Machine):
+    machine(cuda=2, mps=True)
+    assert [str(select_device(name)) for name in ("cpu", "mps", "cuda", "cuda:1")] == ["cpu", "mps", "cuda", "cuda:1"]
+    assert describe_device(torch.device("cpu")) == "cpu"
+    assert describe_device(torch.device("cuda", 1)) == "cuda:1 (GPU 1)"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("gpu", "device: 'gpu' is not a device; choose auto, cpu, mps, cuda or cuda:N"),
+        ("meta", "device: 'meta' is not a device; choose"),
+        ("", "device: '' is not a device; choose"),
+        ("cuda:256", "device: 'cuda:256' is not a device; choose"),  # PyTorch reads it as cuda:0
+        ("mps", "device: this machine has no 'mps', or this PyTorch"),
+        ("cuda:2", "device: there is no 'cuda:2'; this machine has 2, counted from cuda:0"),
+        ("cpu:1", "device: there is no 'cpu:1'; this machine has 1, counted from cpu:0"),
+    ],
+)
+def test_a_device_that_is_not_there_is_refused(machine: Machine, name: str, message: str):
+    machine(cuda=2)
+    with pytest.raises(UserError, match=f"^{message}"):
+        select_device(name)
+
+
+def test_without_a_gpu_cuda_is_refused(machine: Machine):
+    machine()
+    with pytest.raises(UserError, match=r"^device: this machine has no 'cuda', or this PyTorch"):
+        select_device("cuda")
+
+
+@pytest.mark.parametrize("check", [check_precision, lambda name, device: select_precision(name, device, 1)])
+def test_a_precision_that_the_device_does_not_have_is_refused(check: Callable[[str, torch.device], str]):
+    assert [check(name, torch.device("cuda")) for name in devices.DTYPES] == ["float32", "bfloat16", "float16"]
+    assert check("bfloat16", torch.device("cpu")) == "bfloat16"
+    with pytest.raises(UserError, match=r"^precision: float16 needs a GPU; on a CPU, choose bfloat16 or float32$"):
+        check("float16", torch.device("cpu"))
+    with pytest.raises(UserError, match=r"^precision: 'half' is not a precision; choose float32, bfloat16, float16$"):
+        check("half", torch.device("cuda"))
+
+
+def test_one_thread_measures_the_cpu(monkeypatch: pytest.MonkeyPatch):
+    threads: set[int] = set()
+    multiply = torch.mm
+    monkeypatch.setattr(torch, "mm", lambda *matrices: threads.add(torch.get_num_threads()) or multiply(*matrices))
+    monkeypatch.setattr(devices, "MIN_PARAMETERS", 1)
+    with private_torch_state(threads=3):
+        assert select_precision("auto", torch.device("cpu"), 1) in ("float32", "bfloat16")
+        assert torch.get_num_threads() == 3
+    assert threads == {1}
