@@ -300,6 +300,8 @@ def test_training_survives_processes_that_are_killed(
         if process.poll() is None and (ranks := children(process.pid)):
             os.kill(moments.choice(ranks), signal.SIGKILL)
             kills += 1
+            # The others may still write a checkpoint before they notice.
+            wait_until(lambda ranks=ranks: process.poll() is not None or not {*ranks} & {*children(process.pid)})
     output, _ = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, output
     assert output.count("was ended by SIGKILL; all start again from the last checkpoint") == kills == KILLS
