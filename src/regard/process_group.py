@@ -36,6 +36,7 @@ END = 5.0  # seconds in which the launcher ends the others after one has failed
 SHARED_MEMORY = Path("/dev/shm")  # files that are in memory, on Linux
 ENDED_FIRST = "ended first"  # in the store: the rank and the exit code of the process that has ended first
 POLL_INTERVAL = 0.01  # seconds
+LAUNCHER = "REGARD_LAUNCHER"  # environment variable: the id of the process that has started the group
 Value = TypeVar("Value")
 
 
@@ -238,6 +239,12 @@ def is_launched() -> bool:
 def restarts_after_errors() -> bool:
     """True if the launcher (`torchrun --max-restarts`) starts all processes again when one ends with an error."""
     return os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
+
+
+def launcher_was_killed() -> bool:
+    """True if `regard train --processes` has started this process and ended before it. On Windows always False."""
+    launcher = os.environ.get(LAUNCHER)
+    return launcher is not None and os.name != "nt" and str(os.getppid()) != launcher
 
 
 def _reserve(size: int) -> str | None:

@@ -178,6 +178,26 @@ def test_a_signal_to_the_launcher_stops_all(
     assert not list(temporary.iterdir())
 
 
+def test_processes_stop_when_the_launcher_was_killed(
+    tmp_path: Path,
+    experiment: Callable[..., Path],
+    train: Callable[..., Run],
+    start: Callable[..., subprocess.Popen[str]],
+):
+    path = experiment()
+    process = start("train", path, "--out", tmp_path / "run", "--processes", 2)
+    training_begins(tmp_path / "run")
+    ranks = children(process.pid)
+    process.kill()
+    output, _ = process.communicate(timeout=TIMEOUT)  # until the last process has closed it
+    wait_until(lambda: not any(Path(f"/proc/{pid}/fd").exists() for pid in ranks))
+    assert output.count("run the same command to continue") == 1
+    assert "Traceback" not in output
+    run = Run(tmp_path / "run")
+    assert not run.progress.finished
+    assert_same_bits(train(path, tmp_path / "run", 2), train(path, tmp_path / "whole", 2))
+
+
 @pytest.mark.parametrize("rank", [0, 1, None], ids=["first", "second", "launcher"])
 def test_a_signal_to_any_process_while_data_is_read_stops_all(
     rank: int | None, tmp_path: Path, experiment: Callable[..., Path], start: Callable[..., subprocess.Popen[str]]

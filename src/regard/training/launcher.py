@@ -15,6 +15,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from regard.errors import UserError
+from regard.process_group import LAUNCHER
 from regard.runs import STATE, read_progress
 from regard.terminal.output import note
 
@@ -39,6 +40,7 @@ def launch(processes: int, path: Path, arguments: Sequence[str]) -> int:
         UserError: Processes were killed several times without progress.
     """
     logging.disable()  # the agent repeats at length what the processes have printed themselves
+    os.environ[LAUNCHER] = str(os.getpid())
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if loopback := [name for _, name in socket.if_nameindex() if name in LOOPBACK]:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback[0])  # the name of a machine may have no address

@@ -12,7 +12,7 @@ import torch
 from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.files import lock_folder
-from regard.process_group import SINGLE, ProcessGroup, restarts_after_errors
+from regard.process_group import SINGLE, ProcessGroup, launcher_was_killed, restarts_after_errors
 from regard.runs import EXAMPLES, Run, TrainingProgress
 from regard.terminal.output import note, print_message, print_result
 from regard.terminal.progress import InterruptHandler, ProgressMeter
@@ -42,6 +42,8 @@ class TrainingInterrupted(KeyboardInterrupt):
 class StopOnSignal(Callback):
     """Stops the training when a signal has been recorded: at once while data is read, later after the current step.
 
+    It also stops after the current step when the launcher was killed, which can then not pass a signal on.
+
     Args:
         interrupts: Records signals.
     """
@@ -58,7 +60,7 @@ class StopOnSignal(Callback):
         self.interrupts.waits_for_step = True
 
     def should_stop(self) -> bool:
-        return bool(self.interrupts.signal)
+        return bool(self.interrupts.signal) or launcher_was_killed()
 
 
 class TrainingSession:
