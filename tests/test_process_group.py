@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import torch
 
 from regard import process_group
+from regard.errors import UserError
 from regard.process_group import ProcessGroup, ProcessLost
 
 pytestmark = pytest.mark.unix
@@ -24,20 +29,36 @@ def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_memory_is_reserved_before_it_is_used(memory: Path):
     memory.mkdir()
-    path = process_group._reserve(70_001)
-    assert [str(each) for each in memory.iterdir()] == [path]
-    assert os.stat(str(path)).st_blocks * 512 >= 70_001
+    with process_group._file_in_memory(70_001) as path:
+        assert os.stat(str(path)).st_blocks * 512 >= 70_001
+    assert list(memory.iterdir()) == []
+
+
+def test_memory_of_a_process_that_was_killed_is_removed_by_the_next(memory: Path):
+    memory.mkdir()
+    code = (
+        "import os, sys; from pathlib import Path; from regard import process_group\n"
+        "process_group.SHARED_MEMORY = Path(sys.argv[1])\n"
+        "with process_group._file_in_memory(100): os.kill(os.getpid(), 9)"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(memory)]).returncode == -signal.SIGKILL
+    (abandoned,) = memory.iterdir()
+    with process_group._file_in_memory(100) as path:
+        assert [str(each / "new") for each in memory.iterdir()] == [path]
+    assert not abandoned.exists()
 
 
 def test_without_enough_memory_processes_share_none(memory: Path, monkeypatch: pytest.MonkeyPatch):
-    assert process_group._reserve(100) is None, "the system has no such folder"
+    with process_group._file_in_memory(100) as path:
+        assert path is None, "the system has no such folder"
     memory.mkdir()
 
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", fail, raising=False)
-    assert process_group._reserve(100) is None
+    with process_group._file_in_memory(100) as path:
+        assert path is None
     assert list(memory.iterdir()) == []
 
 
@@ -70,3 +91,52 @@ def test_a_group_has_a_new_name_in_a_store_that_has_the_names_of_an_earlier_one(
             names.append(list(threads.map(lambda rank: process_group._agree_on_name(store, rank, 3), range(3))))
     assert [len(set(each)) for each in names] == [1, 1, 1], "all processes of a group have the same name"
     assert len({each[0] for each in names}) == 3
+
+
+def test_a_process_that_was_killed_while_it_connected_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(process_group, "CONNECT", timedelta(seconds=0.1))
+    store = torch.distributed.HashStore()
+    store.set("process 1", "its name")
+    with pytest.raises(RuntimeError, match="process 1 does not answer"):
+        process_group._agree_on_name(store, 0, 2)
+
+
+def test_a_launcher_of_one_process_starts_a_single_one(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")  # and no address
+
+    def interrupt() -> None:
+        with process_group.join_process_group() as group:
+            assert group == process_group.SINGLE
+            raise KeyboardInterrupt
+
+    for _ in range(2):  # as in a notebook
+        with pytest.raises(KeyboardInterrupt):
+            interrupt()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"RANK": "2", "WORLD_SIZE": "2"},
+            "ranks are from 0 to the size - 1; the environment has RANK=2, WORLD_SIZE=2",
+        ),
+        ({"RANK": "-1", "WORLD_SIZE": "1"}, "ranks are from 0"),
+        ({"RANK": "0", "WORLD_SIZE": "0"}, "ranks are from 0"),
+        ({"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "2"}, "ranks are from 0"),
+        ({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "3"}, "ranks are from 0"),
+        ({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "0"}, "ranks are from 0"),
+        ({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "LOCAL_RANK and LOCAL_WORLD_SIZE are needed both"),
+        ({"RANK": "zero", "WORLD_SIZE": "2"}, "invalid literal"),
+    ],
+)
+def test_wrong_variables_are_refused_before_anything_is_awaited(
+    values: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+):
+    for name in process_group.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match=message), process_group.join_process_group():
+        pytest.fail("accepted")

@@ -9,12 +9,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from ctypes import py_object, pythonapi
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from tempfile import mkstemp
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
@@ -25,18 +24,20 @@ from torch.distributed import PrefixStore  # type: ignore[attr-defined]
 from torch.distributed.rendezvous import rendezvous
 
 from regard.errors import UserError
+from regard.files import NEW, scratch_folder
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
 WAIT = timedelta(days=1)  # for another process, which may have a large corpus to read
 CONNECT = timedelta(minutes=5)  # until all processes of the group have started
+# Environment variables of a launcher, with the values of a process that is alone.
+VARIABLES = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
 ADDRESS = ("MASTER_ADDR", "MASTER_PORT")
 END = 5.0  # seconds in which the launcher ends the others after one has failed
 SHARED_MEMORY = Path("/dev/shm")  # files that are in memory, on Linux
 ENDED_FIRST = "ended first"  # in the store: the rank and the exit code of the process that has ended first
 POLL_INTERVAL = 0.01  # seconds
-LAUNCHER = "REGARD_LAUNCHER"  # environment variable: the id of the process that has started the group
 Value = TypeVar("Value")
 
 
@@ -125,16 +126,13 @@ class ProcessGroup:
 
     def _allocate(self, rows: int, columns: int) -> Tensor | None:
         """A tensor of zeros in memory that the processes share; None if there is not enough."""
-        own = _reserve(4 * rows * columns) if self.is_first else None
-        try:
+        with _file_in_memory(4 * rows * columns) if self.is_first else nullcontext() as own:
             (path, *_) = self.gather(own)
             if path is None:
                 return None
             shared = torch.from_file(path, shared=True, size=rows * columns, dtype=torch.float32)
             self._wait_for_all()
-        finally:
-            if own is not None:
-                Path(own).unlink()  # the memory is free when all processes have ended, however they end
+        # The file is removed, so the memory is free when all processes have ended, however they end.
         return shared.view(rows, columns)
 
     def _wait_for_all(self) -> None:
@@ -177,38 +175,52 @@ def join_process_group() -> Iterator[ProcessGroup]:
     If processes fail or are interrupted, the first one raises its exception. The others end silently, with its exit
     code (an attribute of the exception, or 1): they have failed for the same reason, or because that one is gone.
     """
-    if not is_launched():
-        yield SINGLE
+    group = _launched_group() if is_launched() else SINGLE
+    if group.size == 1:
+        yield group
         return
-    group, store = _connect_processes()
+    store = _connect_processes()
     try:
         yield group
     except BaseException as error:
         # The group is left as it is: its connections close when this process ends, and not before, so that the
         # launcher sees the process first that has ended first.
-        if group.size > 1:
-            _end_unless_first(group, store, error)
+        _end_unless_first(group, store, error)
         raise
     distributed.destroy_process_group()
 
 
-def _connect_processes() -> tuple[ProcessGroup, Store]:
-    """Connect the processes of a group, as the launcher's environment variables describe it."""
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+def _launched_group() -> ProcessGroup:
+    """The group that the launcher's environment variables describe."""
     try:
-        group = ProcessGroup(*(int(os.environ.get(name, default)) for name, default in zip(names, "0101", strict=True)))
+        rank, size, local_rank, local_size = (int(os.environ.get(name, alone)) for name, alone in VARIABLES.items())
+        if not (0 <= rank < size and 0 <= local_rank < local_size <= size):
+            raise ValueError("ranks are from 0 to the size - 1")
+        if size > 1 and ("LOCAL_RANK" in os.environ) != ("LOCAL_WORLD_SIZE" in os.environ):
+            raise ValueError("LOCAL_RANK and LOCAL_WORLD_SIZE are needed both, or none of them")
+    except ValueError as error:
+        raise _wrong_variables(error) from None
+    return ProcessGroup(rank, size, local_rank, local_size)
+
+
+def _wrong_variables(error: Exception) -> UserError:
+    values = ", ".join(f"{name}={os.environ[name]}" for name in (*VARIABLES, *ADDRESS) if name in os.environ)
+    return UserError(
+        f"the processes of this training cannot connect: {str(error).splitlines()[0]}; the environment has {values}. "
+        "torchrun sets these variables; to train in one process, unset RANK and WORLD_SIZE"
+    )
+
+
+def _connect_processes() -> Store:
+    """Connect the processes of a group."""
+    try:
         store, rank, size = _await(lambda: next(rendezvous("env://", timeout=CONNECT)))
         store = PrefixStore(_await(lambda: _agree_on_name(store, rank, size)), store)
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and distributed.is_nccl_available() else "gloo"
         _await(lambda: distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=WAIT))
     except (ValueError, RuntimeError) as error:
-        values = ", ".join(f"{name}={os.environ[name]}" for name in (*names, *ADDRESS) if name in os.environ)
-        reason = str(error).splitlines()[0]
-        raise UserError(
-            f"the processes of this training cannot connect: {reason}; the environment has {values}. torchrun sets "
-            "these variables; to train in one process, unset RANK and WORLD_SIZE"
-        ) from None
-    return group, store
+        raise _wrong_variables(error) from None
+    return store
 
 
 def _agree_on_name(store: Store, rank: int, size: int) -> str:
@@ -224,8 +236,11 @@ def _agree_on_name(store: Store, rank: int, size: int) -> str:
         name: str = store.get(f"answer to {own}").decode()
         store.set(f"{name} {rank}", "confirmed")
         return name
+    give_up_at = time.monotonic() + CONNECT.total_seconds()
     for other in range(1, size):
         while not store.check([f"{own} {other}"]):
+            if time.monotonic() > give_up_at:
+                raise RuntimeError(f"process {other} does not answer")
             store.set(f"answer to {store.get(f'process {other}').decode()}", own)
             time.sleep(POLL_INTERVAL)
     return own
@@ -241,29 +256,27 @@ def restarts_after_errors() -> bool:
     return os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0"
 
 
-def launcher_was_killed() -> bool:
-    """True if `regard train --processes` has started this process and ended before it. On Windows always False."""
-    launcher = os.environ.get(LAUNCHER)
-    return launcher is not None and os.name != "nt" and str(os.getppid()) != launcher
+def has_agent() -> bool:
+    """True if the agent of `torchrun` or `regard train --processes` has started this process. It passes signals on."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
-def _reserve(size: int) -> str | None:
-    """The path of a new file in memory; None if there is not enough, or the system has no such files."""
-    if not SHARED_MEMORY.is_dir():
-        return None
-    try:
-        descriptor, path = mkstemp(prefix="regard-", dir=SHARED_MEMORY)
-    except OSError:
-        return None
-    try:
-        # Without it, a process that writes to memory that is not there would be ended by SIGBUS.
-        os.posix_fallocate(descriptor, 0, size)
-    except OSError:
-        os.unlink(path)
-        return None
-    finally:
-        os.close(descriptor)
-    return path
+@contextmanager
+def _file_in_memory(size: int) -> Iterator[str | None]:
+    """The path of a new file, which is removed at the end; None if there is not enough memory, or no such files.
+
+    Those of processes that were killed are removed first.
+    """
+    path = None
+    with ExitStack() as stack:
+        if SHARED_MEMORY.is_dir():
+            with suppress(OSError):
+                folder = stack.enter_context(scratch_folder(SHARED_MEMORY / "regard"))
+                with (folder / NEW).open("xb") as file:
+                    # Without it, a process that writes to memory that is not there would be ended by SIGBUS.
+                    os.posix_fallocate(file.fileno(), 0, size)
+                path = str(folder / NEW)
+        yield path
 
 
 def _communicate(operation: Callable[[], object]) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+from contextlib import nullcontext
 from threading import Thread
 
 import pytest
 
+from regard.terminal import progress
 from regard.terminal.progress import SIGNALS, InterruptHandler
 
 
@@ -34,6 +36,31 @@ def test_in_the_process_of_another_program_a_second_interrupt_raises_an_exceptio
             signal.raise_signal(signal.SIGINT)
     assert interrupts.signal == signal.SIGINT
     assert handlers() == before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_second_signal_of_another_kind_ends_the_process():
+    with InterruptHandler(quiet=True):
+        signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_signals_that_a_launcher_passes_on_are_one_for_a_second(
+    waits: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    clock = [71.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    with InterruptHandler(owns_process=False, quiet=True, launched=True) as interrupts:
+        interrupts.waits_for_step = waits
+        with nullcontext() if waits else pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        clock[0] += 0.9
+        signal.raise_signal(signal.SIGINT)
+        clock[0] += 0.2
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert interrupts.signal == signal.SIGINT
     assert capfd.readouterr() == ("", "")
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,8 @@ from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.process_group import ProcessGroup
 from regard.training.data_parallel import average_gradients, split_by_tokens
-from regard.training.group_checks import training_device
+from regard.training.group_checks import check_equal, training_device
+from regard.training.train_run import train_run
 from regard.training.trainer import Trainer
 
 
@@ -113,6 +116,37 @@ def test_too_few_gpus_are_refused(name: str, processes: int, message: str, gpus:
     with pytest.raises(UserError, match=message):
         training_device(name, ProcessGroup(local_rank=1, size=processes, local_size=processes))
     assert gpus == []
+
+
+@pytest.mark.parametrize("local_size", [1, 2])
+def test_several_processes_on_mps_are_refused(local_size: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert training_device("mps", ProcessGroup()).type == "mps"
+    with pytest.raises(UserError, match="several processes cannot train on mps; choose cpu"):
+        training_device("auto", ProcessGroup(size=2, local_size=local_size))
+
+
+def test_machines_with_different_devices_are_refused(brief: Callable[..., Experiment], tmp_path: Path):
+    class OtherMachine(ProcessGroup):
+        def gather(self, value: Any) -> list[Any]:
+            return [value, ["other", {**value[1], "the device": "cuda"}]]
+
+    with pytest.raises(
+        UserError, match=r"process 1 \(on other\) differs .* in the device: cuda, not cpu; all processes"
+    ):
+        check_equal(OtherMachine(), brief(), tmp_path, None, torch.device("cpu"))
+
+
+def test_too_many_processes_are_refused_before_anything_is_written(
+    brief: Callable[..., Experiment], new_callback: Any, tmp_path: Path
+):
+    class Alone(ProcessGroup):
+        def gather(self, value: Any) -> list[Any]:
+            return [value]
+
+    with pytest.raises(UserError, match=r"101 processes are too many: batches of .* sentences on average"):
+        train_run(brief(), tmp_path / "run", new_callback(), Alone(size=101))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_single_process_has_the_gpu_that_is_named(gpus: list[torch.device]):

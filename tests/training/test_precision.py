@@ -91,12 +91,20 @@ def test_auto_is_decided_once_and_recorded(brief: Make, train_in: Any, tmp_path:
     [
         ("training.precision=float16", "precision: float16 needs a GPU"),
         ("training.device=cuda:77", r"device: (there is no|this machine has no) 'cuda:77'"),
+        (
+            "training.compile=true",
+            r"training\.compile: torch\.compile does not work .*: there is no C\+\+ compiler; set",
+        ),
     ],
 )
 def test_what_the_machine_cannot_do_is_refused_before_data_is_read_or_anything_is_written(
     brief: Make, new_callback: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, override: str, message: str
 ):
+    def fail(_function: object) -> None:
+        raise RuntimeError("\nthere is no C++ compiler\nand a long explanation")
+
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch, "compile", fail)
     callback = new_callback()
     with pytest.raises(UserError, match=message):
         train_run(brief(override), tmp_path / "run", callback)

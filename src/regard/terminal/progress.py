@@ -20,6 +20,13 @@ LOG_INTERVAL = 15.0  # seconds between two lines of text
 # Not every platform has both.
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM") if hasattr(signal, name)]
 STOPPING = b"\nregard: stopping after the current step; a second signal stops immediately\n"
+SAME_SIGNAL = 1.0  # seconds
+
+
+def print_stopping() -> None:
+    """Print that the first signal has arrived. Not by `print`: the signal may have arrived in the middle of one."""
+    with suppress(OSError):  # the reader of our output may have ended already
+        os.write(sys.stderr.fileno(), STOPPING)
 
 
 class InterruptHandler:
@@ -31,17 +38,21 @@ class InterruptHandler:
         owns_process: False in a program or notebook of the user: SIGTERM keeps its meaning, and a second SIGINT raises
             `KeyboardInterrupt` instead of ending the process.
         quiet: True to print nothing when a signal arrives.
+        launched: True in a process whose launcher passes signals on. Those that arrive within `SAME_SIGNAL` are one,
+            because a scheduler sends them to the launcher and to its processes.
 
     Attributes:
         signal: The number of the signal; 0: none so far.
         waits_for_step: False while there is no step to finish: the first signal raises `KeyboardInterrupt` at once.
     """
 
-    def __init__(self, *, owns_process: bool = True, quiet: bool = False) -> None:
+    def __init__(self, *, owns_process: bool = True, quiet: bool = False, launched: bool = False) -> None:
         self.signals = SIGNALS if owns_process else [signal.SIGINT]
         self.second = signal.SIG_DFL if owns_process else signal.default_int_handler
         self.quiet = quiet
+        self.launched = launched
         self.signal = 0
+        self.received_at = 0.0
         self.waits_for_step = True
 
     def __enter__(self) -> Self:
@@ -54,14 +65,22 @@ class InterruptHandler:
             signal.signal(number, handler)
 
     def _record(self, number: int, frame: FrameType | None) -> None:
-        self.signal = number
+        if self.launched and self.signal:
+            if time.monotonic() - self.received_at >= SAME_SIGNAL:
+                self._end_on_signals()
+                signal.raise_signal(number)
+            return
+        self.signal, self.received_at = number, time.monotonic()
         if not self.waits_for_step:
             raise KeyboardInterrupt
-        # Not `print`: the signal may have arrived in the middle of one.
-        with suppress(OSError):  # the reader of our output may have ended already
-            if not self.quiet:
-                os.write(sys.stderr.fileno(), STOPPING)
-        signal.signal(number, self.second)
+        if not self.quiet:
+            print_stopping()
+        if not self.launched:
+            self._end_on_signals()
+
+    def _end_on_signals(self) -> None:
+        for number in self.signals:
+            signal.signal(number, self.second)
 
     @property
     def exit_code(self) -> int:

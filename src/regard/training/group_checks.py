@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -13,6 +13,7 @@ import torch
 from regard import __version__
 from regard.config.loading import dump_experiment
 from regard.config.schema import Experiment
+from regard.data import Batches, Example
 from regard.devices import select_device
 from regard.errors import UserError
 from regard.process_group import ProcessGroup
@@ -34,35 +35,53 @@ def training_device(name: str, group: ProcessGroup) -> torch.device:
         UserError: There is no such device, or too few of them.
     """
     device = select_device(name)
+    if device.type == "mps" and group.size > 1:
+        raise UserError("training.device: several processes cannot train on mps; choose cpu")
     if device.type == "cpu" or group.local_size == 1:
         return device
     if ":" in name:
         raise UserError(f"training.device: {name} is one GPU; with several processes, choose cuda, cpu or auto")
-    count = torch.cuda.device_count() if device.type == "cuda" else 1
+    count = torch.cuda.device_count()
     if group.local_size > count:
         raise UserError(
             f"this machine has {count} GPUs for {group.local_size} processes; start one process per GPU, or choose "
             "training.device=cpu"
         )
     device = torch.device(device.type, group.local_rank)
-    if device.type == "cuda":
-        torch.cuda.set_device(device)  # otherwise, pinned memory would occupy the first GPU for all processes
+    torch.cuda.set_device(device)  # otherwise, pinned memory would occupy the first GPU for all processes
     return device
 
 
-def check_equal(group: ProcessGroup, experiment: Experiment, path: Path, run: Run | None) -> None:
-    """Raise a `UserError` unless all processes have the same versions, settings and run directory.
+def check_compiler(device: torch.device) -> None:
+    """Raise a `UserError` if `torch.compile` does not work on this machine, for example without a C++ compiler.
+
+    Args:
+        device: The device of the training.
+    """
+    try:
+        torch.compile(torch.nn.functional.silu)(torch.ones(2, device=device))
+    except Exception as error:
+        reason = next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
+        raise UserError(
+            f"training.compile: torch.compile does not work on this machine: {reason}; set training.compile=false"
+        ) from None
+
+
+def check_equal(group: ProcessGroup, experiment: Experiment, path: Path, run: Run | None, device: torch.device) -> None:
+    """Raise a `UserError` unless all processes have the same versions, devices, settings and run directory.
 
     Args:
         group: The processes.
         experiment: The settings.
         path: The run directory.
         run: The run that this process sees in it. A shared folder may show an earlier checkpoint on some machines.
+        device: The device of this process.
     """
     state = f"with a run after step {run.progress.step}" if run else "without a run"
     own = {
         "Regard": __version__,
         "PyTorch": torch.__version__,
+        "the device": device.type,
         "the settings": hashlib.sha256(dump_experiment(experiment).encode()).hexdigest()[:12],
         "the run directory": f"{path} {state}",
     }
@@ -72,7 +91,7 @@ def check_equal(group: ProcessGroup, experiment: Experiment, path: Path, run: Ru
             if value != first[1][name]:
                 raise UserError(
                     f"process {rank} (on {machine}) differs from process 0 (on {first[0]}) in {name}: {value}, not "
-                    f"{first[1][name]}; all processes need the same versions, settings and folders"
+                    f"{first[1][name]}; all processes need the same versions, devices, settings and folders"
                 )
 
 
@@ -91,19 +110,21 @@ def check_data(run: Run, digests: Mapping[Split, str]) -> None:
             )
 
 
-def check_batches(group: ProcessGroup, sentences: int, batches: int, batch_tokens: int) -> None:
+def check_batches(group: ProcessGroup, examples: Sequence[Example], batch_tokens: int) -> None:
     """Raise a `UserError` if batches have, on average, fewer sentences than there are processes.
 
     Args:
         group: The processes.
-        sentences: The number of training sentences.
-        batches: The number of batches that they make.
+        examples: The training split.
         batch_tokens: `training.batch_tokens`.
     """
-    if sentences < group.size * batches:
+    if group.size == 1:
+        return
+    sentences = len(examples) / Batches(examples, batch_tokens=batch_tokens, seed=0).per_epoch
+    if sentences < group.size:
         raise UserError(
             f"{group.size} processes are too many: batches of {batch_tokens:,} tokens (training.batch_tokens) have "
-            f"{sentences / batches:.1f} sentences on average; choose fewer processes or larger batches"
+            f"{sentences:.1f} sentences on average; choose fewer processes or larger batches"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import torch
 from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.files import lock_folder
-from regard.process_group import SINGLE, ProcessGroup, launcher_was_killed, restarts_after_errors
+from regard.process_group import SINGLE, ProcessGroup, has_agent, restarts_after_errors
 from regard.runs import EXAMPLES, Run, TrainingProgress
 from regard.terminal.output import note, print_message, print_result
 from regard.terminal.progress import InterruptHandler, ProgressMeter
@@ -42,7 +43,8 @@ class TrainingInterrupted(KeyboardInterrupt):
 class StopOnSignal(Callback):
     """Stops the training when a signal has been recorded: at once while data is read, later after the current step.
 
-    It also stops after the current step when the launcher was killed, which can then not pass a signal on.
+    It also stops after the current step when the launcher was killed, which can then not pass a signal on. (On Windows,
+    that is not noticed.)
 
     Args:
         interrupts: Records signals.
@@ -50,6 +52,7 @@ class StopOnSignal(Callback):
 
     def __init__(self, interrupts: InterruptHandler) -> None:
         self.interrupts = interrupts
+        self.parent = os.getppid()
         interrupts.waits_for_step = False
 
     def on_examples_read(self, split: Split, pairs: int) -> None:
@@ -60,7 +63,7 @@ class StopOnSignal(Callback):
         self.interrupts.waits_for_step = True
 
     def should_stop(self) -> bool:
-        return bool(self.interrupts.signal) or launcher_was_killed()
+        return bool(self.interrupts.signal) or (has_agent() and os.getppid() != self.parent)
 
 
 class TrainingSession:
@@ -80,7 +83,9 @@ class TrainingSession:
         self.shown = shown and group.is_first
         self.group = group
         self.is_command = is_command
-        self.interrupts = InterruptHandler(owns_process=is_command, quiet=not self.shown)
+        self.interrupts = InterruptHandler(
+            owns_process=is_command, quiet=not self.shown or has_agent(), launched=has_agent()
+        )
 
     def run(self, experiment: Experiment, callback: Callback) -> Run:
         """Train, or continue; when training is finished, score the test set if it is of real text.

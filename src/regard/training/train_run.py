@@ -28,7 +28,14 @@ from regard.training.encoded_splits import (
     encode_splits,
     open_splits,
 )
-from regard.training.group_checks import check_data, check_equal, open_shared, training_device
+from regard.training.group_checks import (
+    check_batches,
+    check_compiler,
+    check_data,
+    check_equal,
+    open_shared,
+    training_device,
+)
 from regard.training.trainer import Trainer
 
 MAY_CHANGE = ("description", "training.device")  # between two sessions of a training
@@ -50,12 +57,17 @@ def train_run(experiment: Experiment, path: Path, callback: Callback, group: Pro
     Raises:
         UserError: The settings, the data or the run directory are not valid, or another process is training there.
     """
+    if path.name in ("", ".."):
+        raise UserError(f"{path}: a run directory has a name, such as {path / 'run'} (--out)")
     device = training_device(experiment.training.device, group)
     if group.is_first:
         for leftovers in (path, path / "*"):  # next to the run directory and in it
             remove_abandoned(leftovers)
     run = None if _is_absent_or_empty(path) else Run(path)
-    check_equal(group, experiment, path, run)
+    if run is not None and group.is_first:
+        with _locked(path):  # otherwise, its progress would differ between the processes
+            pass
+    check_equal(group, experiment, path, run, device)
     if run is not None:
         _check_same_experiment(run, experiment)
         if run.progress.finished:
@@ -68,6 +80,8 @@ def train_run(experiment: Experiment, path: Path, callback: Callback, group: Pro
         check_precision(run.precision, device)
     elif experiment.training.precision != "auto":
         check_precision(experiment.training.precision, device)
+    if experiment.training.compile:
+        check_compiler(device)
     with _data_of_machine(experiment, path, run, device, callback, group) as (run, encoded):
         Trainer(run, encoded, callback, device, group).run()
         return run
@@ -83,7 +97,9 @@ def _data_of_machine(
     with ExitStack() as stack:
         encoded = None
         if group.is_first:
-            run, encoded = stack.enter_context(_create_or_continue(experiment, path, scratch, run, device, callback))
+            run, encoded = stack.enter_context(
+                _create_or_continue(experiment, path, scratch, run, device, callback, group)
+            )
         group.gather(None)  # the run directory exists
         if run is None or not group.is_first:
             run = open_shared(path)
@@ -102,7 +118,13 @@ def _data_of_machine(
 
 @contextmanager
 def _create_or_continue(
-    experiment: Experiment, path: Path, scratch: Path, run: Run | None, device: torch.device, callback: Callback
+    experiment: Experiment,
+    path: Path,
+    scratch: Path,
+    run: Run | None,
+    device: torch.device,
+    callback: Callback,
+    group: ProcessGroup,
 ) -> Iterator[tuple[Run, EncodedSplits]]:
     """Read and encode the data, and create the run directory unless there is one; lock it."""
     splits = experiment.task.dataset.splits()
@@ -115,14 +137,21 @@ def _create_or_continue(
         codec = run.codec
     with encode_splits(codec, pairs, scratch) as encoded:
         check_sequence_lengths(experiment, encoded)
+        check_batches(group, encoded.splits["train"], experiment.training.batch_tokens)
         if run is None:
             precision = select_precision(experiment.training.precision, device, count_parameters(experiment, codec))
             run = Run.create(path, experiment, encoded.codec, encoded.digests, precision)
         _check_same_data(run, encoded)
-        with lock_folder(path) as acquired:
-            if not acquired:
-                raise UserError(f"{path}: another process is training here")
+        with _locked(path):
             yield run, encoded
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with lock_folder(path) as acquired:
+        if not acquired:
+            raise UserError(f"{path}: another process is training here")
+        yield
 
 
 def count_parameters(experiment: Experiment, codec: Codec) -> int:

@@ -29,7 +29,6 @@ from regard.training.callbacks import Callback
 from regard.training.checkpoints import load_state, save_state
 from regard.training.data_parallel import average_gradients, split_by_tokens
 from regard.training.encoded_splits import EncodedSplits
-from regard.training.group_checks import check_batches
 from regard.training.learning_rates import build_learning_rate
 from regard.training.optimizer import build_optimizer
 from regard.training.pending_losses import PendingLosses
@@ -80,7 +79,6 @@ class Trainer:
 
         self.batches = batches(encoded.splits["train"])
         self.validation = batches(encoded.splits["validation"])
-        check_batches(group, len(encoded.splits["train"]), self.batches.per_epoch, settings.batch_tokens)
         self.steps = settings.epochs * self.batches.per_epoch
         self.validate_every = settings.validate_every or self.batches.per_epoch
         self.losses = PendingLosses(device)
