@@ -153,3 +153,14 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
     if precision == "float32":
         return nullcontext()
     return torch.autocast(device.type, DTYPES[precision])
+
+
+def exact_products(device: torch.device) -> AbstractContextManager[None]:
+    """Within this context, matrix products are computed in the type of their factors, also under autocast.
+
+    Args:
+        device: The device that computes.
+    """
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
