@@ -96,6 +96,31 @@ def test_a_precision_that_the_device_does_not_have_is_refused(check: Callable[[s
         check("half", torch.device("cuda"))
 
 
+@pytest.mark.parametrize(
+    ("device", "pin", "expected"),
+    [
+        ("cuda", True, ["pin", ("cuda", True)]),
+        ("cuda:1", True, ["pin", ("cuda:1", True)]),
+        ("cuda", False, [("cuda", True)]),
+        ("mps", True, [("mps", False)]),
+        ("cpu", True, [("cpu", False)]),
+    ],
+)
+def test_a_copy_to_cuda_is_pinned_if_requested_and_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, device: str, pin: bool, expected: list[object]
+):
+    calls: list[object] = []
+
+    def copy(tensor: torch.Tensor, device: object, non_blocking: bool = False) -> torch.Tensor:
+        calls.append((str(device), non_blocking))
+        return tensor
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: calls.append("pin") or tensor)
+    monkeypatch.setattr(torch.Tensor, "to", copy)
+    devices.copy_to(torch.ones(3), torch.device(device), pin=pin)
+    assert calls == expected
+
+
 @pytest.mark.parametrize("index", [0, 1])
 def test_the_gpu_that_computes_is_asked_for_bfloat16(monkeypatch: pytest.MonkeyPatch, index: int):
     current = [0]
