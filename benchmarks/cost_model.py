@@ -158,7 +158,8 @@ BASE = {"parameters": 65e6, "tokens": 25_000.0}  # a Transformer of the base siz
 
 def print_predictions(title: str, costs: Costs, processes: Sequence[int], *, grows: bool) -> None:
     """A table of milliseconds: one row for each number of processes."""
-    print(f"\n  {title}; batch of {costs.tokens:,.0f} tokens{' for each process' if grows else ''}")
+    tokens = f"{costs.tokens:,.0f} tokens"
+    print(f"\n  {title}; {f'{tokens} per process' if grows else f'a batch of {tokens}'}")
     print("  processes   speedup  efficiency   " + "  ".join(f"{part:>10}" for part in costs.step(1)))
     for count in processes:
         at = costs.grown(count) if grows else costs

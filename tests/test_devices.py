@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
 
 from regard import devices
+from regard.config.schema import Experiment
 from regard.devices import check_precision, describe_device, select_device, select_precision
 from regard.errors import UserError
 from regard.torch_state import private_torch_state
@@ -39,6 +41,25 @@ def test_a_device_is_selected_and_described_by_its_name(machine: Machine):
     assert [str(select_device(name)) for name in ("cpu", "mps", "cuda", "cuda:1")] == ["cpu", "mps", "cuda", "cuda:1"]
     assert describe_device(torch.device("cpu")) == "cpu"
     assert describe_device(torch.device("cuda", 1)) == "cuda:1 (GPU 1)"
+
+
+@pytest.mark.parametrize("name", ["tpu", "meta", "", "cuda:256", "cuda:07", "cuda:1\n", "CPU"])
+def test_settings_and_commands_refuse_the_same_names_by_the_same_text(machine: Machine, name: str):
+    machine(cuda=2)
+    problem = f"'{name}' is not a device; choose auto, cpu, mps, cuda or cuda:N"
+    with pytest.raises(UserError) as command:
+        select_device(name)
+    assert str(command.value) == f"device: {problem}"
+    with pytest.raises(UserError) as setting:
+        Experiment.load("copy", {"training.device": name})
+    assert str(setting.value).endswith(f": training.device: {problem}")
+
+
+@pytest.mark.parametrize("name", ["auto", "cpu", "cpu:0", "mps", "mps:0", "cuda", "cuda:1"])
+def test_settings_accept_what_a_machine_may_have(machine: Machine, name: str):
+    machine(cuda=2, mps=True)
+    assert Experiment.load("copy", {"training.device": name}).training.device == name
+    assert str(select_device(name)) in (name, "cuda")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +94,47 @@ def test_a_precision_that_the_device_does_not_have_is_refused(check: Callable[[s
         check("float16", torch.device("cpu"))
     with pytest.raises(UserError, match=r"^precision: 'half' is not a precision; choose float32, bfloat16, float16$"):
         check("half", torch.device("cuda"))
+
+
+@pytest.mark.parametrize(
+    ("device", "pin", "expected"),
+    [
+        ("cuda", True, ["pin", ("cuda", True)]),
+        ("cuda:1", True, ["pin", ("cuda:1", True)]),
+        ("cuda", False, [("cuda", True)]),
+        ("mps", True, [("mps", False)]),
+        ("cpu", True, [("cpu", False)]),
+    ],
+)
+def test_a_copy_to_cuda_is_pinned_if_requested_and_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, device: str, pin: bool, expected: list[object]
+):
+    calls: list[object] = []
+
+    def copy(tensor: torch.Tensor, device: object, non_blocking: bool = False) -> torch.Tensor:
+        calls.append((str(device), non_blocking))
+        return tensor
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: calls.append("pin") or tensor)
+    monkeypatch.setattr(torch.Tensor, "to", copy)
+    devices.copy_to(torch.ones(3), torch.device(device), pin=pin)
+    assert calls == expected
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_gpu_that_computes_is_asked_for_bfloat16(monkeypatch: pytest.MonkeyPatch, index: int):
+    current = [0]
+
+    @contextmanager
+    def within(device: torch.device) -> Iterator[None]:
+        current.append(device.index)
+        yield
+        current.pop()
+
+    monkeypatch.setattr(torch.cuda, "device", within)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: current[-1] == 1)
+    precision = select_precision("auto", torch.device("cuda", index), devices.MIN_PARAMETERS)
+    assert precision == ("bfloat16" if index else "float32")
 
 
 def test_one_thread_measures_the_cpu(monkeypatch: pytest.MonkeyPatch):

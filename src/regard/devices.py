@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from regard.config.base import unknown_device
 from regard.errors import UserError
 
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -34,15 +35,12 @@ def select_device(name: str) -> torch.device:
     Raises:
         UserError: The name is not one of these, or this machine has no such device.
     """
+    if problem := unknown_device(name):
+        raise UserError(f"device: {problem}")
     has_mps = torch.backends.mps.is_available()
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = torch.device("meta")  # which is refused, too
-    if device.type not in ("cpu", "mps", "cuda") or str(device) != name:  # PyTorch reads cuda:256 as cuda:0
-        raise UserError(f"device: '{name}' is not a device; choose auto, cpu, mps, cuda or cuda:N")
+    device = torch.device(name)
     count = {"cpu": 1, "mps": int(has_mps), "cuda": torch.cuda.device_count()}[device.type]
     if not count:
         raise UserError(f"device: this machine has no '{name}', or this PyTorch ({torch.__version__}) cannot use it")
@@ -121,7 +119,8 @@ def check_precision(name: str, device: torch.device) -> Precision:
 
 def _has_fast_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        with torch.cuda.device(device):  # PyTorch reports about the current device
+            return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type != "cpu":
         return False
     threads = torch.get_num_threads()
@@ -153,3 +152,14 @@ def autocast(device: torch.device, precision: Precision) -> AbstractContextManag
     if precision == "float32":
         return nullcontext()
     return torch.autocast(device.type, DTYPES[precision])
+
+
+def exact_products(device: torch.device) -> AbstractContextManager[None]:
+    """Within this context, matrix products are computed in the type of their factors, also under autocast.
+
+    Args:
+        device: The device that computes.
+    """
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)

@@ -87,8 +87,59 @@ def test_coverage_is_summed_in_float32_and_seen_in_the_type_of_the_query():
     assert seen.float().tolist() == [[[200.0] * 5]]
 
 
+def test_weights_of_all_types_are_summed_in_float32():
+    history = AttentionHistory().extend(torch.full((1, 600, 5), 1 / 4, dtype=torch.bfloat16))
+    for _ in range(600):  # in bfloat16, 64 + 1/4 is 64
+        history = history.extend(torch.full((1, 1, 5), 1 / 4, dtype=torch.bfloat16))
+    assert history.coverage is not None
+    assert history.coverage.tolist() == [[300.0] * 5]
+
+
 def test_last_attention_finds_the_last_of_more_positions_than_bfloat16_can_count():
     attention = nn.LastAttention(3, 3).to(torch.bfloat16)
     memory = attention.prepare(torch.zeros(1, 301, 3, dtype=torch.bfloat16), torch.ones(1, 301) > 0)
     _, weights = attention(torch.zeros(1, 1, 3, dtype=torch.bfloat16), memory)
     assert int(weights.argmax()) == 300
+
+
+@pytest.mark.parametrize("last", [257, 600, 1023])
+def test_local_attention_has_the_center_of_more_positions_than_bfloat16_can_count(last: int):
+    attention = nn.LocalAttention(3, 3, center="predictive", window=3)
+    query, states, valid = torch.zeros(1, 1, 3), torch.zeros(1, last + 1, 3), torch.ones(1, last + 1) > 0
+    _, expected = attention(query, attention.prepare(states, valid))  # around (S − 1)/2
+    attention, query, states = attention.to(torch.bfloat16), query.bfloat16(), states.bfloat16()
+    _, weights = attention(query, attention.prepare(states, valid))
+    assert weights.nonzero().tolist() == expected.nonzero().tolist()
+    torch.testing.assert_close(weights, expected)
+
+
+def test_alibi_distinguishes_more_distances_than_bfloat16_can_count():
+    scores = nn.AlibiPositions(3).add_bias(torch.zeros(1, 1, 1, 1024, dtype=torch.bfloat16))
+    assert scores.flatten().tolist() == [-(1023 - position) / 256 for position in range(1024)]
+
+
+@pytest.mark.parametrize("converted", [False, True], ids=["autocast", "bfloat16"])
+def test_stopping_probabilities_of_many_positions_and_steps_sum_to_1(converted: bool):
+    torch.manual_seed(5)
+    dtype = torch.bfloat16 if converted else torch.float32
+    attention = nn.MonotonicAttention(7, 11, key_size=13).train().to(dtype)
+    query, states = torch.randn(3, 20, 7, dtype=dtype), torch.randn(3, 200, 11, dtype=dtype)
+    valid = torch.arange(200) < torch.tensor([[200], [150], [7]])
+    with torch.autocast("cpu", torch.bfloat16, enabled=not converted):
+        context, weights = attention(query, attention.prepare(states, valid))
+    assert (context.dtype, weights.dtype) == (torch.bfloat16, torch.float32)
+    assert torch.allclose(weights.sum(-1), torch.ones(()), rtol=0, atol=1e-5)
+
+
+def test_the_state_of_an_ssru_is_summed_in_float32_under_autocast():
+    """With f close to 1, an update is smaller than the difference of two neighboring numbers in bfloat16."""
+    torch.manual_seed(5)
+    layers = nn.SSRU(7, 7)
+    with torch.no_grad():
+        layers.stack[0].forget_layer.bias.fill_(6.0)
+    inputs, start = torch.rand(3, 400, 7) + 1, torch.zeros(1, 3, 7)
+    _, (expected,) = layers(inputs, (start,))
+    with torch.autocast("cpu", torch.bfloat16):
+        _, (state,) = layers(inputs, (start.bfloat16(),))  # as a linear layer returns it
+    assert state.dtype == torch.float32
+    assert torch.allclose(state, expected, rtol=0, atol=0.03)

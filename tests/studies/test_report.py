@@ -12,6 +12,7 @@ import yaml
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 
+from regard.inference.translator import Translator
 from regard.reports.report_page import Picture
 from regard.studies import parsing, report
 from regard.studies.definition import Study
@@ -56,6 +57,16 @@ def test_a_report_has_all_its_files(completed_results: StudyResults, tmp_path: P
     assert "<script" not in page
     assert "none &lt; dot. It looks." in page
     assert json.loads((tmp_path / "results.json").read_text())["runs"] == {"wanted": 2, "finished": 2}
+
+
+def test_the_sentences_of_a_report_are_translated_on_the_cpu(
+    completed_results: StudyResults, monkeypatch: pytest.MonkeyPatch
+):
+    devices = []
+    monkeypatch.setattr(report, "Translator", lambda run, device: devices.append(device) or Translator(run, device))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert len(list(report.compared_sentences(completed_results))) == 3
+    assert devices == ["cpu", "cpu"]
 
 
 def test_pictures_of_an_earlier_report_are_removed_and_other_files_kept(

@@ -316,6 +316,42 @@ def test_an_option_without_effect_is_reported(failure: Any) -> None:
 # Classes whose mistake shows in a whole model
 
 
+class CreatesFloat32(TemperedAttention):
+    def score(self, query: Tensor, keys: Tensor) -> Tensor:
+        return super().score(query + torch.zeros(query.shape[-1]), keys)
+
+
+class SumsInBfloat16(TemperedAttention):
+    def attend_rows(self, query: Tensor, memory: nn.Memory, history: nn.QueryHistory) -> tuple[Tensor, Tensor]:
+        _, weights = super().attend_rows(query, memory, history)
+        weights = (weights.to(memory.values.dtype) + 60) - 60
+        return weights @ memory.values, weights
+
+
+class CountsInBfloat16(TemperedAttention):
+    def score(self, query: Tensor, keys: Tensor) -> Tensor:
+        return (super().score(query, keys) + 300) - 300
+
+
+class ContextInFloat32(TemperedAttention):
+    def attend_rows(self, query: Tensor, memory: nn.Memory, history: nn.QueryHistory) -> tuple[Tensor, Tensor]:
+        context, weights = super().attend_rows(query, memory, history)
+        return context.float(), weights
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (CreatesFloat32, r": it cannot compute converted to bfloat16 .*: create tensors like the inputs"),
+        (SumsInBfloat16, r": converted to bfloat16, the sums of the weights change .*: normalize scores in float32"),
+        (CountsInBfloat16, r": under autocast, the weights of most steps change by .*: bfloat16 has 8 bits"),
+        (ContextInFloat32, r": converted to bfloat16, the context is torch.float32 .*: a context has the type of the"),
+    ],
+)
+def test_a_mistake_that_shows_in_bfloat16_is_reported(broken: type[nn.Attention], message: str, failure: Any) -> None:
+    assert re.match(message, failure(check_attention, broken))
+
+
 class UnusedParameter(TemperedAttention):
     def __init__(self, query_size: int, memory_size: int) -> None:
         super().__init__(query_size, memory_size)

@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import Parameter
-from torch.nn.utils import clip_grad_norm_
 
 from pretend_device import DEVICE, PretendDevice
 from regard.config.schema import Experiment, ModelSection
@@ -87,45 +86,6 @@ def test_a_stopped_training_continues_on_a_device_to_the_same_bits(
     )
     assert at_once.keys() == stopped.keys()
     assert all(torch.equal(each, stopped[key]) for key, each in at_once.items())
-
-
-# Gradients that are not finite, in float16
-
-
-class OtherRank(ProcessGroup):
-    """A group of two processes, the other of which has the same gradients, loss and weight."""
-
-    def sum(self, values: Tensor) -> Tensor:
-        return values.mul_(2)
-
-
-def scaled_step(parameter: Parameter, group: ProcessGroup, gradient: float) -> torch.amp.GradScaler:
-    """One step of `Trainer.step`, from the gradients on."""
-    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
-    optimizer = torch.optim.Adam([parameter], lr=0.5, fused=True)
-    scaler.scale((parameter * gradient).sum()).backward()
-    average_gradients([parameter], torch.tensor(3.0), 5, group)
-    scaler.unscale_(optimizer)
-    clip_grad_norm_([parameter], 1.0)
-    scaler.step(optimizer)
-    scaler.update()
-    return scaler
-
-
-@pytest.mark.parametrize("group", [ProcessGroup(), OtherRank(size=2)], ids=["one-process", "two-processes"])
-def test_a_step_with_infinite_gradients_is_skipped_and_halves_the_scale(group: ProcessGroup) -> None:
-    parameter = Parameter(torch.ones(3))
-    scaler = scaled_step(parameter, group, math.inf)
-    assert parameter.tolist() == [1, 1, 1]
-    assert scaler.get_scale() == 4
-
-
-@pytest.mark.parametrize("group", [ProcessGroup(), OtherRank(size=2)], ids=["one-process", "two-processes"])
-def test_a_step_with_finite_gradients_is_taken(group: ProcessGroup) -> None:
-    parameter = Parameter(torch.ones(3))
-    scaler = scaled_step(parameter, group, 0.25)
-    assert parameter.tolist() == pytest.approx([0.5] * 3)
-    assert scaler.get_scale() == 8
 
 
 def test_infinite_gradients_of_a_process_without_examples_have_no_effect() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from regard.config.references import short_reference
@@ -14,6 +15,27 @@ from regard.config.references import short_reference
 KeyPath = tuple[str, ...]
 Size = Annotated[int, Field(ge=1, le=16_384)]
 Count = Annotated[int, Field(ge=1, le=1_024)]
+
+
+def unknown_device(name: str) -> str | None:
+    """The problem if a name is not that of a device; None if it is one, which the machine need not have.
+
+    Args:
+        name: Should be `auto`, `cpu`, `mps`, `cuda` or `cuda:N`.
+    """
+    # PyTorch reads cuda:256 as cuda:0.
+    if re.fullmatch(r"auto|(cpu|mps|cuda)(:(0|[1-9][0-9]?))?", name):
+        return None
+    return f"'{name}' is not a device; choose auto, cpu, mps, cuda or cuda:N"
+
+
+def _check_device(name: str) -> str:
+    if problem := unknown_device(name):
+        raise PydanticCustomError("unknown_device", "{message}", {"message": problem})
+    return name
+
+
+DeviceName = Annotated[str, AfterValidator(_check_device)]
 
 
 class Section(BaseModel):

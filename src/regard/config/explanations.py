@@ -60,7 +60,7 @@ def _describe(details: ErrorDetails, key: str, section: type[Section], kinds: Ki
     context: Mapping[str, Any] = details.get("ctx", {})
     value = short_repr(details["input"])  # which may be of any type and size
     match details["type"]:
-        case "invalid_combination" | "plugin":
+        case "invalid_combination" | "plugin" | "unknown_device":
             return str(context["message"])
         case "extra_forbidden" if key in section.renamed:
             return f"this setting is now written {section.renamed[key]}"

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SerializeAsAny, ValidationError, model_validator
 
 from regard import files
-from regard.config.base import Count, KeyPath, Section, invalid_combination, prefix_errors
+from regard.config.base import Count, DeviceName, KeyPath, Section, invalid_combination, prefix_errors
 from regard.config.explanations import explain_validation_error
 from regard.config.families import NameOf, SectionOf
 from regard.config.kinds import (
@@ -132,7 +132,7 @@ class TrainingSection(Section):
     )
     validate_every: int | None = Field(default=None, ge=1)
     patience: int | None = Field(default=None, ge=1)
-    device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d{1,3})?)$")
+    device: DeviceName = "auto"
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     compile: bool = False
     threads: Count = 1

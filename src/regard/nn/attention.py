@@ -140,6 +140,8 @@ class Attention(nn.Module, ABC):
         order_sensitive: Whether the weights depend on the order of the states. Otherwise attention treats them as a
             set: a permutation of the states permutes the weights and leaves the context as it is.
         uses_history: Whether the scores depend on the weights of earlier steps. Steps are then computed one by one.
+        exact_history: Whether the weights of earlier steps are passed as they were returned; otherwise, they have the
+            type of the query.
         context_size: Size of the context.
     """
 
@@ -147,6 +149,7 @@ class Attention(nn.Module, ABC):
     weight_axes: tuple[str, ...] = ()
     order_sensitive: ClassVar[bool] = False
     uses_history: ClassVar[bool] = False
+    exact_history: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -245,7 +248,7 @@ class Attention(nn.Module, ABC):
     def _attend_shared(self, query: Tensor, memory: Memory, history: AttentionHistory) -> tuple[Tensor, Tensor]:
         """Context and weights of a query that may have several times as many rows as the memory."""
         share = len(query) // len(memory.keys)
-        queries = history.of_queries(query.shape[1], share, query.dtype)
+        queries = history.of_queries(query.shape[1], share, None if self.exact_history else query.dtype)
         if share == 1:
             return self.attend_rows(query, memory, queries)
         context, weights = self.attend_rows(query.unflatten(0, (-1, share)).flatten(1, 2), memory, queries)

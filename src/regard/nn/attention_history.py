@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.nn.normalizers import at_least_float32
+
 
 @dataclass(frozen=True)
 class QueryHistory:
@@ -56,11 +58,12 @@ class AttentionHistory:
     coverage: Tensor | None = None
 
     def extend(self, weights: Tensor) -> AttentionHistory:
-        """The history after more steps.
+        """The history after more steps, in at least float32.
 
         Args:
             weights: The weights of these steps, [rows, (heads,) steps, positions].
         """
+        weights = at_least_float32(weights)
         coverage = weights.sum(-2)
         if self.coverage is not None:
             coverage = self.coverage + coverage

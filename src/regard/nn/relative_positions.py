@@ -12,6 +12,7 @@ from torch import Tensor
 from regard.config.base import invalid_combination
 from regard.devices import copy_to
 from regard.errors import UserError
+from regard.nn.normalizers import at_least_float32
 from regard.nn.positions import RelativePositions, RelativePositionsSection, wave_angles
 
 
@@ -100,5 +101,6 @@ class AlibiPositions(RelativePositions):
         heads, queries, positions = scores.shape[-3:]
         numbers = torch.arange(positions, device=scores.device)
         distances = (numbers[positions - queries :, None] - numbers).abs()  # [queries, positions]
+        scores = at_least_float32(scores)  # bfloat16 counts up to 256
         slopes = copy_to(alibi_slopes(heads).to(scores.dtype), scores.device)
         return scores - slopes[:, None, None] * distances

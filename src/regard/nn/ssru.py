@@ -46,7 +46,9 @@ class SSRULayer(nn.Module):
         Returns:
             h, [steps, batch, output_size], and the state after the last step, [batch, output_size].
         """
-        forget = torch.sigmoid(self.forget_layer(inputs))
+        # Autocast may have computed it in a smaller type, in which a gate close to 1 is 1 and its updates are lost.
+        state = state.to(self.forget_layer.weight.dtype)
+        forget = torch.sigmoid(self.forget_layer(inputs).to(state.dtype))
         if valid is not None:
             forget = forget.masked_fill(~valid, 1.0)  # padding leaves c as it is
         forget = self.in_reading_order(forget)

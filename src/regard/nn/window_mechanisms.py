@@ -15,9 +15,11 @@ from torch.nn.functional import logsigmoid
 
 from regard.config.base import Count, Size
 from regard.config.kinds import AttentionSection
+from regard.devices import exact_products
 from regard.nn.attention import AttentionOptions, Memory, attend
 from regard.nn.attention_history import QueryHistory
 from regard.nn.mechanisms import AdditiveAttention, BilinearAttention, ScoredAttentionSection
+from regard.nn.normalizers import at_least_float32
 
 WindowCenter = Literal["predictive", "monotonic"]
 
@@ -105,7 +107,7 @@ class LocalAttention(BilinearAttention):
         """
         last = last_position(memory.valid)  # S − 1, [batch, 1, 1]
         if self.center == "predictive":
-            return last * torch.sigmoid(self.center_layer(query))
+            return last * torch.sigmoid(at_least_float32(self.center_layer(query)))  # bfloat16 counts up to 256
         return torch.minimum(history.step_numbers(query.device).unsqueeze(1), last)
 
 
@@ -145,6 +147,7 @@ class MonotonicAttention(AdditiveAttention):
     Section = MonotonicAttentionSection
     order_sensitive = True
     uses_history = True
+    exact_history = True  # what rounding adds to α_{t-1} or removes from it, α_t has, too
 
     def __init__(
         self,
@@ -161,7 +164,7 @@ class MonotonicAttention(AdditiveAttention):
 
     def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:
         positions = torch.arange(memory.keys.shape[1], device=query.device)
-        scores = self.scores(query, memory, history)
+        scores = at_least_float32(self.scores(query, memory, history))
         previous = history.weights
         if previous is None:
             previous = (positions == 0).to(scores).expand_as(scores)
@@ -172,7 +175,7 @@ class MonotonicAttention(AdditiveAttention):
             if scores.requires_grad:
                 expected = stopping_probabilities(scores, previous, memory.valid)
                 weights = weights + (expected - expected.detach())  # the difference is exactly 0
-        return weights @ memory.values, weights
+        return weights.to(memory.values.dtype) @ memory.values, weights
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return super().score(query, keys) + self.offset
@@ -193,15 +196,16 @@ def stopping_probabilities(scores: Tensor, previous: Tensor, valid: Tensor) -> T
     Products are sums of logarithms, log(1 − p) = log σ(−e); Raffel et al. divide by products that vanish.
 
     Args:
-        scores: e_t, [batch, queries, positions].
-        previous: α_{t-1}, of the same shape.
+        scores: e_t, [batch, queries, positions], at least float32, since sums of logarithms would be inexact in less.
+        previous: α_{t-1}, of the same shape and type.
         valid: True where weight is allowed, [batch, 1, positions].
     """
     skipped = logsigmoid(-scores).masked_fill(~valid, 0.0)  # log(1 − p)
     before = skipped.cumsum(-1) - skipped  # S_i = Σ_{l<i} log(1 − p_l)
     between = before.unsqueeze(-2) - before.unsqueeze(-1)  # S_i − S_k, [..., k, i]
     later = torch.ones_like(between, dtype=torch.bool).tril(-1)  # k > i
-    reached = (previous.unsqueeze(-2) @ between.masked_fill(later, -torch.inf).exp()).squeeze(-2)
+    with exact_products(scores.device):
+        reached = (previous.unsqueeze(-2) @ between.masked_fill(later, -torch.inf).exp()).squeeze(-2)
     is_last = torch.arange(scores.shape[-1], device=scores.device) == last_position(valid)
     return reached * torch.sigmoid(scores).masked_fill(is_last, 1.0).masked_fill(~valid, 0.0)
 

@@ -193,7 +193,7 @@ def comparable_results(study_results: StudyResults) -> list[tuple[str, Result]]:
 def _load_translator(study_results: StudyResults, run: Path) -> Translator | UserError:
     """The model of a run, or the error if it is damaged."""
     try:
-        return Translator(study_results.runs.get(run) or Run(run))
+        return Translator(study_results.runs.get(run) or Run(run), device="cpu")  # three sentences
     except UserError as error:
         return error
 

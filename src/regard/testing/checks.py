@@ -54,6 +54,7 @@ ATTENTION_PROPERTIES: tuple[AttentionCheck, ...] = (
     mechanisms.check_single_steps,
     mechanisms.check_permutation,
     mechanisms.check_shared_memory,
+    mechanisms.check_bfloat16,
 )
 
 

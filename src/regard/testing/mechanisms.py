@@ -18,6 +18,7 @@ from regard.testing.modules import expect_stateless
 from regard.testing.samples import AttentionInputs
 
 SHARE = 7  # hypotheses of a source
+BFLOAT16_TOLERANCE = 0.05
 FAR = 1e6  # a state that nothing but padding has
 PADDING = (
     "positions where `valid` is False influence the result; compute scores without sums, means or norms over positions "
@@ -272,6 +273,43 @@ def check_finite(attention: Attention, inputs: AttentionInputs) -> None:
             for name, gradient in zip(variables, found, strict=True):
                 finite = gradient is None or bool(gradient.isfinite().all())
                 expect(finite, f"the gradient of {name} is not finite {size}", advice)
+
+
+@checks_that("it computes in bfloat16")
+@torch.inference_mode()
+def check_bfloat16(attention: Attention, inputs: AttentionInputs) -> None:
+    """Under autocast and converted to bfloat16, it computes nearly the same, and weights have nearly the same sums.
+
+    Rounding may move a choice of one position to another one, so only most of the steps have to have similar weights.
+
+    Args:
+        attention: The mechanism.
+        inputs: Its inputs.
+    """
+    _, expected = attend_to(attention, inputs)
+    query, states = inputs.query.bfloat16(), inputs.states.bfloat16()
+    converted = deepcopy(attention).bfloat16(), AttentionInputs(query, states, inputs.valid)
+    for how, uses_autocast, (mechanism, given) in (
+        ("under autocast", True, (attention, inputs)),
+        ("converted to bfloat16", False, converted),
+    ):
+        with torch.autocast(query.device.type, torch.bfloat16, enabled=uses_autocast):
+            try:
+                context, weights = attend_to(mechanism, given)
+            except RuntimeError as error:
+                advice = "create tensors like the inputs, with `query.new_zeros(…)` or `.to(query)`"
+                expect(False, f"it cannot compute {how} ({describe_error(error)})", advice)
+                raise
+        types = {torch.float32, torch.bfloat16} if uses_autocast else {given.query.dtype}
+        problem = f"{how}, the context is {context.dtype} and the weights are {weights.dtype}"
+        advice = "a context has the type of the values, and weights have that of the query or float32"
+        expect(context.dtype in types and weights.dtype in {torch.float32, given.query.dtype}, problem, advice)
+        change = float((weights.float().sum(-1) - expected.sum(-1)).abs().max())
+        advice = "normalize scores in float32, as `attend` does"
+        expect(change <= BFLOAT16_TOLERANCE, f"{how}, the sums of the weights change by up to {change:.2g}", advice)
+        change = float((weights.float() - expected).abs().amax(-1).median())
+        advice = "bfloat16 has 8 bits: sum, count and compare in float32, with `.float()`"
+        expect(change <= BFLOAT16_TOLERANCE, f"{how}, the weights of most steps change by {change:.2g} or more", advice)
 
 
 @checks_that("tensors are created on the device of the inputs")
