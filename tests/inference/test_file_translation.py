@@ -307,6 +307,25 @@ def test_other_options_are_refused(
     assert output.read_text().splitlines() == LINES
 
 
+def test_pieces_that_processes_of_an_earlier_call_still_write_are_not_taken(
+    trained: Path, source: Path, output: Path, stopped: Path, executor: ExecutorHere, tmp_path: Path
+) -> None:
+    earlier = Path(shutil.copytree(stopped, tmp_path / "earlier"))
+    shutil.rmtree(stopped)
+
+    def write_earlier() -> None:
+        for path in earlier.glob("[0-9]*-*"):
+            shutil.copy(path, stopped)
+
+    for options in ({}, {"json": True}):
+        executor.pieces.clear()
+        executor.after = write_earlier
+        package.translate_file(trained, source, output, SearchOptions(beam=3), progress=False, **options)
+        assert executor.pieces == list(range(1, 22, PIECE_LINES))
+        assert output.read_text().startswith('{"' if options else LINES[0])
+        assert sorted(os.listdir(tmp_path)) == ["earlier", "in.txt", "out.txt"]
+
+
 def test_other_weights_are_refused(
     trained: Path, source: Path, output: Path, stopped: Path, trained_brief: Callable[..., Path], tmp_path: Path
 ) -> None:

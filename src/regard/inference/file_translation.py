@@ -181,7 +181,7 @@ def translate_file(
             file_search=file_search,
             source=source,
             folder=folder,
-            pieces=tuple(cut_file(source)),
+            pieces=tuple(cut_file(source, file_search.dump())),
         )
         interrupts = interrupts or InterruptHandler(owns_process=False, quiet=not progress)
         if unfinished(request.pieces, folder):

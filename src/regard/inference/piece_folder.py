@@ -84,9 +84,8 @@ def _remove_if_unused(folder: Path) -> bool:
 
 def _check_request(path: Path, file_search: FileSearch) -> None:
     """Record how the pieces are translated; a `UserError` if those of an earlier call are translated differently."""
-    own = file_search.to_dict()
     if not any(path.parent.glob(PIECE)):
-        files.write_atomic(path, json.dumps(own).encode())
+        files.write_atomic(path, file_search.dump().encode())
         return
     try:
         found = files.read_file(path, _parse_request)
@@ -94,6 +93,7 @@ def _check_request(path: Path, file_search: FileSearch) -> None:
         raise UserError(f"{path}: this file is missing; delete {path.parent} to start the translation anew") from None
     except UserError as error:
         raise UserError(f"{error}; delete {path.parent} to start the translation anew") from None
+    own = file_search.to_dict()
     different = [
         "other runs or weights" if name == "runs" else f"{name.replace('_', '-')} {found.get(name)!r:.80}"
         for name, value in own.items()

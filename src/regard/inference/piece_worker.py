@@ -60,6 +60,10 @@ class FileSearch:
             **asdict(self.output_format),
         }
 
+    def dump(self) -> str:
+        """One line of JSON; equal values have the same."""
+        return json.dumps(self.to_dict())
+
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> FileSearch:
         """The inverse of `to_dict`.
@@ -190,7 +194,7 @@ def translate_pieces(request: PiecesRequest, reporter: Reporter) -> None:
     pending = unfinished(request.pieces, request.folder)
     advance(total - count_lines(pending))
     try:
-        for piece, lines in read_pieces(request.source, pending):
+        for piece, lines in read_pieces(request.source, pending, how.dump()):
             with files.atomic_writer(piece.output(request.folder)) as file:
                 for line in outputs(piece, lines):
                     file.write(f"{line}\n".encode(errors="backslashreplace"))
