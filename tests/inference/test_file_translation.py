@@ -350,9 +350,26 @@ def test_a_damaged_folder_is_refused(trained: Path, source: Path, output: Path, 
     (stopped / REQUEST).write_bytes(content)
     with pytest.raises(UserError, match=rf"{REQUEST}: this file is damaged: .*; delete .*out\.txt\.parts to start"):
         package.translate_file(trained, source, output, SearchOptions(beam=2), progress=False)
-    (stopped / REQUEST).unlink()
-    with pytest.raises(UserError, match=rf"{REQUEST}: this file is missing; delete .*out\.txt\.parts to start"):
+
+
+def test_pieces_without_a_request_are_no_obstacle(trained: Path, source: Path, output: Path, stopped: Path) -> None:
+    (stopped / REQUEST).unlink()  # as by a command that was complete before a process of an earlier one
+    package.translate_file(trained, source, output, json=True, progress=False)
+    assert output.read_text().startswith('{"')
+    assert sorted(os.listdir(output.parent)) == ["in.txt", "out.txt"]
+
+
+def test_a_process_that_outlives_its_command_does_not_disturb_the_next_one(
+    trained: Path, source: Path, output: Path, stopped: Path
+) -> None:
+    (piece,) = stopped.glob("4-*")
+    with files.atomic_writer(piece) as unfinished:
         package.translate_file(trained, source, output, SearchOptions(beam=2), progress=False)
+        unfinished.write(b"late")
+    assert sorted(os.listdir(stopped)) == [piece.name]
+    package.translate_file(trained, source, output, progress=False)
+    assert output.read_text().splitlines() == LINES
+    assert sorted(os.listdir(output.parent)) == ["in.txt", "out.txt"]
 
 
 def test_files_that_are_no_pieces_stay(trained: Path, source: Path, output: Path) -> None:

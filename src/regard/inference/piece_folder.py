@@ -84,13 +84,11 @@ def _remove_if_unused(folder: Path) -> bool:
 
 def _check_request(path: Path, file_search: FileSearch) -> None:
     """Record how the pieces are translated; a `UserError` if those of an earlier call are translated differently."""
-    if not any(path.parent.glob(PIECE)):
+    if not any(path.parent.glob(PIECE)) or not path.exists():  # without it, by processes that outlived their command
         files.write_atomic(path, file_search.dump().encode())
         return
     try:
         found = files.read_file(path, _parse_request)
-    except FileNotFoundError:
-        raise UserError(f"{path}: this file is missing; delete {path.parent} to start the translation anew") from None
     except UserError as error:
         raise UserError(f"{error}; delete {path.parent} to start the translation anew") from None
     own = file_search.to_dict()
