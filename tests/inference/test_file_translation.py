@@ -415,6 +415,30 @@ def test_the_digest_of_a_run_depends_on_weights_and_settings(trained: Path, tmp_
     assert run_digest(Run(run)) == digest
 
 
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_lost_worker_is_reported(
+    trained: Path,
+    source: Path,
+    output: Path,
+    executor: ExecutorHere,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    progress: bool,
+) -> None:
+    start = executor.start
+
+    def lose_first(job: TranslationJob, events: Events[TranslationJob]) -> None:
+        for event in (JobEvent.STARTED, JobEvent.LOST) if not executor.jobs else ():
+            events.put((job, event))
+        start(job, events)
+
+    monkeypatch.setattr(executor, "start", lose_first)
+    package.translate_file(trained, source, output, progress=progress)
+    message = f"{source}, lines 1 to 3: waiting again, because its worker was lost\n"
+    assert capsys.readouterr().err == message * progress
+    assert output.read_text().splitlines() == LINES
+
+
 # --- Failures of a process --------------------------------------------------------------------------------
 
 

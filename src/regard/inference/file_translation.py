@@ -92,7 +92,7 @@ class TranslationObserver:
     Args:
         meter: Counts the lines.
         interrupts: Whether a signal wants the translation to stop.
-        shown: Whether notes are printed.
+        shown: Whether notes and lost workers are printed.
     """
 
     def __init__(self, meter: ProgressMeter, interrupts: InterruptHandler, shown: bool) -> None:
@@ -105,6 +105,8 @@ class TranslationObserver:
         job.notes = []  # there may be one for each line of the file
         if job.state in ("failed", "stopped"):
             self.failed = self.failed or job
+        elif job.state == "waiting" and self.shown:
+            print_message(f"{job.label}: waiting again, because its worker was lost")
 
     def polled(self, jobs: Sequence[TranslationJob]) -> None:
         self.meter.advance(sum(job.done for job in jobs) - self.meter.done)
