@@ -21,6 +21,8 @@ from regard.inference.input_lines import CHUNK_LINES
 
 Regard = Callable[..., Any]
 SEED = 11
+PIECES = 23  # of a file that takes some seconds
+LIMIT = 120.0  # seconds until something must have happened, on a busy machine
 
 
 def random_lines(count: int) -> list[str]:
@@ -151,18 +153,35 @@ def children(process: subprocess.Popen[bytes]) -> list[int]:
     return [int(number) for number in path.read_text().split()] if path.exists() else []
 
 
-def wait_for_pieces(folder: Path, count: int) -> None:
-    """Wait until some pieces are done, and for a moment of random length after it."""
-    deadline = time.monotonic() + 60
-    while len(list(folder.glob("[0-9]*-*"))) < count and time.monotonic() < deadline:
+def is_running(number: int) -> bool:
+    """False if a process has ended, even if its parent has not asked for its exit code."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{number}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline, what
         time.sleep(0.01)
+
+
+def count_pieces(folder: Path) -> int:
+    return len(list(folder.glob("[0-9]*-*")))
+
+
+def wait_for_pieces(folder: Path, count: int) -> None:
+    """Wait until the folder exists and some pieces are done, and for a moment of random length after it."""
+    wait_until(lambda: folder.is_dir() and count_pieces(folder) >= count, f"fewer than {count} pieces")
     time.sleep(random.random() / 5)
 
 
 @pytest.fixture
 def big(tmp_path: Path) -> tuple[Path, Path, list[object]]:
-    """A file of 12 pieces, its output, and the options to translate it."""
-    lines = random_lines(11 * file_pieces.PIECE_LINES + 7)
+    """A file of several pieces, its output, and the options to translate it."""
+    lines = random_lines((PIECES - 1) * file_pieces.PIECE_LINES + 7)
     source, output = write_lines(tmp_path / "in.txt", lines), tmp_path / "out.txt"
     return source, output, ["--jobs", 2, "--input", source, "--output", output]
 
@@ -177,7 +196,7 @@ def test_a_signal_stops_and_the_same_command_continues(
     process = start_regard("translate", trained, *options)
     wait_for_pieces(output.with_name("out.txt.parts"), 1)
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 128 + number
     assert b"regard: stopping after the current step" in err
     assert b"lines done; run the same again to continue" in err
@@ -216,10 +235,8 @@ def test_processes_stop_when_the_command_is_killed(
     assert len(workers) == 2
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 20
-    while any(Path(f"/proc/{number}").exists() for number in workers) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert len(list(output.with_name("out.txt.parts").glob("[0-9]*-*"))) < 12, "they did not translate everything"
+    wait_until(lambda: not any(map(is_running, workers)), "they do not stop")
+    assert count_pieces(output.with_name("out.txt.parts")) < PIECES, "they did not translate everything"
 
 
 @pytest.mark.slow
@@ -231,7 +248,7 @@ def test_a_process_that_is_killed_is_reported_and_the_same_command_continues(
     process = start_regard("translate", trained, *options)
     wait_for_pieces(output.with_name("out.txt.parts"), 1)
     os.kill(random.choice(children(process)), signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 2, err
     assert b"ended by SIGKILL; see " in err
     assert b"lines done; run the same again to continue" in err
@@ -273,8 +290,9 @@ def test_a_cluster_loses_a_worker_and_the_output_is_the_same(
     with Client(cluster, set_as_default=False) as client:
         workers = client.run(os.getpid)
         os.kill(random.choice(list(workers.values())), signal.SIGKILL)
-        _, err = process.communicate(timeout=100)
+        _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, err
+    assert b": waiting again, because its worker was lost\n" in err
     assert output.read_text() == source.read_text()
     assert not output.with_name("out.txt.parts").exists()
 
