@@ -34,6 +34,12 @@ def test_a_piece_has_whole_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert file_pieces.PIECE_LINES % CHUNK_LINES == 0
 
 
+def test_two_processes_share_a_file_of_2000_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    path.write_bytes(b"a\n" * 2_000)
+    assert len(cut_file(path, HOW)) >= 2
+
+
 LINES = st.lists(st.text("ab \u2028\x85é𝄞\r", max_size=5), max_size=11)
 
 

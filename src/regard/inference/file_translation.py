@@ -34,7 +34,7 @@ from regard.workers.job import JobEnd, WorkerJob
 from regard.workers.runner import Executor, run_jobs
 
 NOTE = "regard: note: "  # how a line of a worker's standard error begins that is no error
-MAX_PIECES = 16  # of a job: enough to make the start of a process cheap, and its notes are in memory
+MAX_PIECES = 32  # of a job: enough to make the start of a process cheap, and its notes are in memory
 
 
 @dataclass(eq=False)
