@@ -114,6 +114,22 @@ def test_pictures_are_found_from_the_current_folder(
     assert (answer.code, Path("out.txt").read_text(encoding="utf-8")) == (0, printed.out)
 
 
+@pytest.mark.slow
+@pytest.mark.unix
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="/dev/stdin has no other path")
+def test_the_file_of_standard_input_has_a_path_for_the_processes(
+    start_regard: Regard, trained: Path, tmp_path: Path
+) -> None:
+    source, output = write_lines(tmp_path / "in.txt", ["abc", "de"]), tmp_path / "out.txt"
+    with source.open("rb") as file:
+        for stdin, code in ((file, 0), (subprocess.PIPE, 2)):
+            process = start_regard("translate", trained, "--input", "/dev/stdin", "--output", output, stdin=stdin)
+            _, err = process.communicate(timeout=LIMIT)
+            assert process.returncode == code, err
+    assert err == b"regard: /dev/stdin: other processes cannot read this; give the path of a regular file\n"
+    assert output.read_text() == source.read_text()
+
+
 MECHANISM = """
 from regard.nn import DotAttention
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from regard.corpora.parallel_text import read_texts
 from regard.errors import UserError
 from regard.inference import file_pieces
-from regard.inference.file_pieces import Piece, count_lines, cut_file, read_pieces, unfinished
+from regard.inference.file_pieces import Piece, count_lines, cut_file, read_pieces, shared_path, unfinished
 from regard.inference.input_lines import CHUNK_LINES, read_input
 
 HOW = "by the runs a and b"
@@ -109,6 +110,24 @@ def test_a_file_that_cannot_be_read_is_refused(path: Path, tmp_path: Path) -> No
     broken.write_bytes(gzip.compress(b"a\nb\n" * 500)[:-9])
     with pytest.raises(UserError, match="damaged, truncated or not a gzip file"):
         cut_file(broken, HOW)
+
+
+@pytest.mark.unix
+def test_files_of_this_process_have_a_path_for_others_or_are_refused(path: Path) -> None:
+    path.write_bytes(b"a\n")
+    assert shared_path(path) == path
+    with path.open() as file:
+        own = Path(f"/dev/fd/{file.fileno()}")
+        if Path("/proc/self/fd").is_dir():
+            assert shared_path(own) == path
+        path.unlink()
+        with pytest.raises(UserError, match=f"^{own}: other processes cannot read this; give the path of a regular"):
+            shared_path(own)
+    ends = os.pipe()
+    with pytest.raises(UserError, match="other processes cannot read this"):
+        shared_path(Path(f"/dev/fd/{ends[0]}"))
+    for end in ends:
+        os.close(end)
 
 
 def test_finished_pieces_are_files(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ has changed, the pieces of other lines stay valid, and what processes of an earl
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,6 +19,7 @@ from regard.corpora.parallel_text import open_text, parse_lines, valid_text
 from regard.errors import UserError
 from regard.inference.input_lines import CHUNK_LINES, InputLine, input_lines
 
+OWN_FILES = re.compile(r"/dev/(stdin$|fd/)|/proc/")
 # Whole chunks: the batches are those of a file that is translated in one piece. To flush a piece to the disk takes
 # about 10 ms, and a tiny model translates a chunk in 100 ms.
 PIECE_LINES = 2 * CHUNK_LINES
@@ -59,6 +62,23 @@ class Piece:
         """
         path = self.output(folder)
         return path.is_file() and not path.is_symlink()
+
+
+def shared_path(path: Path) -> Path:
+    """The path of a file for other processes, each of which has its own `/dev/stdin` and `/dev/fd/5`.
+
+    Args:
+        path: The absolute path for this process.
+
+    Raises:
+        UserError: If it has no other one, as a pipe.
+    """
+    if not OWN_FILES.match(str(path)):
+        return path
+    shared = Path(os.path.realpath(path))
+    if OWN_FILES.match(str(shared)) or not shared.is_file():
+        raise UserError(f"{path}: other processes cannot read this; give the path of a regular file")
+    return shared
 
 
 def cut_file(path: Path, how: str) -> list[Piece]:
