@@ -18,6 +18,7 @@ from PIL import Image
 
 from regard.inference import file_pieces
 from regard.inference.input_lines import CHUNK_LINES
+from regard.inference.piece_folder import REQUEST
 
 Regard = Callable[..., Any]
 SEED = 11
@@ -221,6 +222,29 @@ def test_a_signal_stops_and_the_same_command_continues(
     assert (answer.code, "out.txt.parts: continuing after" in answer.err) == (0, True)
     assert output.read_text() == source.read_text()
     assert sorted(os.listdir(output.parent)) == ["in.txt", "out.txt"]
+
+
+WAITS = """
+import time
+from regard.cli import main
+from regard.inference import file_translation
+file_translation.cut_file = lambda *_: time.sleep(60)
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.unix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_input_is_read_leaves_nothing(trained: Path, tmp_path: Path, number: int) -> None:
+    source, output = write_lines(tmp_path / "in.txt", ["abc"]), tmp_path / "out.txt"
+    options = ["translate", str(trained), "--input", str(source), "--output", str(output)]
+    with subprocess.Popen([sys.executable, "-c", WAITS, *options], stderr=subprocess.PIPE) as process:
+        wait_until((output.with_name("out.txt.parts") / REQUEST).exists, "the input is not read")
+        process.send_signal(number)
+        _, err = process.communicate(timeout=LIMIT)
+    assert (process.returncode, err.decode()) == (128 + number, f"{output}: stopped; run the same again to continue\n")
+    assert os.listdir(tmp_path) == ["in.txt"]
 
 
 @pytest.mark.slow

@@ -214,6 +214,18 @@ def test_a_translation_that_was_stopped_continues(
     assert sorted(os.listdir(output.parent)) == ["in.txt", "out.txt"]
 
 
+@pytest.mark.parametrize("phase", ["check_runs", "cut_file", "open_executor"])
+def test_a_signal_before_the_first_process_stops_at_once(
+    trained: Path, source: Path, output: Path, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(file_translation, phase, lambda *_: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt, match=r"out\.txt: stopped; run the same again to continue"):
+            package.translate_file(trained, source, output.with_name("new") / "out.txt", progress=False)
+    assert os.listdir(output.parent) == ["in.txt"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_a_line_that_the_model_cannot_process_is_named_and_can_be_corrected(
     trained: Path, source: Path, output: Path, executor: ExecutorHere
 ) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -173,24 +174,46 @@ def translate_file(
     output = Path(os.path.realpath(output))  # a link stays one
     if cluster is None:
         check_precision(precision, select_device(device))
-    opened = check_runs([runs] if isinstance(runs, str | os.PathLike | Run) else runs, search, trust_code)
-    file_search = FileSearch(tuple(map(run_digest, opened)), precision, search, output_format)
-    with piece_folder(output, file_search) as folder:
-        request = PiecesRequest(
-            runs=tuple(run.path.absolute() for run in opened),
-            trust_code=any(any(plugin_names(run.experiment)) for run in opened),  # `check_runs` has executed it
-            device=device,
-            file_search=file_search,
-            source=source,
-            folder=folder,
-            pieces=tuple(cut_file(source, file_search.dump())),
-        )
-        interrupts = interrupts or InterruptHandler(owns_process=False, quiet=not progress)
-        if unfinished(request.pieces, folder):
-            with open_executor(jobs or 1, cluster, folder) as executor:
-                run_pieces(request, executor, interrupts, shown=progress)
-        join_pieces(request, output)
+    interrupts = interrupts or InterruptHandler(owns_process=False, quiet=not progress)
+    with stop_on_signal(interrupts, output):
+        opened = check_runs([runs] if isinstance(runs, str | os.PathLike | Run) else runs, search, trust_code)
+        file_search = FileSearch(tuple(map(run_digest, opened)), precision, search, output_format)
+        with piece_folder(output, file_search) as folder:
+            request = PiecesRequest(
+                runs=tuple(run.path.absolute() for run in opened),
+                trust_code=any(any(plugin_names(run.experiment)) for run in opened),  # `check_runs` has executed it
+                device=device,
+                file_search=file_search,
+                source=source,
+                folder=folder,
+                pieces=tuple(cut_file(source, file_search.dump())),
+            )
+            if unfinished(request.pieces, folder):
+                with open_executor(jobs or 1, cluster, folder) as executor:
+                    run_pieces(request, executor, interrupts, shown=progress)
+            join_pieces(request, output)
     return output
+
+
+@contextmanager
+def stop_on_signal(interrupts: InterruptHandler, output: Path) -> Iterator[None]:
+    """Handle signals: they stop at once until processes translate pieces, which `run_pieces` stops.
+
+    Args:
+        interrupts: Records signals.
+        output: The file to create or replace, for the message.
+
+    Raises:
+        KeyboardInterrupt: A signal was recorded.
+    """
+    interrupts.waits_for_step = False
+    with interrupts:
+        try:
+            yield
+        except KeyboardInterrupt as stopped:
+            if not interrupts.signal or stopped.args:
+                raise
+            raise KeyboardInterrupt(f"{output}: stopped; run the same again to continue") from None
 
 
 def check_runs(runs: Sequence[str | Path | Run], search: SearchOptions, trust_code: bool) -> tuple[Run, ...]:
@@ -215,7 +238,7 @@ def run_pieces(request: PiecesRequest, executor: Executor, interrupts: Interrupt
     Args:
         request: The pieces, and how to translate them.
         executor: Runs the processes.
-        interrupts: Records signals.
+        interrupts: Records signals; from now on, the first one lets the processes stop.
         shown: Whether the progress and notes are printed.
 
     Raises:
@@ -227,7 +250,8 @@ def run_pieces(request: PiecesRequest, executor: Executor, interrupts: Interrupt
     if done and shown:
         print_message(f"{request.folder}: continuing after {done:,} of {total:,} lines")
     jobs = translation_jobs(request, pending, executor.slots)
-    with interrupts, ProgressMeter(total - done, shown, "lines") as meter:
+    interrupts.waits_for_step = True
+    with ProgressMeter(total - done, shown, "lines") as meter:
         observer = TranslationObserver(meter, interrupts, shown)
         run_jobs(jobs, executor, observer)
     left = count_lines(unfinished(request.pieces, request.folder))
