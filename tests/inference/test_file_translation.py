@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import regard as package
 from regard import files
@@ -349,6 +350,28 @@ def test_other_weights_are_refused(
     package.translate_file(Run(moved), source, output, SearchOptions(beam=2), progress=False)
 
 
+def test_pictures_of_another_folder_are_other_pictures(
+    reads_pictures: Path, source: Path, output: Path, executor: ExecutorHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_lines(source, ["a.png"] * 4)
+    folders = [source.with_name(name) for name in ("white", "black")]
+    for folder, color in zip(folders, (255, 0), strict=True):
+        folder.mkdir()
+        Image.new("L", (24, 32), color).save(folder / "a.png")
+    interrupts = InterruptHandler(owns_process=False)
+    interrupt_after(executor, 1, interrupts)
+    monkeypatch.chdir(folders[0])
+    with pytest.raises(KeyboardInterrupt):
+        package.translate_file(reads_pictures, source, output, interrupts=interrupts, progress=False)
+    monkeypatch.chdir(folders[1])
+    message = rf"with other options \(working-directory '{re.escape(str(folders[0]))}'\)"
+    with pytest.raises(UserError, match=message):
+        package.translate_file(reads_pictures, source, output, progress=False)
+    monkeypatch.chdir(folders[0])
+    package.translate_file(reads_pictures, source, output, progress=False)
+    assert len(output.read_text().splitlines()) == 4
+
+
 def test_options_may_change_while_nothing_is_done(trained: Path, source: Path, output: Path) -> None:
     folder = output.with_name("out.txt.parts")
     folder.mkdir()
@@ -593,7 +616,7 @@ def test_the_request_arrives_as_it_was_sent(source: Path) -> None:
         (source, source.parent),
         True,
         "cuda:1",
-        FileSearch(("x", "y"), "bfloat16", search, OutputFormat(json=True, self_attention=True)),
+        FileSearch(("x", "y"), "bfloat16", search, OutputFormat(json=True, self_attention=True), "/pictures"),
         source,
         source.parent,
         (file_pieces.Piece(7, 3, 2, "d"), file_pieces.Piece(11, 5, 1, "e")),

@@ -177,7 +177,8 @@ def translate_file(
     interrupts = interrupts or InterruptHandler(owns_process=False, quiet=not progress)
     with stop_on_signal(interrupts, output):
         opened = check_runs([runs] if isinstance(runs, str | os.PathLike | Run) else runs, search, trust_code)
-        file_search = FileSearch(tuple(map(run_digest, opened)), precision, search, output_format)
+        working_directory = os.getcwd() if opened[0].experiment.task.reads_pictures else ""
+        file_search = FileSearch(tuple(map(run_digest, opened)), precision, search, output_format, working_directory)
         with piece_folder(output, file_search) as folder:
             request = PiecesRequest(
                 runs=tuple(run.path.absolute() for run in opened),

@@ -43,12 +43,14 @@ class FileSearch:
         precision: The precision of the models.
         search: How to search.
         output_format: The format of the output.
+        working_directory: Of relative paths of pictures; empty where texts are read.
     """
 
     digests: tuple[str, ...]
     precision: str
     search: SearchOptions
     output_format: OutputFormat
+    working_directory: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, one for each option."""
@@ -58,6 +60,7 @@ class FileSearch:
             "precision": self.precision,
             **self.search.model_dump(mode="json"),
             **asdict(self.output_format),
+            "working_directory": self.working_directory,
         }
 
     def dump(self) -> str:
@@ -76,7 +79,7 @@ class FileSearch:
             search["prefix"] = tuple(search["prefix"])
         output_format = {name: values[name] for name in OutputFormat.__dataclass_fields__}
         options = SearchOptions(**search), OutputFormat(**output_format)
-        return cls(tuple(values["runs"]), values["precision"], *options)
+        return cls(tuple(values["runs"]), values["precision"], *options, values["working_directory"])
 
 
 @dataclass(frozen=True)
