@@ -607,6 +607,13 @@ def test_invalid_arguments_are_refused(trained: Path, source: Path, output: Path
         package.translate_file(trained / "none", source, output)
     with pytest.raises(UserError, match=r"none\.txt: cannot be read: No such file"):
         package.translate_file(trained, source.with_name("none.txt"), output)
+    with pytest.raises(UserError, match=r"none\.txt: cannot be read: No such file"):
+        package.translate_file(trained, source.with_name("none.txt"), output.with_name("new") / "er" / "out.txt")
+    for folder in (f"{output}{os.sep}", output / "..", "."):
+        with pytest.raises(UserError, match=f"^{re.escape(str(folder))}: this names a folder; choose a file"):
+            package.translate_file(trained, source, folder)
+    with pytest.raises(UserError, match=r"out\.gz: the output is not compressed; write .*out, and .* \(gzip .*out\)$"):
+        package.translate_file(trained, source, output.with_name("out.gz"))
     assert os.listdir(output.parent) == ["in.txt"]
 
 

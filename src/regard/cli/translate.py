@@ -41,7 +41,7 @@ def print_translations(
 def write_translations(
     runs: list[Path],
     source: Path,
-    output: Path,
+    output: str,
     search: SearchOptions,
     output_format: OutputFormat,
     jobs: int | None,

@@ -45,7 +45,7 @@ def translate_command(
         Path | None, typer.Option("--input", metavar="FILE", help="A file with a text on each line; plain or .gz.")
     ] = None,
     output_file: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--output",
             metavar="FILE",

@@ -23,7 +23,7 @@ from regard.devices import check_precision, select_device
 from regard.errors import UserError
 from regard.inference.file_pieces import Piece, count_lines, cut_file, shared_path, unfinished
 from regard.inference.line_translation import OutputFormat
-from regard.inference.piece_folder import check_output, join_pieces, piece_folder
+from regard.inference.piece_folder import check_output, join_pieces, parse_output, piece_folder
 from regard.inference.piece_worker import FileSearch, PiecesRequest, run_digest
 from regard.inference.translator import load
 from regard.runs import Run
@@ -169,7 +169,7 @@ def translate_file(
         raise UserError(f"jobs: {jobs!r:.80} should be a positive number of processes that translate at a time")
     output_format = OutputFormat(json, alignments, self_attention)
     source = shared_path(files.parse_path(source, "source").absolute())
-    output = files.parse_path(output, "output")
+    output = parse_output(output)
     check_output(source, output)
     output = Path(os.path.realpath(output))  # a link stays one
     if cluster is None:

@@ -19,6 +19,26 @@ REQUEST = "request.json"  # in the folder of the pieces: how they are translated
 PIECE, LOG = f"[0-9]*-{'[0-9a-f]' * 32}", "[0-9]*.log"
 
 
+def parse_output(output: str | Path) -> Path:
+    """The path of an output.
+
+    Args:
+        output: As it was given.
+
+    Raises:
+        UserError: If it is not the name of a file, or that of a compressed one.
+    """
+    path = files.parse_path(output, "output")
+    if os.path.basename(os.fspath(output)) in ("", ".", ".."):  # a `Path` has no separator at its end
+        raise UserError(f"{output}: this names a folder; choose a file for the output")
+    if path.suffix == ".gz":
+        plain = path.with_suffix("")
+        raise UserError(
+            f"{path}: the output is not compressed; write {plain}, and compress it afterwards (gzip {plain})"
+        )
+    return path
+
+
 def check_output(source: Path, output: Path) -> None:
     """Refuse an output that would replace something else than an earlier output.
 
