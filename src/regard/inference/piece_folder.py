@@ -67,11 +67,7 @@ def piece_folder(output: Path, file_search: FileSearch) -> Iterator[Path]:
         UserError: If another process uses the folder, or its pieces are translated differently.
     """
     folder = output.with_name(f"{output.name}.parts")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot write parts of the translation: {error.strerror or error}") from error
-    with ExitStack() as unlocked, files.lock_folder(folder) as alone:
+    with _created(folder), ExitStack() as unlocked, files.lock_folder(folder) as alone:
         if not alone:
             raise UserError(f"{output}: another process is writing this translation")
         try:
@@ -80,6 +76,18 @@ def piece_folder(output: Path, file_search: FileSearch) -> Iterator[Path]:
         finally:
             if not _remove_if_unused(folder):
                 unlocked.callback(_remove_if_empty, folder)  # Windows removes no file that is open, such as the lock
+
+
+@contextmanager
+def _created(folder: Path) -> Iterator[None]:
+    """Create a folder; at the end, remove its parents if they are new and empty."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(files.existing_folder(folder.parent))
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{folder}: cannot write parts of the translation: {error.strerror or error}") from error
+        yield
 
 
 def _remove_if_empty(folder: Path) -> None:
