@@ -379,7 +379,14 @@ def test_memory_does_not_grow_with_the_file(trained: Path, tmp_path: Path) -> No
         (["--jobs", 2, "--input", "IN"], ["--jobs needs --input and --output"]),
         (["--output", "OUT"], ["--output needs --input"]),
         (["abc", "--input", "IN"], ["--input and 'abc': give either a file or texts"]),
-        (["--input", "IN", "--output", "OUT", "--jobs", 2, "--cluster", "tcp://localhost:8786"], ["give either jobs"]),
+        (
+            ["--input", "IN", "--output", "OUT", "--jobs", 2, "--cluster", "tcp://localhost:8786"],
+            ["give either --jobs, to"],
+        ),
+        (["--cluster", ""], ["--cluster needs --input and --output"]),
+        (["--input", "IN", "--output", "OUT", "--cluster", ""], ["cluster: '' should be the address"]),
+        (["--input", "IN", "--output", "DEEP/"], ["er/: this names a folder"]),
+        (["--input", "NONE", "--output", "DEEP"], ["none.txt: cannot be read: No such file"]),
         (["--input", "IN", "--output", "OUT", "--cluster", "nowhere"], ["cluster: 'nowhere' should be the address"]),
         (["--input", "NONE", "--output", "OUT"], ["none.txt: cannot be read: No such file"]),
         (["--input", "NONE"], ["none.txt: cannot be read: No such file"]),
@@ -394,6 +401,8 @@ def test_invalid_options_are_refused(
         "IN": write_lines(tmp_path / "in.txt", ["abc"]),
         "OUT": tmp_path / "out.txt",
         "NONE": tmp_path / "none.txt",
+        "DEEP": tmp_path / "out" / "er",
+        "DEEP/": f"{tmp_path / 'out' / 'er'}{os.sep}",
     }
     refused(regard("translate", trained, *(paths.get(str(option), option) for option in options)), *parts)
     assert os.listdir(tmp_path) == ["in.txt"]
