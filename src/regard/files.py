@@ -235,6 +235,23 @@ def remove_entry(path: Path) -> None:
         path.unlink()
 
 
+@contextmanager
+def existing_folder(folder: Path) -> Iterator[None]:
+    """Create a folder and its parents; at the end, remove those of them that are empty.
+
+    Args:
+        folder: The folder that exists within.
+    """
+    created = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # one that is not empty, and so its parents
+            for each in created:
+                each.rmdir()
+
+
 def rename_folder(folder: Path, path: Path) -> None:
     """Rename a folder to `path`, which must not exist or be an empty folder.
 

@@ -18,9 +18,12 @@ from PIL import Image
 
 from regard.inference import file_pieces
 from regard.inference.input_lines import CHUNK_LINES
+from regard.inference.piece_folder import REQUEST
 
 Regard = Callable[..., Any]
 SEED = 11
+PIECES = 23  # of a file that takes some seconds
+LIMIT = 120.0  # seconds until something must have happened, on a busy machine
 
 
 def random_lines(count: int) -> list[str]:
@@ -112,6 +115,22 @@ def test_pictures_are_found_from_the_current_folder(
     assert (answer.code, Path("out.txt").read_text(encoding="utf-8")) == (0, printed.out)
 
 
+@pytest.mark.slow
+@pytest.mark.unix
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="/dev/stdin has no other path")
+def test_the_file_of_standard_input_has_a_path_for_the_processes(
+    start_regard: Regard, trained: Path, tmp_path: Path
+) -> None:
+    source, output = write_lines(tmp_path / "in.txt", ["abc", "de"]), tmp_path / "out.txt"
+    with source.open("rb") as file:
+        for stdin, code in ((file, 0), (subprocess.PIPE, 2)):
+            process = start_regard("translate", trained, "--input", "/dev/stdin", "--output", output, stdin=stdin)
+            _, err = process.communicate(timeout=LIMIT)
+            assert process.returncode == code, err
+    assert err == b"regard: /dev/stdin: other processes cannot read this; give the path of a regular file\n"
+    assert output.read_text() == source.read_text()
+
+
 MECHANISM = """
 from regard.nn import DotAttention
 
@@ -151,18 +170,35 @@ def children(process: subprocess.Popen[bytes]) -> list[int]:
     return [int(number) for number in path.read_text().split()] if path.exists() else []
 
 
-def wait_for_pieces(folder: Path, count: int) -> None:
-    """Wait until some pieces are done, and for a moment of random length after it."""
-    deadline = time.monotonic() + 60
-    while len(list(folder.glob("[0-9]*-*"))) < count and time.monotonic() < deadline:
+def is_running(number: int) -> bool:
+    """False if a process has ended, even if its parent has not asked for its exit code."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{number}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_until(condition: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline, what
         time.sleep(0.01)
+
+
+def count_pieces(folder: Path) -> int:
+    return len(list(folder.glob("[0-9]*-*")))
+
+
+def wait_for_pieces(folder: Path, count: int) -> None:
+    """Wait until the folder exists and some pieces are done, and for a moment of random length after it."""
+    wait_until(lambda: folder.is_dir() and count_pieces(folder) >= count, f"fewer than {count} pieces")
     time.sleep(random.random() / 5)
 
 
 @pytest.fixture
 def big(tmp_path: Path) -> tuple[Path, Path, list[object]]:
-    """A file of 12 pieces, its output, and the options to translate it."""
-    lines = random_lines(11 * file_pieces.PIECE_LINES + 7)
+    """A file of several pieces, its output, and the options to translate it."""
+    lines = random_lines((PIECES - 1) * file_pieces.PIECE_LINES + 7)
     source, output = write_lines(tmp_path / "in.txt", lines), tmp_path / "out.txt"
     return source, output, ["--jobs", 2, "--input", source, "--output", output]
 
@@ -177,7 +213,7 @@ def test_a_signal_stops_and_the_same_command_continues(
     process = start_regard("translate", trained, *options)
     wait_for_pieces(output.with_name("out.txt.parts"), 1)
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 128 + number
     assert b"regard: stopping after the current step" in err
     assert b"lines done; run the same again to continue" in err
@@ -186,6 +222,29 @@ def test_a_signal_stops_and_the_same_command_continues(
     assert (answer.code, "out.txt.parts: continuing after" in answer.err) == (0, True)
     assert output.read_text() == source.read_text()
     assert sorted(os.listdir(output.parent)) == ["in.txt", "out.txt"]
+
+
+WAITS = """
+import time
+from regard.cli import main
+from regard.inference import file_translation
+file_translation.cut_file = lambda *_: time.sleep(60)
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.unix
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_input_is_read_leaves_nothing(trained: Path, tmp_path: Path, number: int) -> None:
+    source, output = write_lines(tmp_path / "in.txt", ["abc"]), tmp_path / "out.txt"
+    options = ["translate", str(trained), "--input", str(source), "--output", str(output)]
+    with subprocess.Popen([sys.executable, "-c", WAITS, *options], stderr=subprocess.PIPE) as process:
+        wait_until((output.with_name("out.txt.parts") / REQUEST).exists, "the input is not read")
+        process.send_signal(number)
+        _, err = process.communicate(timeout=LIMIT)
+    assert (process.returncode, err.decode()) == (128 + number, f"{output}: stopped; run the same again to continue\n")
+    assert os.listdir(tmp_path) == ["in.txt"]
 
 
 @pytest.mark.slow
@@ -216,10 +275,8 @@ def test_processes_stop_when_the_command_is_killed(
     assert len(workers) == 2
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 20
-    while any(Path(f"/proc/{number}").exists() for number in workers) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert len(list(output.with_name("out.txt.parts").glob("[0-9]*-*"))) < 12, "they did not translate everything"
+    wait_until(lambda: not any(map(is_running, workers)), "they do not stop")
+    assert count_pieces(output.with_name("out.txt.parts")) < PIECES, "they did not translate everything"
 
 
 @pytest.mark.slow
@@ -231,7 +288,7 @@ def test_a_process_that_is_killed_is_reported_and_the_same_command_continues(
     process = start_regard("translate", trained, *options)
     wait_for_pieces(output.with_name("out.txt.parts"), 1)
     os.kill(random.choice(children(process)), signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 2, err
     assert b"ended by SIGKILL; see " in err
     assert b"lines done; run the same again to continue" in err
@@ -273,8 +330,9 @@ def test_a_cluster_loses_a_worker_and_the_output_is_the_same(
     with Client(cluster, set_as_default=False) as client:
         workers = client.run(os.getpid)
         os.kill(random.choice(list(workers.values())), signal.SIGKILL)
-        _, err = process.communicate(timeout=100)
+        _, err = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, err
+    assert b": waiting again, because its worker was lost\n" in err
     assert output.read_text() == source.read_text()
     assert not output.with_name("out.txt.parts").exists()
 
@@ -321,7 +379,14 @@ def test_memory_does_not_grow_with_the_file(trained: Path, tmp_path: Path) -> No
         (["--jobs", 2, "--input", "IN"], ["--jobs needs --input and --output"]),
         (["--output", "OUT"], ["--output needs --input"]),
         (["abc", "--input", "IN"], ["--input and 'abc': give either a file or texts"]),
-        (["--input", "IN", "--output", "OUT", "--jobs", 2, "--cluster", "tcp://localhost:8786"], ["give either jobs"]),
+        (
+            ["--input", "IN", "--output", "OUT", "--jobs", 2, "--cluster", "tcp://localhost:8786"],
+            ["give either --jobs, to"],
+        ),
+        (["--cluster", ""], ["--cluster needs --input and --output"]),
+        (["--input", "IN", "--output", "OUT", "--cluster", ""], ["cluster: '' should be the address"]),
+        (["--input", "IN", "--output", "DEEP/"], ["er/: this names a folder"]),
+        (["--input", "NONE", "--output", "DEEP"], ["none.txt: cannot be read: No such file"]),
         (["--input", "IN", "--output", "OUT", "--cluster", "nowhere"], ["cluster: 'nowhere' should be the address"]),
         (["--input", "NONE", "--output", "OUT"], ["none.txt: cannot be read: No such file"]),
         (["--input", "NONE"], ["none.txt: cannot be read: No such file"]),
@@ -336,6 +401,8 @@ def test_invalid_options_are_refused(
         "IN": write_lines(tmp_path / "in.txt", ["abc"]),
         "OUT": tmp_path / "out.txt",
         "NONE": tmp_path / "none.txt",
+        "DEEP": tmp_path / "out" / "er",
+        "DEEP/": f"{tmp_path / 'out' / 'er'}{os.sep}",
     }
     refused(regard("translate", trained, *(paths.get(str(option), option) for option in options)), *parts)
     assert os.listdir(tmp_path) == ["in.txt"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 from regard.corpora.parallel_text import read_texts
 from regard.errors import UserError
 from regard.inference import file_pieces
-from regard.inference.file_pieces import Piece, count_lines, cut_file, read_pieces, unfinished
+from regard.inference.file_pieces import Piece, count_lines, cut_file, read_pieces, shared_path, unfinished
 from regard.inference.input_lines import CHUNK_LINES, read_input
+
+HOW = "by the runs a and b"
 
 
 @pytest.fixture
@@ -32,6 +35,12 @@ def test_a_piece_has_whole_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert file_pieces.PIECE_LINES % CHUNK_LINES == 0
 
 
+def test_two_processes_share_a_file_of_2000_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    path.write_bytes(b"a\n" * 2_000)
+    assert len(cut_file(path, HOW)) >= 2
+
+
 LINES = st.lists(st.text("ab \u2028\x85é𝄞\r", max_size=5), max_size=11)
 
 
@@ -42,25 +51,26 @@ def test_pieces_have_all_lines_in_order(
     path = tmp_path_factory.mktemp("pieces") / f"in{suffix}"
     content = (b"\xef\xbb\xbf" if mark else b"") + ("\n".join(lines) + end).encode()
     path.write_bytes(gzip.compress(content) if suffix else content)
-    pieces = cut_file(path)
+    pieces = cut_file(path, HOW)
     texts = read_texts(path)
     assert count_lines(pieces) == len(texts)
     assert [piece.lines for piece in pieces[:-1]] == [3] * (len(pieces) - 1)
     assert [piece.first for piece in pieces] == list(range(1, len(texts) + 1, 3))
-    assert [line for _, own in read_pieces(path, pieces) for line in own] == read_input(path)
+    assert [line for _, own in read_pieces(path, pieces, HOW) for line in own] == read_input(path)
     for piece in pieces[::-1]:  # each on its own
-        ((_, own),) = read_pieces(path, [piece])
+        ((_, own),) = read_pieces(path, [piece], HOW)
         assert [line.text for line in own] == texts[piece.first - 1 : piece.last]
         assert own[-1].origin == f"{path}, line {piece.last}"
 
 
-def test_pieces_of_other_texts_or_lines_have_other_names(path: Path, tmp_path: Path) -> None:
-    def names(content: bytes) -> list[Path]:
+def test_pieces_of_other_texts_or_lines_or_options_have_other_names(path: Path, tmp_path: Path) -> None:
+    def names(content: bytes, how: str = HOW) -> list[Path]:
         path.write_bytes(content)
-        return [piece.output(tmp_path) for piece in cut_file(path)]
+        return [piece.output(tmp_path) for piece in cut_file(path, how)]
 
     original = names(b"a\nb\nc\nd\ne\nf\ng\n")
     assert len(set(original)) == 3
+    assert not set(names(b"a\nb\nc\nd\ne\nf\ng\n", "by the run a")) & set(original)
     assert names(b"a\r\nb\r\nc\r\nd\r\ne\r\nf\r\ng") == original, "the texts are the same"
     assert names(b"a\nb\nc\nd\nX\nf\ng\n") == [original[0], names(b"a\nb\nc\nd\nX\nf\ng\n")[1], original[2]]
     assert not set(names(b"a\nb\nab\nc\nd\ne\nf\ng\n")) & set(original[1:])
@@ -69,14 +79,14 @@ def test_pieces_of_other_texts_or_lines_have_other_names(path: Path, tmp_path: P
 
 def test_a_file_that_has_changed_is_refused(path: Path) -> None:
     path.write_bytes(b"a\nb\nc\nd\ne\n")
-    pieces = cut_file(path)
+    pieces = cut_file(path, HOW)
     for changed in (b"a\nb\nc\nd\nE\n", b"a\nb\nc\nd\n", b"a\nb\nc\nd\ne", b"abc\nd\ne\n"):
         path.write_bytes(changed)
         if changed == b"a\nb\nc\nd\ne":  # the same texts
-            assert len(list(read_pieces(path, pieces))) == 2
+            assert len(list(read_pieces(path, pieces, HOW))) == 2
             continue
         with pytest.raises(UserError, match="has changed since the translation began"):
-            list(read_pieces(path, pieces[1:]))
+            list(read_pieces(path, pieces[1:], HOW))
 
 
 @pytest.mark.parametrize(
@@ -90,16 +100,34 @@ def test_a_file_that_has_changed_is_refused(path: Path) -> None:
 def test_a_line_that_is_no_text_is_refused(path: Path, content: bytes, message: str) -> None:
     path.write_bytes(content)
     with pytest.raises(UserError, match=message):
-        cut_file(path)
+        cut_file(path, HOW)
 
 
 def test_a_file_that_cannot_be_read_is_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"in\.txt: cannot be read: No such file"):
-        cut_file(path)
+        cut_file(path, HOW)
     broken = tmp_path / "in.gz"
     broken.write_bytes(gzip.compress(b"a\nb\n" * 500)[:-9])
     with pytest.raises(UserError, match="damaged, truncated or not a gzip file"):
-        cut_file(broken)
+        cut_file(broken, HOW)
+
+
+@pytest.mark.unix
+def test_files_of_this_process_have_a_path_for_others_or_are_refused(path: Path) -> None:
+    path.write_bytes(b"a\n")
+    assert shared_path(path) == path
+    with path.open() as file:
+        own = Path(f"/dev/fd/{file.fileno()}")
+        if Path("/proc/self/fd").is_dir():
+            assert shared_path(own) == path
+        path.unlink()
+        with pytest.raises(UserError, match=f"^{own}: other processes cannot read this; give the path of a regular"):
+            shared_path(own)
+    ends = os.pipe()
+    with pytest.raises(UserError, match="other processes cannot read this"):
+        shared_path(Path(f"/dev/fd/{ends[0]}"))
+    for end in ends:
+        os.close(end)
 
 
 def test_finished_pieces_are_files(tmp_path: Path) -> None:
@@ -116,7 +144,7 @@ def test_memory_does_not_grow_with_the_file(path: Path, monkeypatch: pytest.Monk
     def peak(count: int) -> int:
         path.write_text("".join(f"a line with the number {number}\n" for number in range(count)))
         tracemalloc.start()
-        for _ in read_pieces(path, cut_file(path)):
+        for _ in read_pieces(path, cut_file(path, HOW), HOW):
             pass
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import regard as package
 from regard import files
@@ -214,6 +215,18 @@ def test_a_translation_that_was_stopped_continues(
     assert sorted(os.listdir(output.parent)) == ["in.txt", "out.txt"]
 
 
+@pytest.mark.parametrize("phase", ["check_runs", "cut_file", "open_executor"])
+def test_a_signal_before_the_first_process_stops_at_once(
+    trained: Path, source: Path, output: Path, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(file_translation, phase, lambda *_: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt, match=r"out\.txt: stopped; run the same again to continue"):
+            package.translate_file(trained, source, output.with_name("new") / "out.txt", progress=False)
+    assert os.listdir(output.parent) == ["in.txt"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_a_line_that_the_model_cannot_process_is_named_and_can_be_corrected(
     trained: Path, source: Path, output: Path, executor: ExecutorHere
 ) -> None:
@@ -307,6 +320,25 @@ def test_other_options_are_refused(
     assert output.read_text().splitlines() == LINES
 
 
+def test_pieces_that_processes_of_an_earlier_call_still_write_are_not_taken(
+    trained: Path, source: Path, output: Path, stopped: Path, executor: ExecutorHere, tmp_path: Path
+) -> None:
+    earlier = Path(shutil.copytree(stopped, tmp_path / "earlier"))
+    shutil.rmtree(stopped)
+
+    def write_earlier() -> None:
+        for path in earlier.glob("[0-9]*-*"):
+            shutil.copy(path, stopped)
+
+    for options in ({}, {"json": True}):
+        executor.pieces.clear()
+        executor.after = write_earlier
+        package.translate_file(trained, source, output, SearchOptions(beam=3), progress=False, **options)
+        assert executor.pieces == list(range(1, 22, PIECE_LINES))
+        assert output.read_text().startswith('{"' if options else LINES[0])
+        assert sorted(os.listdir(tmp_path)) == ["earlier", "in.txt", "out.txt"]
+
+
 def test_other_weights_are_refused(
     trained: Path, source: Path, output: Path, stopped: Path, trained_brief: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -316,6 +348,28 @@ def test_other_weights_are_refused(
             package.translate_file(runs, source, output, SearchOptions(beam=2), progress=False)
     moved = Path(shutil.copytree(trained, tmp_path / "moved"))
     package.translate_file(Run(moved), source, output, SearchOptions(beam=2), progress=False)
+
+
+def test_pictures_of_another_folder_are_other_pictures(
+    reads_pictures: Path, source: Path, output: Path, executor: ExecutorHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_lines(source, ["a.png"] * 4)
+    folders = [source.with_name(name) for name in ("white", "black")]
+    for folder, color in zip(folders, (255, 0), strict=True):
+        folder.mkdir()
+        Image.new("L", (24, 32), color).save(folder / "a.png")
+    interrupts = InterruptHandler(owns_process=False)
+    interrupt_after(executor, 1, interrupts)
+    monkeypatch.chdir(folders[0])
+    with pytest.raises(KeyboardInterrupt):
+        package.translate_file(reads_pictures, source, output, interrupts=interrupts, progress=False)
+    monkeypatch.chdir(folders[1])
+    message = rf"with other options \(working-directory '{re.escape(str(folders[0]))}'\)"
+    with pytest.raises(UserError, match=message):
+        package.translate_file(reads_pictures, source, output, progress=False)
+    monkeypatch.chdir(folders[0])
+    package.translate_file(reads_pictures, source, output, progress=False)
+    assert len(output.read_text().splitlines()) == 4
 
 
 def test_options_may_change_while_nothing_is_done(trained: Path, source: Path, output: Path) -> None:
@@ -331,9 +385,26 @@ def test_a_damaged_folder_is_refused(trained: Path, source: Path, output: Path, 
     (stopped / REQUEST).write_bytes(content)
     with pytest.raises(UserError, match=rf"{REQUEST}: this file is damaged: .*; delete .*out\.txt\.parts to start"):
         package.translate_file(trained, source, output, SearchOptions(beam=2), progress=False)
-    (stopped / REQUEST).unlink()
-    with pytest.raises(UserError, match=rf"{REQUEST}: this file is missing; delete .*out\.txt\.parts to start"):
+
+
+def test_pieces_without_a_request_are_no_obstacle(trained: Path, source: Path, output: Path, stopped: Path) -> None:
+    (stopped / REQUEST).unlink()  # as by a command that was complete before a process of an earlier one
+    package.translate_file(trained, source, output, json=True, progress=False)
+    assert output.read_text().startswith('{"')
+    assert sorted(os.listdir(output.parent)) == ["in.txt", "out.txt"]
+
+
+def test_a_process_that_outlives_its_command_does_not_disturb_the_next_one(
+    trained: Path, source: Path, output: Path, stopped: Path
+) -> None:
+    (piece,) = stopped.glob("4-*")
+    with files.atomic_writer(piece) as unfinished:
         package.translate_file(trained, source, output, SearchOptions(beam=2), progress=False)
+        unfinished.write(b"late")
+    assert sorted(os.listdir(stopped)) == [piece.name]
+    package.translate_file(trained, source, output, progress=False)
+    assert output.read_text().splitlines() == LINES
+    assert sorted(os.listdir(output.parent)) == ["in.txt", "out.txt"]
 
 
 def test_files_that_are_no_pieces_stay(trained: Path, source: Path, output: Path) -> None:
@@ -377,6 +448,30 @@ def test_the_digest_of_a_run_depends_on_weights_and_settings(trained: Path, tmp_
         (run / name).write_bytes(content)
     (run / "metrics.jsonl").unlink()
     assert run_digest(Run(run)) == digest
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_a_lost_worker_is_reported(
+    trained: Path,
+    source: Path,
+    output: Path,
+    executor: ExecutorHere,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    progress: bool,
+) -> None:
+    start = executor.start
+
+    def lose_first(job: TranslationJob, events: Events[TranslationJob]) -> None:
+        for event in (JobEvent.STARTED, JobEvent.LOST) if not executor.jobs else ():
+            events.put((job, event))
+        start(job, events)
+
+    monkeypatch.setattr(executor, "start", lose_first)
+    package.translate_file(trained, source, output, progress=progress)
+    message = f"{source}, lines 1 to 3: waiting again, because its worker was lost\n"
+    assert capsys.readouterr().err == message * progress
+    assert output.read_text().splitlines() == LINES
 
 
 # --- Failures of a process --------------------------------------------------------------------------------
@@ -512,6 +607,13 @@ def test_invalid_arguments_are_refused(trained: Path, source: Path, output: Path
         package.translate_file(trained / "none", source, output)
     with pytest.raises(UserError, match=r"none\.txt: cannot be read: No such file"):
         package.translate_file(trained, source.with_name("none.txt"), output)
+    with pytest.raises(UserError, match=r"none\.txt: cannot be read: No such file"):
+        package.translate_file(trained, source.with_name("none.txt"), output.with_name("new") / "er" / "out.txt")
+    for folder in (f"{output}{os.sep}", output / "..", "."):
+        with pytest.raises(UserError, match=f"^{re.escape(str(folder))}: this names a folder; choose a file"):
+            package.translate_file(trained, source, folder)
+    with pytest.raises(UserError, match=r"out\.gz: the output is not compressed; write .*out, and .* \(gzip .*out\)$"):
+        package.translate_file(trained, source, output.with_name("out.gz"))
     assert os.listdir(output.parent) == ["in.txt"]
 
 
@@ -521,7 +623,7 @@ def test_the_request_arrives_as_it_was_sent(source: Path) -> None:
         (source, source.parent),
         True,
         "cuda:1",
-        FileSearch(("x", "y"), "bfloat16", search, OutputFormat(json=True, self_attention=True)),
+        FileSearch(("x", "y"), "bfloat16", search, OutputFormat(json=True, self_attention=True), "/pictures"),
         source,
         source.parent,
         (file_pieces.Piece(7, 3, 2, "d"), file_pieces.Piece(11, 5, 1, "e")),

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from regard.terminal import progress
-from regard.terminal.progress import SIGNALS, InterruptHandler
+from regard.terminal.progress import SIGNALS, InterruptHandler, ProgressMeter, time_left
 
 
 def handlers() -> list[object]:
@@ -62,6 +62,16 @@ def test_signals_that_a_launcher_passes_on_are_one_for_a_second(
             signal.raise_signal(signal.SIGINT)
     assert interrupts.signal == signal.SIGINT
     assert capfd.readouterr() == ("", "")
+
+
+def test_the_time_left_is_unknown_until_something_is_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    assert time_left(150, 2.0) == "  1:15 left"
+    monkeypatch.setattr("regard.terminal.progress.LOG_INTERVAL", 0.0)
+    with ProgressMeter(150) as meter:
+        meter.advance(0)
+    assert capsys.readouterr().err == "0/150 sentences  0.0 sentences/s\n"
 
 
 def test_another_thread_leaves_the_handlers_alone():

@@ -41,6 +41,7 @@ send = Reporter.send
 Reporter.send = lambda *given, **options: (time.sleep(0.02), send(*given, **options))
 """
 TRAINING = "regard.studies.worker"
+LEASE = 10.0  # seconds without a heartbeat; long enough for a busy machine
 LIMIT = 240.0  # seconds until something must have happened, on a busy machine
 
 
@@ -242,14 +243,14 @@ def test_a_study_that_is_interrupted_or_killed_continues(
 
 def test_runs_stop_when_their_client_is_killed(cluster: Cluster, tiny_file: Path, tmp_path: Path):
     script = (
-        f"import regard, regard.workers.dask_cluster as cluster; cluster.HEARTBEAT, cluster.LEASE = 0.2, 5.0; "
+        f"import regard, regard.workers.dask_cluster as cluster; cluster.HEARTBEAT, cluster.LEASE = 0.2, {LEASE}; "
         f"regard.compare({str(tiny_file)!r}, overrides={{'training.epochs': 9999, 'training.save_every': 99999}}, "
         f"seeds=1, out={str(tmp_path / 'study')!r}, cluster={cluster.address!r})"
     )
     with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL) as client:
         wait_until(lambda: trainings_of(*cluster.processes), "nothing is trained")
         wait_until(lambda: list(tmp_path.glob("runs/*/run.json")), "nothing is trained")
-        time.sleep(7)
+        time.sleep(1.2 * LEASE)
         assert trainings_of(*cluster.processes), "the heartbeat keeps it alive"
         client.kill()
     wait_until(lambda: not trainings_of(*cluster.processes), "it does not stop")

@@ -41,13 +41,15 @@ def print_translations(
 def write_translations(
     runs: list[Path],
     source: Path,
-    output: Path,
+    output: str,
     search: SearchOptions,
     output_format: OutputFormat,
     jobs: int | None,
     cluster: str | None,
 ) -> None:
     """Translate a file into another one; Ctrl-C ends the program."""
+    if jobs is not None and cluster is not None:
+        raise UserError("give either --jobs, to translate on this machine, or --cluster")
     if cluster is None:
         select_model_options()  # reports the device that `auto` selects
     where = {"jobs": jobs, "cluster": cluster, **asdict(options.MODEL_OPTIONS)}

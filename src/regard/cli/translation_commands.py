@@ -45,7 +45,7 @@ def translate_command(
         Path | None, typer.Option("--input", metavar="FILE", help="A file with a text on each line; plain or .gz.")
     ] = None,
     output_file: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--output",
             metavar="FILE",
@@ -87,8 +87,8 @@ def translate_command(
     if input_file is not None and texts:
         raise UserError(f"--input and {printable(texts[0])!r:.80}: give either a file or texts")
     if output_file is None:
-        if jobs or cluster:
-            raise UserError(f"{'--jobs' if jobs else '--cluster'} needs --input and --output")
+        if jobs is not None or cluster is not None:
+            raise UserError(f"{'--cluster' if jobs is None else '--jobs'} needs --input and --output")
         translate.print_translations(runs, texts, input_file, search, output_format)
     elif input_file is None:
         raise UserError("--output needs --input; without a file, write > FILE")

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,9 +21,9 @@ from regard import files
 from regard.config.families import plugin_names
 from regard.devices import check_precision, select_device
 from regard.errors import UserError
-from regard.inference.file_pieces import Piece, count_lines, cut_file, unfinished
+from regard.inference.file_pieces import Piece, count_lines, cut_file, shared_path, unfinished
 from regard.inference.line_translation import OutputFormat
-from regard.inference.piece_folder import check_output, join_pieces, piece_folder
+from regard.inference.piece_folder import check_output, join_pieces, parse_output, piece_folder
 from regard.inference.piece_worker import FileSearch, PiecesRequest, run_digest
 from regard.inference.translator import load
 from regard.runs import Run
@@ -34,7 +35,7 @@ from regard.workers.job import JobEnd, WorkerJob
 from regard.workers.runner import Executor, run_jobs
 
 NOTE = "regard: note: "  # how a line of a worker's standard error begins that is no error
-MAX_PIECES = 16  # of a job: enough to make the start of a process cheap, and its notes are in memory
+MAX_PIECES = 32  # of a job: enough to make the start of a process cheap, and its notes are in memory
 
 
 @dataclass(eq=False)
@@ -92,7 +93,7 @@ class TranslationObserver:
     Args:
         meter: Counts the lines.
         interrupts: Whether a signal wants the translation to stop.
-        shown: Whether notes are printed.
+        shown: Whether notes and lost workers are printed.
     """
 
     def __init__(self, meter: ProgressMeter, interrupts: InterruptHandler, shown: bool) -> None:
@@ -105,6 +106,8 @@ class TranslationObserver:
         job.notes = []  # there may be one for each line of the file
         if job.state in ("failed", "stopped"):
             self.failed = self.failed or job
+        elif job.state == "waiting" and self.shown:
+            print_message(f"{job.label}: waiting again, because its worker was lost")
 
     def polled(self, jobs: Sequence[TranslationJob]) -> None:
         self.meter.advance(sum(job.done for job in jobs) - self.meter.done)
@@ -165,30 +168,53 @@ def translate_file(
     if jobs is not None and (not isinstance(jobs, int) or isinstance(jobs, bool) or jobs < 1):
         raise UserError(f"jobs: {jobs!r:.80} should be a positive number of processes that translate at a time")
     output_format = OutputFormat(json, alignments, self_attention)
-    source = files.parse_path(source, "source").absolute()
-    output = files.parse_path(output, "output")
+    source = shared_path(files.parse_path(source, "source").absolute())
+    output = parse_output(output)
     check_output(source, output)
     output = Path(os.path.realpath(output))  # a link stays one
     if cluster is None:
         check_precision(precision, select_device(device))
-    opened = check_runs([runs] if isinstance(runs, str | os.PathLike | Run) else runs, search, trust_code)
-    file_search = FileSearch(tuple(map(run_digest, opened)), precision, search, output_format)
-    with piece_folder(output, file_search) as folder:
-        request = PiecesRequest(
-            runs=tuple(run.path.absolute() for run in opened),
-            trust_code=any(any(plugin_names(run.experiment)) for run in opened),  # `check_runs` has executed it
-            device=device,
-            file_search=file_search,
-            source=source,
-            folder=folder,
-            pieces=tuple(cut_file(source)),
-        )
-        interrupts = interrupts or InterruptHandler(owns_process=False, quiet=not progress)
-        if unfinished(request.pieces, folder):
-            with open_executor(jobs or 1, cluster, folder) as executor:
-                run_pieces(request, executor, interrupts, shown=progress)
-        join_pieces(request, output)
+    interrupts = interrupts or InterruptHandler(owns_process=False, quiet=not progress)
+    with stop_on_signal(interrupts, output):
+        opened = check_runs([runs] if isinstance(runs, str | os.PathLike | Run) else runs, search, trust_code)
+        working_directory = os.getcwd() if opened[0].experiment.task.reads_pictures else ""
+        file_search = FileSearch(tuple(map(run_digest, opened)), precision, search, output_format, working_directory)
+        with piece_folder(output, file_search) as folder:
+            request = PiecesRequest(
+                runs=tuple(run.path.absolute() for run in opened),
+                trust_code=any(any(plugin_names(run.experiment)) for run in opened),  # `check_runs` has executed it
+                device=device,
+                file_search=file_search,
+                source=source,
+                folder=folder,
+                pieces=tuple(cut_file(source, file_search.dump())),
+            )
+            if unfinished(request.pieces, folder):
+                with open_executor(jobs or 1, cluster, folder) as executor:
+                    run_pieces(request, executor, interrupts, shown=progress)
+            join_pieces(request, output)
     return output
+
+
+@contextmanager
+def stop_on_signal(interrupts: InterruptHandler, output: Path) -> Iterator[None]:
+    """Handle signals: they stop at once until processes translate pieces, which `run_pieces` stops.
+
+    Args:
+        interrupts: Records signals.
+        output: The file to create or replace, for the message.
+
+    Raises:
+        KeyboardInterrupt: A signal was recorded.
+    """
+    interrupts.waits_for_step = False
+    with interrupts:
+        try:
+            yield
+        except KeyboardInterrupt as stopped:
+            if not interrupts.signal or stopped.args:
+                raise
+            raise KeyboardInterrupt(f"{output}: stopped; run the same again to continue") from None
 
 
 def check_runs(runs: Sequence[str | Path | Run], search: SearchOptions, trust_code: bool) -> tuple[Run, ...]:
@@ -213,7 +239,7 @@ def run_pieces(request: PiecesRequest, executor: Executor, interrupts: Interrupt
     Args:
         request: The pieces, and how to translate them.
         executor: Runs the processes.
-        interrupts: Records signals.
+        interrupts: Records signals; from now on, the first one lets the processes stop.
         shown: Whether the progress and notes are printed.
 
     Raises:
@@ -225,7 +251,8 @@ def run_pieces(request: PiecesRequest, executor: Executor, interrupts: Interrupt
     if done and shown:
         print_message(f"{request.folder}: continuing after {done:,} of {total:,} lines")
     jobs = translation_jobs(request, pending, executor.slots)
-    with interrupts, ProgressMeter(total - done, shown, "lines") as meter:
+    interrupts.waits_for_step = True
+    with ProgressMeter(total - done, shown, "lines") as meter:
         observer = TranslationObserver(meter, interrupts, shown)
         run_jobs(jobs, executor, observer)
     left = count_lines(unfinished(request.pieces, request.folder))

@@ -19,6 +19,26 @@ REQUEST = "request.json"  # in the folder of the pieces: how they are translated
 PIECE, LOG = f"[0-9]*-{'[0-9a-f]' * 32}", "[0-9]*.log"
 
 
+def parse_output(output: str | Path) -> Path:
+    """The path of an output.
+
+    Args:
+        output: As it was given.
+
+    Raises:
+        UserError: If it is not the name of a file, or that of a compressed one.
+    """
+    path = files.parse_path(output, "output")
+    if os.path.basename(os.fspath(output)) in ("", ".", ".."):  # a `Path` has no separator at its end
+        raise UserError(f"{output}: this names a folder; choose a file for the output")
+    if path.suffix == ".gz":
+        plain = path.with_suffix("")
+        raise UserError(
+            f"{path}: the output is not compressed; write {plain}, and compress it afterwards (gzip {plain})"
+        )
+    return path
+
+
 def check_output(source: Path, output: Path) -> None:
     """Refuse an output that would replace something else than an earlier output.
 
@@ -47,11 +67,7 @@ def piece_folder(output: Path, file_search: FileSearch) -> Iterator[Path]:
         UserError: If another process uses the folder, or its pieces are translated differently.
     """
     folder = output.with_name(f"{output.name}.parts")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot write parts of the translation: {error.strerror or error}") from error
-    with ExitStack() as unlocked, files.lock_folder(folder) as alone:
+    with _created(folder), ExitStack() as unlocked, files.lock_folder(folder) as alone:
         if not alone:
             raise UserError(f"{output}: another process is writing this translation")
         try:
@@ -60,6 +76,18 @@ def piece_folder(output: Path, file_search: FileSearch) -> Iterator[Path]:
         finally:
             if not _remove_if_unused(folder):
                 unlocked.callback(_remove_if_empty, folder)  # Windows removes no file that is open, such as the lock
+
+
+@contextmanager
+def _created(folder: Path) -> Iterator[None]:
+    """Create a folder; at the end, remove its parents if they are new and empty."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(files.existing_folder(folder.parent))
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{folder}: cannot write parts of the translation: {error.strerror or error}") from error
+        yield
 
 
 def _remove_if_empty(folder: Path) -> None:
@@ -84,16 +112,14 @@ def _remove_if_unused(folder: Path) -> bool:
 
 def _check_request(path: Path, file_search: FileSearch) -> None:
     """Record how the pieces are translated; a `UserError` if those of an earlier call are translated differently."""
-    own = file_search.to_dict()
-    if not any(path.parent.glob(PIECE)):
-        files.write_atomic(path, json.dumps(own).encode())
+    if not any(path.parent.glob(PIECE)) or not path.exists():  # without it, by processes that outlived their command
+        files.write_atomic(path, file_search.dump().encode())
         return
     try:
         found = files.read_file(path, _parse_request)
-    except FileNotFoundError:
-        raise UserError(f"{path}: this file is missing; delete {path.parent} to start the translation anew") from None
     except UserError as error:
         raise UserError(f"{error}; delete {path.parent} to start the translation anew") from None
+    own = file_search.to_dict()
     different = [
         "other runs or weights" if name == "runs" else f"{name.replace('_', '-')} {found.get(name)!r:.80}"
         for name, value in own.items()

@@ -43,12 +43,14 @@ class FileSearch:
         precision: The precision of the models.
         search: How to search.
         output_format: The format of the output.
+        working_directory: Of relative paths of pictures; empty where texts are read.
     """
 
     digests: tuple[str, ...]
     precision: str
     search: SearchOptions
     output_format: OutputFormat
+    working_directory: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, one for each option."""
@@ -58,7 +60,12 @@ class FileSearch:
             "precision": self.precision,
             **self.search.model_dump(mode="json"),
             **asdict(self.output_format),
+            "working_directory": self.working_directory,
         }
+
+    def dump(self) -> str:
+        """One line of JSON; equal values have the same."""
+        return json.dumps(self.to_dict())
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> FileSearch:
@@ -72,7 +79,7 @@ class FileSearch:
             search["prefix"] = tuple(search["prefix"])
         output_format = {name: values[name] for name in OutputFormat.__dataclass_fields__}
         options = SearchOptions(**search), OutputFormat(**output_format)
-        return cls(tuple(values["runs"]), values["precision"], *options)
+        return cls(tuple(values["runs"]), values["precision"], *options, values["working_directory"])
 
 
 @dataclass(frozen=True)
@@ -190,7 +197,7 @@ def translate_pieces(request: PiecesRequest, reporter: Reporter) -> None:
     pending = unfinished(request.pieces, request.folder)
     advance(total - count_lines(pending))
     try:
-        for piece, lines in read_pieces(request.source, pending):
+        for piece, lines in read_pieces(request.source, pending, how.dump()):
             with files.atomic_writer(piece.output(request.folder)) as file:
                 for line in outputs(piece, lines):
                     file.write(f"{line}\n".encode(errors="backslashreplace"))

@@ -105,7 +105,9 @@ def new_bar(what: str) -> Progress:
 
 
 def time_left(remaining: int, rate: float) -> str:
-    seconds = round(remaining / rate) if rate else 0
+    if not rate:
+        return ""
+    seconds = round(remaining / rate)
     return f"  {seconds // 60}:{seconds % 60:02d} left"
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from regard.config.schema import Experiment
 from regard.data import Codec, Example, OnDiskExamples
 from regard.errors import UserError
-from regard.files import NEW, scratch_folder
+from regard.files import NEW, existing_folder, scratch_folder
 from regard.images import source_label
 from regard.tasks import SPLITS, Pair, Split
 from regard.training.callbacks import Callback
@@ -70,7 +70,7 @@ def encode_splits(codec: Codec, pairs: Mapping[Split, Iterable[Pair]], path: Pat
     """
     try:
         with ExitStack() as stack:
-            stack.enter_context(_existing(path.absolute().parent))
+            stack.enter_context(existing_folder(path.absolute().parent))
             folder = stack.enter_context(scratch_folder(path)) / NEW
             for split in pairs:
                 OnDiskExamples.write(_encode_examples(codec, split, pairs[split]), folder / split)
@@ -94,19 +94,6 @@ def open_splits(codec: Codec, folder: Path) -> Iterator[EncodedSplits]:
         splits = {split: stack.enter_context(closing(OnDiskExamples.open(folder / split))) for split in found}
         longest = int(splits["train"].lengths[:, 0].max())
         yield EncodedSplits(replace(codec, longest_source=longest), splits, folder)
-
-
-@contextmanager
-def _existing(folder: Path) -> Iterator[None]:
-    """Create a folder and its parents; at the end, remove those of them that are empty."""
-    created = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # one that is not empty, and so its parents
-            for each in created:
-                each.rmdir()
 
 
 def _encode_examples(codec: Codec, split: Split, pairs: Iterable[Pair]) -> Iterator[Example]:
