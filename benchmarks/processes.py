@@ -7,7 +7,8 @@ step in milliseconds: forward and backward, which the processes divide; reading 
 slowest process; the exchange of gradients; clipping and the optimizer, which every process repeats. Nothing else
 should run on the machine.
 
-    python benchmarks/processes.py [--steps 40] [--rounds 3] [--precision auto] [--corpus FOLDER] [--json]
+    python benchmarks/processes.py [--steps 40] [--rounds 3] [--precision auto] [--batch-tokens 1500]
+        [--corpus FOLDER] [--json]
 
 One process with a quarter of the batch shows how much of a step does not depend on the batch. `--json` adds what else
 `cost_model.py` needs: milliseconds of one validation and of saving, and the sizes of model and data.
@@ -34,12 +35,12 @@ import regard
 from regard.training import trainer as trainer_module
 
 RECIPES = ("multi30k", "multi30k-transformer")
-# Processes, threads in all, and tokens of a batch.
+# Processes, threads in all, and the share of the tokens of a batch.
 LAYOUTS = {
-    "1 process": (1, 1, 1500),
-    "1 process, 2 threads": (1, 2, 1500),
-    "2 processes": (2, 1, 1500),
-    "1 process, small batch": (1, 1, 375),
+    "1 process": (1, 1, 1.0),
+    "1 process, 2 threads": (1, 2, 1.0),
+    "2 processes": (2, 1, 1.0),
+    "1 process, small batch": (1, 1, 0.25),
 }
 WARM_UP = 10  # steps
 PAIRS, WORDS = 6_000, 8_000  # of the random corpus
@@ -164,12 +165,12 @@ def train(recipe: str, corpus: Path, threads: int, batch_tokens: int, precision:
     regard.train(recipe, out, overrides=settings, callbacks=[TimedSteps(steps)], progress=False)
 
 
-def measure(recipe: str, layout: str, corpus: Path, precision: str, steps: int) -> dict[str, float]:
+def measure(recipe: str, layout: str, corpus: Path, arguments: argparse.Namespace) -> dict[str, float]:
     """Rate and parts of a step of one training, in processes of its own."""
-    processes, threads, batch_tokens = LAYOUTS[layout]
+    processes, threads, share = LAYOUTS[layout]
     with TemporaryDirectory() as folder:
-        options = {"recipe": recipe, "threads": threads, "batch_tokens": batch_tokens, "precision": precision}
-        options |= {"steps": steps, "out": folder}
+        options = {"recipe": recipe, "threads": threads, "batch_tokens": round(share * arguments.batch_tokens)}
+        options |= {"precision": arguments.precision, "steps": arguments.steps, "out": folder}
         launcher = ["-m", "torch.distributed.run", f"--nproc-per-node={processes}"] if processes > 1 else []
         command = [sys.executable, *launcher, __file__, f"--corpus={corpus}", "--worker", json.dumps(options)]
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -193,6 +194,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=40, help="number of steps of a training")
     parser.add_argument("--rounds", type=int, default=3, help="number of trainings with each layout")
     parser.add_argument("--precision", choices=("auto", "float32", "bfloat16"), default="auto")
+    parser.add_argument("--batch-tokens", type=int, default=1500, help="size of a batch; that of the recipes is 1500")
     parser.add_argument("--corpus", type=Path, help="the folder of train.de, train.en, val.de and val.en")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -209,10 +211,7 @@ def main() -> None:
         for recipe in RECIPES:
             rounds = []
             for _ in range(arguments.rounds):
-                one_by_one = {
-                    layout: measure(recipe, layout, corpus, arguments.precision, arguments.steps) for layout in LAYOUTS
-                }
-                rounds.append(one_by_one)
+                rounds.append({layout: measure(recipe, layout, corpus, arguments) for layout in LAYOUTS})
             found[recipe] = summarize(rounds)
     if arguments.json:
         print(json.dumps(found))

@@ -297,13 +297,22 @@ def test_a_directory_with_other_files_is_refused_and_not_changed(brief: Make, tr
         train_in(brief(), name="file")
 
 
-def test_two_trainings_in_one_directory_are_refused(brief: Make, train_in: TrainIn, tmp_path: Path):
+@pytest.mark.parametrize("path", [".", "..", "runs/.."])
+def test_a_directory_without_a_name_is_refused(brief: Make, new_callback: Any, path: str):
+    with pytest.raises(UserError, match=r"\.: a run directory has a name, such as .*run \(--out\)"):
+        train_run(brief(), Path(path), new_callback())
+
+
+def test_two_trainings_in_one_directory_are_refused_before_data_is_read(
+    brief: Make, train_in: TrainIn, new_callback: Any, tmp_path: Path
+):
     train_in(brief(), stop_after=1)
-    before = contents(tmp_path / "run")
+    before, callback = contents(tmp_path / "run"), new_callback()
     with lock_folder(tmp_path / "run") as alone:
         assert alone
         with pytest.raises(UserError, match="run: another process is training here"):
-            train_in(brief())
+            train_run(brief(), tmp_path / "run", callback)
+    assert callback.read == {}
     assert contents(tmp_path / "run") == before
     assert train_in(brief()).progress.finished
 

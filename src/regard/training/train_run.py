@@ -64,7 +64,7 @@ def train_run(experiment: Experiment, path: Path, callback: Callback, group: Pro
         for leftovers in (path, path / "*"):  # next to the run directory and in it
             remove_abandoned(leftovers)
     run = None if _is_absent_or_empty(path) else Run(path)
-    if run is not None and group.is_first:
+    if run is not None and not run.progress.finished and group.is_first:
         with _locked(path):  # otherwise, its progress would differ between the processes
             pass
     check_equal(group, experiment, path, run, device)
