@@ -120,14 +120,20 @@ def test_a_launcher_of_one_process_starts_a_single_one(monkeypatch: pytest.Monke
     [
         (
             {"RANK": "2", "WORLD_SIZE": "2"},
-            "ranks are from 0 to the size - 1; the environment has RANK=2, WORLD_SIZE=2",
+            "it should be 0 <= RANK < WORLD_SIZE, and .*; the environment has RANK=2, WORLD_SIZE=2",
         ),
-        ({"RANK": "-1", "WORLD_SIZE": "1"}, "ranks are from 0"),
-        ({"RANK": "0", "WORLD_SIZE": "0"}, "ranks are from 0"),
-        ({"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "2"}, "ranks are from 0"),
-        ({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "3"}, "ranks are from 0"),
-        ({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "0"}, "ranks are from 0"),
-        ({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "LOCAL_RANK and LOCAL_WORLD_SIZE are needed both"),
+        ({"RANK": "-1", "WORLD_SIZE": "1"}, "it should be 0 <= RANK < WORLD_SIZE"),
+        ({"RANK": "0", "WORLD_SIZE": "0"}, "it should be 0 <= RANK < WORLD_SIZE"),
+        (
+            {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "3", "LOCAL_WORLD_SIZE": "2"},
+            "it should be 0 <= RANK < WORLD_SIZE",
+        ),
+        (
+            {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "3"},
+            "it should be 0 <= RANK < WORLD_SIZE",
+        ),
+        ({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "0"}, "it should be 0 <= RANK < WORLD_SIZE"),
+        ({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}, "set both LOCAL_RANK and LOCAL_WORLD_SIZE, or neither"),
         ({"RANK": "zero", "WORLD_SIZE": "2"}, "invalid literal"),
     ],
 )

@@ -195,9 +195,11 @@ def _launched_group() -> ProcessGroup:
     try:
         rank, size, local_rank, local_size = (int(os.environ.get(name, alone)) for name, alone in VARIABLES.items())
         if not (0 <= rank < size and 0 <= local_rank < local_size <= size):
-            raise ValueError("ranks are from 0 to the size - 1")
+            raise ValueError(
+                "it should be 0 <= RANK < WORLD_SIZE, and 0 <= LOCAL_RANK < LOCAL_WORLD_SIZE <= WORLD_SIZE"
+            )
         if size > 1 and ("LOCAL_RANK" in os.environ) != ("LOCAL_WORLD_SIZE" in os.environ):
-            raise ValueError("LOCAL_RANK and LOCAL_WORLD_SIZE are needed both, or none of them")
+            raise ValueError("set both LOCAL_RANK and LOCAL_WORLD_SIZE, or neither")
     except ValueError as error:
         raise _wrong_variables(error) from None
     return ProcessGroup(rank, size, local_rank, local_size)
