@@ -98,6 +98,6 @@ def test_infinite_gradients_of_a_process_without_examples_have_no_effect() -> No
             sent.append(values.clone())
             return values + 1  # from the other process
 
-    average_gradients([parameter], torch.tensor(math.inf), 0, Recording(size=2))
+    average_gradients([parameter], torch.tensor([math.inf]), 0, Recording(size=2))
     assert sent[0].tolist() == [0] * 6
     assert parameter.grad.tolist() == [1, 1, 1]

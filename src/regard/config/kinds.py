@@ -358,6 +358,16 @@ class TeacherForcingSection(KindSection):
     ratio: float = Field(default=1.0, ge=0, le=1)
 
 
+class ConsistencySection(KindSection):
+    """Settings that every kind of consistency regularization has.
+
+    Attributes:
+        needs_dropout: Whether it compares predictions that differ by dropout alone.
+    """
+
+    needs_dropout: ClassVar[bool] = False
+
+
 OPTIMIZERS: Kinds[Any] = Kinds(
     "optimizer",
     "adam",
@@ -390,4 +400,15 @@ TEACHER_FORCING_SCHEDULES: Kinds[TeacherForcingSection] = Kinds(
     },
     base="regard.training.teacher_forcing:TeacherForcing",
     section=TeacherForcingSection,
+)
+CONSISTENCIES: Kinds[ConsistencySection] = Kinds(
+    "consistency",
+    "none",
+    {
+        "none": "regard.training.objective:CrossEntropy",
+        "r-drop": "regard.training.objective:RDrop",
+        "simcut": "regard.training.objective:SimCut",
+    },
+    base="regard.training.objective:Objective",
+    section=ConsistencySection,
 )

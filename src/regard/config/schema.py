@@ -13,6 +13,7 @@ from regard.config.base import Count, DeviceName, KeyPath, Section, invalid_comb
 from regard.config.explanations import explain_validation_error
 from regard.config.families import NameOf, SectionOf
 from regard.config.kinds import (
+    CONSISTENCIES,
     DECODERS,
     ENCODERS,
     LEARNING_RATES,
@@ -21,6 +22,7 @@ from regard.config.kinds import (
     TASKS,
     TEACHER_FORCING_SCHEDULES,
     AttentionSection,
+    ConsistencySection,
     DataSection,
     DecoderSection,
     EncoderSection,
@@ -53,6 +55,11 @@ class ModelSection(Section):
     )
     dropout: float = Field(default=0.0, ge=0, lt=1)
     share_embeddings: bool = False
+
+    @property
+    def has_dropout(self) -> bool:
+        """Whether anything is dropped in training."""
+        return self.dropout > 0
 
     @model_validator(mode="after")
     def _check_shared_embeddings(self) -> Self:
@@ -103,6 +110,7 @@ class TrainingSection(Section):
         epochs: Number of passes over the training split.
         batch_tokens: Tokens per batch on its longer side, padding included.
         label_smoothing: Probability mass that is spread over all target tokens.
+        consistency: What predictions are compared with, besides the reference: consistency regularization, of any kind.
         clip: The largest norm of the gradient.
         optimizer: The optimizer.
         rate: The learning-rate schedule, of any kind.
@@ -122,6 +130,9 @@ class TrainingSection(Section):
     epochs: int = Field(default=10, ge=1, le=1_000_000)
     batch_tokens: int = Field(default=2_000, ge=1, le=10_000_000)
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    consistency: Annotated[SerializeAsAny[ConsistencySection], SectionOf(CONSISTENCIES)] = Field(
+        default_factory=CONSISTENCIES.default_section
+    )
     clip: float = Field(default=1.0, gt=0)
     optimizer: OptimizerSection = Field(default_factory=OptimizerSection)
     rate: Annotated[SerializeAsAny[LearningRateSection], SectionOf(LEARNING_RATES)] = Field(
@@ -254,6 +265,17 @@ class Experiment(Section):
             raise invalid_combination(
                 "model.share_embeddings",
                 "true needs the same tokens on both sides, which data.text.joint: true gives; or set it to false",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Self:
+        consistency = self.training.consistency
+        if consistency.needs_dropout and not self.model.has_dropout:
+            raise invalid_combination(
+                "training.consistency.kind",
+                f"'{consistency.label}' compares predictions that differ by dropout, and there is none; set "
+                "model.dropout, for example to 0.2",
             )
         return self
 

@@ -43,8 +43,8 @@ from regard.tasks import Split
 from regard.text import Vocabulary
 
 # Before format 3, config.yaml may list options of unused kinds; before format 4, attention had no temperature; before
-# format 5, `normalizer: hard` was `hard: true`.
-FORMAT = 5
+# format 5, `normalizer: hard` was `hard: true`; before format 6, progress had no consistency.
+FORMAT = 6
 READABLE_FORMATS = range(1, FORMAT + 1)
 MODEL, STATE, METRICS = "model.safetensors", "state.safetensors", "metrics.jsonl"
 SCORES, EXAMPLES = "scores.json", "examples"
@@ -174,7 +174,7 @@ class Run:
         if not self.has_file(STATE):
             return TrainingProgress()
         with self.open_tensors(STATE) as state:
-            return parse_progress(state)
+            return parse_progress(state, self.metadata["format"])
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"

@@ -12,6 +12,8 @@ from regard.errors import UserError
 from regard.runs.weights import DIGEST, TensorFile
 
 MAX_COUNT = 2**53  # beyond which a float does not have every number
+# Fields that checkpoints have since a format of run directories, and not before.
+ADDED_IN = {"consistency_sum": 6}
 
 
 class TrainingProgress(BaseModel):
@@ -22,6 +24,7 @@ class TrainingProgress(BaseModel):
         seconds: Time spent on them, validation included.
         loss_sum: Sum of the training loss over the target tokens since the last validation.
         tokens: The number of these tokens.
+        consistency_sum: Sum of the consistency of predictions over these tokens; 0 if it is not regularized.
         validation_losses: The loss of each validation so far.
         best_step: The step with the lowest validation loss.
         finished: The reason why training is over; empty if it is not.
@@ -33,6 +36,7 @@ class TrainingProgress(BaseModel):
     seconds: float = 0.0
     loss_sum: float = 0.0
     tokens: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    consistency_sum: float = 0.0
     validation_losses: list[float] = []
     best_step: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
     finished: str = ""
@@ -60,16 +64,17 @@ def read_progress(file: Path) -> TrainingProgress:
     """
     try:
         with TensorFile.open(file) as state:
-            return parse_progress(state)
+            return parse_progress(state, format=1)
     except FileNotFoundError:
         return TrainingProgress()
 
 
-def parse_progress(state: TensorFile) -> TrainingProgress:
+def parse_progress(state: TensorFile, format: int) -> TrainingProgress:
     """The progress in the header of a checkpoint.
 
     Args:
         state: The open `state.safetensors`.
+        format: The format of its run directory. Fields that were added later may be missing.
 
     Raises:
         UserError: The header is damaged.
@@ -79,7 +84,8 @@ def parse_progress(state: TensorFile) -> TrainingProgress:
         progress = TrainingProgress.model_validate(values)
     except ValidationError as error:
         raise UserError(f"{state.path}: this file is damaged: {error.errors()[0]['msg']}") from None
-    missing = TrainingProgress.model_fields.keys() - progress.model_fields_set
+    required = {name for name in TrainingProgress.model_fields if ADDED_IN.get(name, 1) <= format}
+    missing = required - progress.model_fields_set
     if missing:
         raise UserError(f"{state.path}: this file is damaged: its header lacks {', '.join(sorted(missing))}")
     return progress

@@ -36,28 +36,28 @@ def split_by_tokens(lengths: NDArray[np.integer], parts: int) -> list[slice]:
 
 
 def average_gradients(
-    parameters: Iterable[Parameter], loss: Tensor, weight: int, group: ProcessGroup
+    parameters: Iterable[Parameter], losses: Tensor, weight: int, group: ProcessGroup
 ) -> tuple[Tensor, int | Tensor]:
     """Replace gradients by their weighted mean over all processes, in one exchange.
 
     Args:
         parameters: Those of the model.
-        loss: The mean loss of this process.
+        losses: The mean losses of this process, [losses].
         weight: Its number of target tokens.
         group: The processes.
 
     Returns:
-        The mean loss and the number of target tokens of all processes.
+        The mean losses and the number of target tokens of all processes.
     """
     if group.size == 1:
-        return loss, weight
+        return losses, weight
     parameters = list(parameters)
     # A parameter has a gradient if it has one in some process: what a model uses may depend on the sentences.
     has_gradient = [parameter.grad is not None for parameter in parameters]
     gradients = [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters]
-    flags = copy_to(torch.tensor(has_gradient, dtype=loss.dtype, device="cpu"), loss.device, pin=True)
-    parts = [loss.new_ones(1), loss.view(1), flags, *(gradient.flatten() for gradient in gradients)]
-    values = group.buffer(sum(len(part) for part in parts), loss.device)
+    flags = copy_to(torch.tensor(has_gradient, dtype=losses.dtype, device="cpu"), losses.device, pin=True)
+    parts = [losses.new_ones(1), losses, flags, *(gradient.flatten() for gradient in gradients)]
+    values = group.buffer(sum(len(part) for part in parts), losses.device)
     torch.cat(parts, out=values)
     sums = group.sum(values.mul_(weight) if weight else values.zero_())  # 0 · ∞ is not 0
     tokens = sums[0].clone()
@@ -66,4 +66,4 @@ def average_gradients(
         has_gradient = means[2].tolist()  # which waits for the device
     for parameter, mean, exists in zip(parameters, means[3:], has_gradient, strict=True):
         parameter.grad = mean.view_as(parameter) if exists else None
-    return means[1].squeeze().clone(), tokens
+    return means[1].clone(), tokens

@@ -19,28 +19,28 @@ class PendingLosses:
 
     def __init__(self, device: torch.device) -> None:
         self.interval = 1 if device.type == "cpu" else INTERVAL
-        self.rows: list[tuple[int, Tensor, int | Tensor, Tensor]] = []
+        self.rows: list[tuple[int, int | Tensor, Tensor]] = []
 
     @property
     def are_due(self) -> bool:
         """True if they should be read now: at each step on a CPU, every `INTERVAL` steps on a GPU."""
         return len(self.rows) >= self.interval
 
-    def append(self, step: int, loss: Tensor, tokens: int | Tensor, norm: Tensor) -> None:
+    def append(self, step: int, losses: Tensor, tokens: int | Tensor, norm: Tensor) -> None:
         """Add a step.
 
         Args:
             step: Its number.
-            loss: Its mean loss.
+            losses: Its mean losses: cross-entropy and, if there is one, consistency, [losses].
             tokens: The number of target tokens.
             norm: The norm of the gradient.
         """
-        self.rows.append((step, loss, tokens, norm))
+        self.rows.append((step, tokens, torch.cat([losses, norm.view(1)])))
 
-    def collect(self) -> Iterator[tuple[int, float, int, float]]:
+    def collect(self) -> Iterator[tuple[int, list[float], int, float]]:
         """Remove all rows and iterate over them, as numbers."""
         rows, self.rows = self.rows, []
         if rows:
-            values = torch.stack([torch.stack([loss, norm]) for _, loss, _, norm in rows]).tolist()
-            for (step, _, tokens, _), (loss, norm) in zip(rows, values, strict=True):
-                yield step, loss, int(tokens), norm
+            values = torch.stack([each for *_, each in rows]).tolist()
+            for (step, tokens, _), (*losses, norm) in zip(rows, values, strict=True):
+                yield step, losses, int(tokens), norm

@@ -14,7 +14,6 @@ from random import Random
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 from torch.nn.utils import clip_grad_norm_
 
 from regard.data import Batches, Example, collate, example_lengths
@@ -30,6 +29,7 @@ from regard.training.checkpoints import load_state, save_state
 from regard.training.data_parallel import average_gradients, split_by_tokens
 from regard.training.encoded_splits import EncodedSplits
 from regard.training.learning_rates import build_learning_rate
+from regard.training.objective import ModelInputs, build_objective
 from regard.training.optimizer import build_optimizer
 from regard.training.pending_losses import PendingLosses
 from regard.training.teacher_forcing import build_teacher_forcing
@@ -67,7 +67,8 @@ class Trainer:
         self.codec = codec = encoded.codec
         torch.set_num_threads(max(1, settings.threads // group.local_size))
         self.model = initial_model(run.experiment, *codec.sizes).to(device)
-        self.compute_logits = torch.compile(self.model) if settings.compile else self.model
+        self.compiled = torch.compile(self.model) if settings.compile else self.model
+        self.objective = build_objective(settings.consistency, settings.label_smoothing)
         self.optimizer = build_optimizer(self.model.parameters(), settings.optimizer, settings.rate.peak)
         # The gradients of float16 are scaled up, so that small ones do not become 0.
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.precision == "float16")
@@ -120,27 +121,35 @@ class Trainer:
         valid = tuple(copy_to(index, self.device, pin=True) for index in batch.valid.nonzero(as_tuple=True))
         batch = batch.to(self.device)
         teacher_forced = self.teacher_forcing_mask(batch.inputs)
+        inputs = ModelInputs(batch.source, batch.source_valid, batch.inputs, valid, teacher_forced)
         rate = self.learning_rate(progress.step, self.steps, progress.validation_losses)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.train()
-        references = batch.outputs[valid]
-        with autocast(self.device, self.precision):
-            logits = self.compute_logits(batch.source, batch.source_valid, batch.inputs, valid, teacher_forced)
-        loss = cross_entropy(logits.float(), references, label_smoothing=self.settings.label_smoothing)
+        losses = self.objective(self.model, self.compute_logits, inputs, batch.outputs[valid])
         self.optimizer.zero_grad()
-        self.scaler.scale(loss).backward()
-        loss, tokens = average_gradients(self.model.parameters(), loss.detach(), weight, self.group)
+        self.scaler.scale(losses.objective).backward()
+        means, tokens = average_gradients(self.model.parameters(), losses.measured(), weight, self.group)
         self.scaler.unscale_(self.optimizer)
         norm = clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        self.losses.append(progress.step, loss, tokens, norm)
+        self.losses.append(progress.step, means, tokens, norm)
         if self.losses.are_due:
             self.collect_losses()
         self.scaler.step(self.optimizer)
         self.scaler.update()
         progress.step += 1
         progress.seconds += time.monotonic() - started_at
-        self.callback.on_step_end(self, loss)
+        self.callback.on_step_end(self, means[0])
+
+    def compute_logits(self, inputs: ModelInputs) -> Tensor:
+        """The logits of the model in the precision of the training, [tokens, vocabulary].
+
+        Args:
+            inputs: What the model reads.
+        """
+        with autocast(self.device, self.precision):
+            logits: Tensor = self.compiled(*inputs)
+        return logits
 
     def step_seed(self) -> int:
         """The seed of this step's random numbers, which differ between processes."""
@@ -191,11 +200,12 @@ class Trainer:
 
     def collect_losses(self) -> None:
         """Add the losses since the last call to the progress; a `UserError` if one of them is not finite."""
-        for step, loss, tokens, norm in self.losses.collect():
-            self.check_finite(step, loss, "loss")
+        for step, (loss, *consistency), tokens, norm in self.losses.collect():
+            self.check_finite(step, loss + sum(consistency), "loss")
             if not self.scaler.is_enabled():  # which skips steps with a norm that is not finite
                 self.check_finite(step, norm, "norm of the gradient")
             self.progress.loss_sum += loss * tokens
+            self.progress.consistency_sum += sum(consistency) * tokens
             self.progress.tokens += tokens
 
     def check_finite(self, step: int, value: float, name: str) -> None:
@@ -238,14 +248,14 @@ class Trainer:
         row = {
             "step": progress.step,
             "epoch": progress.step / self.batches.per_epoch,
-            "train_loss": progress.loss_sum / progress.tokens,
+            **self.training_metrics(),
             **{f"validation_{name}": value for name, value in asdict(forced).items()},
             **{f"free_running_{name}": value for name, value in asdict(free).items()},
             "rate": self.learning_rate(progress.step - 1, self.steps, progress.validation_losses[:-1]),
             "teacher_forcing": self.teacher_forcing((progress.step - 1) // self.batches.per_epoch),
             "seconds": round(progress.seconds, 3),
         }
-        progress.loss_sum, progress.tokens = 0.0, 0
+        progress.loss_sum, progress.consistency_sum, progress.tokens = 0.0, 0.0, 0
         if best:
             progress.best_step = progress.step
         if self.group.is_first:
@@ -254,6 +264,14 @@ class Trainer:
             self.run_directory.append_metrics(row)
         progress.finished = self.stop_reason()
         self.callback.on_validation_end(self, row, best)
+
+    def training_metrics(self) -> dict[str, float]:
+        """The mean losses over the target tokens since the last validation."""
+        progress = self.progress
+        losses = {"train_loss": progress.loss_sum / progress.tokens}
+        if self.objective.is_consistency:
+            losses["consistency"] = progress.consistency_sum / progress.tokens
+        return losses
 
     def validation_losses(self, *, teacher: bool) -> LossMetrics:
         """The loss on the validation split, whose batches the processes divide.
