@@ -112,6 +112,8 @@ class TrainingSection(Section):
         label_smoothing: Probability mass that is spread over all target tokens.
         consistency: What predictions are compared with, besides the reference: consistency regularization, of any kind.
         clip: The largest norm of the gradient.
+        ema_decay: Decay of the exponential moving average of the weights, which is validated and saved in place of the
+            weights, for example 0.999; None: no average.
         optimizer: The optimizer.
         rate: The learning-rate schedule, of any kind.
         teacher_forcing: The teacher-forcing schedule, of any kind.
@@ -134,6 +136,7 @@ class TrainingSection(Section):
         default_factory=CONSISTENCIES.default_section
     )
     clip: float = Field(default=1.0, gt=0)
+    ema_decay: float | None = Field(default=None, ge=0, lt=1)
     optimizer: OptimizerSection = Field(default_factory=OptimizerSection)
     rate: Annotated[SerializeAsAny[LearningRateSection], SectionOf(LEARNING_RATES)] = Field(
         default_factory=LEARNING_RATES.default_section

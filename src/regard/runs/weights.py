@@ -115,10 +115,18 @@ class TensorFile:
             model: The model whose parameters are overwritten.
             prefix: The beginning of the names of the model's weights in this file.
         """
-        own = named_weights(model)
-        self.check_weights({name: tuple(weight.shape) for name, weight in own.items()}, prefix)
-        for name, weight in own.items():
-            weight.copy_(self._get_tensor(prefix + name))
+        self.copy_tensors(named_weights(model), prefix)
+
+    def copy_tensors(self, tensors: Mapping[str, Tensor], prefix: str = "") -> None:
+        """Copy the weights of this file into tensors; a `UserError` if names or shapes differ.
+
+        Args:
+            tensors: What is overwritten, by name.
+            prefix: The beginning of their names in this file.
+        """
+        self.check_weights({name: tuple(tensor.shape) for name, tensor in tensors.items()}, prefix)
+        for name, tensor in tensors.items():
+            tensor.copy_(self._get_tensor(prefix + name))
 
     def tensor(self, name: str) -> Tensor:
         """A tensor in memory of its own: Windows does not replace a file that is mapped into memory.

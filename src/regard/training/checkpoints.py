@@ -9,33 +9,48 @@ from torch.amp import GradScaler
 from regard.errors import UserError
 from regard.runs import STATE, Run, TrainingProgress, named_weights
 from regard.runs.progress import parse_progress
+from regard.training.weight_averages import WeightAverages
 
 
 def save_state(
-    run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: GradScaler, progress: TrainingProgress
+    run: Run,
+    model: nn.Module,
+    averages: WeightAverages,
+    optimizer: torch.optim.Optimizer,
+    scaler: GradScaler,
+    progress: TrainingProgress,
 ) -> None:
     """Write a checkpoint to the run directory, in one atomic step.
 
     Args:
         run: The run directory.
         model: The model, whose parameters are saved.
+        averages: The moving averages of the parameters.
         optimizer: Its optimizer (Adam or AdamW).
         scaler: The scaler of the gradients in float16; disabled in other precisions.
         progress: How far training has come.
     """
     tensors = {f"model/{name}": tensor for name, tensor in named_weights(model).items()}
+    tensors |= {f"ema/{name}": average for name, average in averages.averages.items()}
     for name, parameter in model.named_parameters():
         tensors |= {f"optimizer/{name}/{key}": value for key, value in optimizer.state[parameter].items()}
     tensors |= {f"scaler/{key}": torch.tensor(float(value), device="cpu") for key, value in scaler.state_dict().items()}
     run.write_tensors(STATE, tensors, progress.model_dump())
 
 
-def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: GradScaler) -> TrainingProgress:
-    """Restore model, optimizer and scaler from the last checkpoint, and return its progress; step 0 if there is none.
+def load_state(
+    run: Run,
+    model: nn.Module,
+    averages: WeightAverages,
+    optimizer: torch.optim.Optimizer,
+    scaler: GradScaler,
+) -> TrainingProgress:
+    """Restore all but the run from the last checkpoint, and return its progress; step 0 if there is none.
 
     Args:
         run: The run directory.
         model: The model whose parameters are overwritten.
+        averages: The moving averages of the parameters, which are overwritten.
         optimizer: The optimizer whose state is overwritten.
         scaler: The scaler of the gradients in float16; disabled in other precisions.
     """
@@ -44,6 +59,7 @@ def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, sca
     with run.open_tensors(STATE) as state, torch.no_grad():
         progress = parse_progress(state, run.metadata["format"])
         state.copy_weights(model, "model/")
+        state.copy_tensors(averages.averages, "ema/")
         for name, parameter in model.named_parameters():
             shapes = {"step": (), "exp_avg": tuple(parameter.shape), "exp_avg_sq": tuple(parameter.shape)}
             found = {key: state.shapes.get(f"optimizer/{name}/{key}") for key in shapes}

@@ -33,6 +33,7 @@ from regard.training.objective import ModelInputs, build_objective
 from regard.training.optimizer import build_optimizer
 from regard.training.pending_losses import PendingLosses
 from regard.training.teacher_forcing import build_teacher_forcing
+from regard.training.weight_averages import WeightAverages
 
 
 class Trainer:
@@ -47,6 +48,7 @@ class Trainer:
 
     Attributes:
         model: The model.
+        averages: The moving averages of its weights.
         optimizer: Its optimizer.
         progress: How far training has come.
         steps: The number of steps in all, including those of earlier sessions.
@@ -69,6 +71,7 @@ class Trainer:
         self.model = initial_model(run.experiment, *codec.sizes).to(device)
         self.compiled = torch.compile(self.model) if settings.compile else self.model
         self.objective = build_objective(settings.consistency, settings.label_smoothing)
+        self.averages = WeightAverages(self.model, settings.ema_decay)
         self.optimizer = build_optimizer(self.model.parameters(), settings.optimizer, settings.rate.peak)
         # The gradients of float16 are scaled up, so that small ones do not become 0.
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.precision == "float16")
@@ -83,7 +86,7 @@ class Trainer:
         self.steps = settings.epochs * self.batches.per_epoch
         self.validate_every = settings.validate_every or self.batches.per_epoch
         self.losses = PendingLosses(device)
-        self.progress = load_state(run, self.model, self.optimizer, self.scaler)
+        self.progress = load_state(run, self.model, self.averages, self.optimizer, self.scaler)
 
     def run(self) -> None:
         """Train to the end or until the callback stops the training, and save a checkpoint in both cases."""
@@ -106,7 +109,8 @@ class Trainer:
             self.step()
             validated = progress.step % self.validate_every == 0 or progress.step == self.steps
             if validated:
-                self.validate()
+                with self.averages.applied():
+                    self.validate()
             stop = self.group.any(self.callback.should_stop())
             if validated or stop or time.monotonic() - saved_at >= self.settings.save_every:
                 self.save()
@@ -138,6 +142,7 @@ class Trainer:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         progress.step += 1
+        self.averages.update(progress.step)
         progress.seconds += time.monotonic() - started_at
         self.callback.on_step_end(self, means[0])
 
@@ -229,7 +234,7 @@ class Trainer:
         total = torch.stack([weight.detach().sum() for weight in self.model.parameters()]).sum().item()
         self.check_finite(self.progress.step, total, "sum of the parameters")  # if one of them is not finite
         if self.group.is_first:
-            save_state(self.run_directory, self.model, self.optimizer, self.scaler, self.progress)
+            save_state(self.run_directory, self.model, self.averages, self.optimizer, self.scaler, self.progress)
         self.callback.on_checkpoint(self)
 
     def validate(self) -> None:
