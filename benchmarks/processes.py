@@ -78,7 +78,7 @@ class TimedSteps(regard.Callback):
     def on_train_begin(self, trainer: Any) -> None:
         for name, part in TIMED.items():
             setattr(trainer_module, name, self.timed(part, getattr(trainer_module, name)))
-        trainer.own_examples = self.timed("input", trainer.own_examples)
+        trainer.batches.own = self.timed("input", trainer.batches.own)
         trainer.optimizer.step = self.timed("repeated", trainer.optimizer.step)
 
     def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ import pytest
 from regard.config.schema import Experiment
 from regard.data import Codec, Example
 from regard.errors import UserError
+from regard.process_group import SINGLE
 from regard.tasks import Pair
 from regard.tasks.parallel import FilesSection, FilesTask
 from regard.text import Vocabulary
@@ -319,8 +320,9 @@ def test_a_pair_with_an_unknown_token_is_not_resampled():
 
 
 def rows_of(trainer: Trainer, step: int) -> list[Example]:
-    trainer.progress.step = step
-    return trainer.resample_tokens(trainer.batches.rows(0))
+    """The first batch, with the segmentations of a step."""
+    trainer.batches.numbers = lambda step: range(1)  # type: ignore[method-assign]
+    return trainer.batches.own(step, SINGLE)[0][0]
 
 
 def regularized(corpus: Path, **settings: Any) -> Experiment:
@@ -341,7 +343,7 @@ def test_segmentations_depend_only_on_the_seed_and_the_step(corpus: Path, new_tr
     assert first != second
     assert [trainer.codec.text(row.target) for row in first] == [trainer.codec.text(row.target) for row in second]
     assert rows_of(trainer, 0) == first
-    trainer.settings = regularized(corpus, seed=2).training
+    trainer.batches.batches.seed = 2
     assert rows_of(trainer, 0) != first
 
 

@@ -16,7 +16,7 @@ from torch.nn import Parameter
 
 from regard.config.schema import Experiment
 from regard.errors import UserError
-from regard.process_group import ProcessGroup
+from regard.process_group import SINGLE, ProcessGroup
 from regard.training.data_parallel import average_gradients, split_by_tokens
 from regard.training.group_checks import check_equal, training_device
 from regard.training.train_run import train_run
@@ -36,11 +36,8 @@ def test_the_processes_divide_the_sentences_of_a_step(
     size: int, brief: Callable[..., Experiment], new_trainer: Callable[..., Trainer]
 ):
     trainer = new_trainer(brief())
-    batch, tokens = trainer.own_examples()
-    parts = []
-    for rank in range(size):
-        trainer.group = ProcessGroup(rank, size)
-        parts.append(trainer.own_examples())
+    ((batch, tokens),) = trainer.batches.own(0, SINGLE)
+    parts = [each for rank in range(size) for each in trainer.batches.own(0, ProcessGroup(rank, size))]
     assert [example for part, weight in parts if weight for example in part] == batch
     assert sum(weight for _, weight in parts) == tokens
     assert all(part for part, _ in parts), "a process without sentences computes a gradient, too"

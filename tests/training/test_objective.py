@@ -17,6 +17,7 @@ from regard.data import collate
 from regard.errors import UserError
 from regard.nn import Seq2Seq
 from regard.nn.build import build_model
+from regard.process_group import SINGLE
 from regard.runs import Run
 from regard.training.callbacks import Callback
 from regard.training.objective import CrossEntropy, Losses, ModelInputs, RDrop, SimCut, token_cutoff
@@ -126,7 +127,7 @@ def test_simcut_changes_patches_of_pictures(new_trainer: NewTrainer):
     small = {"data.train": 20, "data.validation": 8, "data.test": 8, "data.max_length": 3}
     options = {"training.consistency": {"kind": "simcut", "cutoff": 0.5}, "model.dropout": 0.0}
     trainer = new_trainer(Experiment.load("digits", {**small, **sizes, **options}))
-    batch = collate(trainer.own_examples()[0])
+    batch = collate(trainer.batches.own(0, SINGLE)[0][0])
     with token_cutoff(trainer.model, 0.5):
         whole, cut = trainer.model.encoder.embedding(torch.cat([batch.source, batch.source])).chunk(2)
     assert not torch.equal(whole, cut)
@@ -154,7 +155,7 @@ def test_the_reported_consistency_is_the_mean_over_tokens(brief: Make, new_train
     monkeypatch.setattr(Losses, "measured", lambda losses: parts.append(original(losses)) or parts[-1])
     weights = []
     for trainer.progress.step in range(3):
-        weights.append(trainer.own_examples()[1])
+        weights.append(trainer.batches.own(trainer.progress.step, SINGLE)[0][1])
         trainer.step()
     means = [sum(w * part[i] for w, part in zip(weights, parts, strict=True)) / sum(weights) for i in (0, 1)]
     metrics = trainer.training_metrics()

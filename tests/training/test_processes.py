@@ -143,6 +143,16 @@ def test_several_processes_learn_what_one_learns(
             assert curve(several, name)[:50] == pytest.approx(curve(one, name)[:50], abs=1e-5)
 
 
+def test_several_processes_accumulate_gradients_and_average_weights_as_one_does(
+    tmp_path: Path, experiment: Callable[..., Path], train: Callable[..., Run]
+):
+    path = experiment(**{"training.gradient_accumulation": 3, "training.ema_decay": 0.9})
+    one, two = (train(path, tmp_path / str(processes), processes) for processes in (1, 2))
+    assert one.progress.step >= 15
+    for name in ("train_loss", "validation_loss"):
+        assert curve(two, name) == pytest.approx(curve(one, name), abs=1e-5)
+
+
 @pytest.mark.parametrize(("model", "processes"), [("recurrent", 2), ("transformer", 3)])
 def test_a_signal_to_any_process_stops_all_and_the_run_continues_to_the_same_bits(
     model: str,

@@ -109,6 +109,7 @@ class TrainingSection(Section):
         seed: Seed of the initial weights, the order of the batches, dropout and scheduled sampling.
         epochs: Number of passes over the training split.
         batch_tokens: Tokens per batch on its longer side, padding included.
+        gradient_accumulation: Number of batches of a step, whose gradient is that of one large batch.
         label_smoothing: Probability mass that is spread over all target tokens.
         consistency: What predictions are compared with, besides the reference: consistency regularization, of any kind.
         clip: The largest norm of the gradient.
@@ -131,6 +132,7 @@ class TrainingSection(Section):
     seed: int = Field(default=1, ge=0)
     epochs: int = Field(default=10, ge=1, le=1_000_000)
     batch_tokens: int = Field(default=2_000, ge=1, le=10_000_000)
+    gradient_accumulation: int = Field(default=1, ge=1, le=1_000_000)
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
     consistency: Annotated[SerializeAsAny[ConsistencySection], SectionOf(CONSISTENCIES)] = Field(
         default_factory=CONSISTENCIES.default_section

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from regard.data import Batches, Example, collate, example_lengths
+from regard.data import Batches, Example, collate
 from regard.devices import autocast, copy_to
 from regard.errors import UserError
 from regard.evaluation.losses import LossMetrics, compute_losses
@@ -26,12 +26,13 @@ from regard.runs import MODEL, Run, named_weights
 from regard.seeding import seed_for
 from regard.training.callbacks import Callback
 from regard.training.checkpoints import load_state, save_state
-from regard.training.data_parallel import average_gradients, split_by_tokens
+from regard.training.data_parallel import average_gradients
 from regard.training.encoded_splits import EncodedSplits
 from regard.training.learning_rates import build_learning_rate
 from regard.training.objective import ModelInputs, build_objective
 from regard.training.optimizer import build_optimizer
 from regard.training.pending_losses import PendingLosses
+from regard.training.step_batches import StepBatches
 from regard.training.teacher_forcing import build_teacher_forcing
 from regard.training.weight_averages import WeightAverages
 
@@ -50,6 +51,7 @@ class Trainer:
         model: The model.
         averages: The moving averages of its weights.
         optimizer: Its optimizer.
+        batches: The batches of each step.
         progress: How far training has come.
         steps: The number of steps in all, including those of earlier sessions.
         settings: The section `training` of the experiment.
@@ -81,7 +83,8 @@ class Trainer:
         def batches(examples: Sequence[Example]) -> Batches:
             return Batches(examples, batch_tokens=settings.batch_tokens, seed=settings.seed)
 
-        self.batches = batches(encoded.splits["train"])
+        resample = self.resample_tokens if codec.tokenization.can_resample else None
+        self.batches = StepBatches(batches(encoded.splits["train"]), settings.gradient_accumulation, resample)
         self.validation = batches(encoded.splits["validation"])
         self.steps = settings.epochs * self.batches.per_epoch
         self.validate_every = settings.validate_every or self.batches.per_epoch
@@ -117,26 +120,21 @@ class Trainer:
                 saved_at = time.monotonic()
 
     def step(self) -> None:
-        """One batch, or this process's part of it: forward, backward, update."""
+        """The batches of one step, or this process's parts of them: forward and backward each, then one update."""
         progress, started_at = self.progress, time.monotonic()
         torch.manual_seed(self.step_seed())  # for dropout and scheduled sampling
-        examples, weight = self.own_examples()
-        batch = collate(examples)
-        valid = tuple(copy_to(index, self.device, pin=True) for index in batch.valid.nonzero(as_tuple=True))
-        batch = batch.to(self.device)
-        teacher_forced = self.teacher_forcing_mask(batch.inputs)
-        inputs = ModelInputs(batch.source, batch.source_valid, batch.inputs, valid, teacher_forced)
         rate = self.learning_rate(progress.step, self.steps, progress.validation_losses)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.train()
-        losses = self.objective(self.model, self.compute_logits, inputs, batch.outputs[valid])
         self.optimizer.zero_grad()
-        self.scaler.scale(losses.objective).backward()
-        means, tokens = average_gradients(self.model.parameters(), losses.measured(), weight, self.group)
+        batches = self.batches.own(progress.step, self.group)
+        weight = sum(tokens for _, tokens in batches)
+        parts = [self.backward(examples, tokens / weight if weight else 1.0) for examples, tokens in batches]
+        losses, tokens = average_gradients(self.model.parameters(), torch.stack(parts).sum(0), weight, self.group)
         self.scaler.unscale_(self.optimizer)
         norm = clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        self.losses.append(progress.step, means, tokens, norm)
+        self.losses.append(progress.step, losses, tokens, norm)
         if self.losses.are_due:
             self.collect_losses()
         self.scaler.step(self.optimizer)
@@ -144,7 +142,26 @@ class Trainer:
         progress.step += 1
         self.averages.update(progress.step)
         progress.seconds += time.monotonic() - started_at
-        self.callback.on_step_end(self, means[0])
+        self.callback.on_step_end(self, losses[0])
+
+    def backward(self, examples: list[Example], share: float) -> Tensor:
+        """Add the gradient of a batch to that of the step.
+
+        Args:
+            examples: The batch.
+            share: Its share of the target tokens of the step, by which its losses are multiplied.
+
+        Returns:
+            The losses, [losses].
+        """
+        batch = collate(examples)
+        valid = tuple(copy_to(index, self.device, pin=True) for index in batch.valid.nonzero(as_tuple=True))
+        batch = batch.to(self.device)
+        teacher_forced = self.teacher_forcing_mask(batch.inputs)
+        inputs = ModelInputs(batch.source, batch.source_valid, batch.inputs, valid, teacher_forced)
+        losses = self.objective(self.model, self.compute_logits, inputs, batch.outputs[valid])
+        self.scaler.scale(losses.objective * share).backward()
+        return losses.measured() * share
 
     def compute_logits(self, inputs: ModelInputs) -> Tensor:
         """The logits of the model in the precision of the training, [tokens, vocabulary].
@@ -161,28 +178,15 @@ class Trainer:
         rank = self.group.rank
         return seed_for(self.settings.seed, "step", self.progress.step, *(["rank", rank] if rank else []))
 
-    def own_examples(self) -> tuple[list[Example], int]:
-        """The examples of this process in this step, and the weight of their mean loss: the number of target tokens.
+    def resample_tokens(self, example: Example, random: Random) -> Example:
+        """An example with newly sampled subwords, for subword regularization; unchanged if they are too many.
 
-        A process without examples, in a batch of fewer sentences than processes, takes the first one with weight 0.
+        Args:
+            example: The text as token ids.
+            random: The source of randomness.
         """
-        rows = self.batches.indices(self.progress.step)
-        parts = split_by_tokens(example_lengths(self.batches.examples)[rows.numpy()].sum(1), self.group.size)
-        part = parts[self.group.rank]
-        is_empty = part.start == part.stop
-        if is_empty:
-            part = slice(0, 1)
-        if self.codec.tokenization.can_resample:
-            examples = self.resample_tokens(self.batches.rows(self.progress.step))[part]
-        else:
-            examples = [self.batches.examples[row] for row in rows[part].tolist()]
-        return examples, 0 if is_empty else sum(len(example.target) - 1 for example in examples)
-
-    def resample_tokens(self, examples: list[Example]) -> list[Example]:
-        """The texts of a whole batch with newly sampled subwords, for subword regularization."""
-        random = Random(seed_for(self.settings.seed, "tokens", self.progress.step))
-        resampled = [self.codec.resample(example, random) for example in examples]
-        return [new if self.has_positions_for(new) else old for new, old in zip(resampled, examples, strict=True)]
+        resampled = self.codec.resample(example, random)
+        return resampled if self.has_positions_for(resampled) else example
 
     def has_positions_for(self, example: Example) -> bool:
         """True if the model has enough positions: a resampled text may have more tokens than the original."""
