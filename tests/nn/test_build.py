@@ -298,3 +298,37 @@ def test_initial_weights_are_those_of_earlier_versions(recipe: str, total: float
     weights = [weight.double() for weight in named_weights(model).values()]
     assert sum(float(weight.sum()) for weight in weights) == pytest.approx(total, rel=1e-4)
     assert sum(float(weight.square().sum()) for weight in weights) == pytest.approx(squares, rel=1e-4)
+
+
+RATES = {"dropout": 0.5, "embedding_dropout": 0.25, "attention_dropout": 0.125, "readout_dropout": 0.75}
+LAYERS = {"size": 6, "embedding": 6, "heads": 2, "inner_size": 5}
+TRANSFORMER = {
+    "encoder": {"kind": "self-attention", **LAYERS},
+    "decoder": {"kind": "transformer", **LAYERS},
+    "attention": {"kind": "multi-head", "heads": 2},
+}
+
+
+def dropped(model: nn.Seq2Seq) -> dict[str, float]:
+    """The dropout probability of each part that has one."""
+    return {name: part.dropped / 256 for name, part in model.named_modules() if isinstance(part, nn.Dropout)}
+
+
+def test_the_parts_of_a_recurrent_model_have_dropout_of_their_own() -> None:
+    names = ("encoder.embedding.dropout", "decoder.embedding.dropout", "decoder.readout.dropout")
+    assert dropped(model_of(dropout=0.5)) == dict.fromkeys(names, 0.5)
+    own = dict(zip((*names, "decoder.attention.weight_dropout"), (0.25, 0.25, 0.75, 0.125), strict=True))
+    assert dropped(model_of(**RATES)) == own
+    model = model_of(**RATES, encoder={"layers": 2})
+    assert isinstance(model.encoder, nn.RecurrentEncoder)
+    assert isinstance(model.encoder.cell, nn.GRU)
+    assert model.encoder.cell.recurrence.dropout == 0.5
+
+
+def test_the_parts_of_a_transformer_have_dropout_of_their_own() -> None:
+    for name, rate in dropped(model_of(**TRANSFORMER, **RATES)).items():
+        part = name.removesuffix(".dropout").rpartition(".")[2]
+        layer = 0.125 if name.endswith("weight_dropout") else 0.5
+        assert rate == {"embedding": 0.25, "readout": 0.75}.get(part, layer)
+    assert sum("weight_dropout" in name for name in dropped(model_of(**TRANSFORMER, **RATES))) == 3
+    assert not any("weight_dropout" in name for name in dropped(model_of(**TRANSFORMER, dropout=0.5)))

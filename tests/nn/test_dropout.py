@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from pretend_device import DEVICE, PretendDevice
+from regard.config import kinds
 from regard.nn import Dropout
 
 
@@ -70,3 +71,29 @@ def test_not_everything_is_dropped():
 @pytest.mark.parametrize("shape", [(0,), (3, 0, 2), (1,), (9,)])
 def test_any_shape_is_accepted(shape: tuple[int, ...]):
     assert Dropout(0.5)(torch.ones(shape)).shape == shape
+
+
+MECHANISMS = [kind for kind in kinds.MECHANISMS if kind not in ("none", "last", "mean", "aligned")]
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_dropped_attention_weights_change_the_context_and_are_not_reported(kind: str):
+    mechanism = kinds.MECHANISMS[kind](6, 6)
+    query, states, valid = torch.randn(3, 5, 6), torch.randn(3, 7, 6), torch.ones(3, 7, dtype=torch.bool)
+
+    def attend() -> tuple[torch.Tensor, torch.Tensor]:
+        torch.manual_seed(1)
+        context, weights = mechanism(query, mechanism.prepare(states, valid))
+        return context, weights
+
+    context, weights = attend()
+    mechanism.weight_dropout = Dropout(0.5)
+    context_of_some, same_weights = attend()
+    if kind != "monotonic":  # which draws noise at each step, and would draw other noise
+        assert torch.equal(weights, same_weights)
+    torch.testing.assert_close(same_weights.sum(-1), torch.ones_like(same_weights.sum(-1)))
+    assert not torch.allclose(context, context_of_some)
+    mechanism.eval()
+    in_evaluation = attend()[0]
+    mechanism.weight_dropout = None
+    assert torch.equal(in_evaluation, attend()[0])

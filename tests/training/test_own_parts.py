@@ -26,6 +26,7 @@ from regard.nn.transformer import SelfAttentionEncoder, TransformerDecoder
 from regard.tasks.copy import CopySection, CopyTask
 from regard.text import Tokenizer
 from regard.training.learning_rates import LearningRate
+from regard.training.objective import RDrop
 from regard.training.teacher_forcing import TeacherForcing
 
 class Attention(nn.ScaledDotAttention): pass
@@ -37,6 +38,7 @@ class Places(nn.LearnedPositions): pass
 class Encoder(SelfAttentionEncoder): pass
 class Decoder(TransformerDecoder): pass
 class Task(CopyTask): pass
+class Consistency(RDrop): pass
 
 class RateSection(LearningRateSection):
     half_life: float = Field(100.0, gt=0)
@@ -90,6 +92,7 @@ model:
 training:
   epochs: 2
   batch_tokens: 100
+  consistency: {kind: ./parts.py:Consistency, weight: 2.0}
   rate: {kind: ./parts.py:Rate, half_life: 20}
   teacher_forcing: {kind: ./parts.py:Forcing, ratio: 0.6}
 """

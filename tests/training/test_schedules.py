@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.config.kinds import LEARNING_RATES, TEACHER_FORCING_SCHEDULES
+from regard.config.schema import Experiment
+from regard.errors import UserError
 from regard.training.learning_rates import build_learning_rate
 from regard.training.teacher_forcing import build_teacher_forcing
 
@@ -23,6 +25,19 @@ def rates(steps: int, losses: tuple[float, ...] = (), **settings: Any) -> list[f
 def test_constant_rate_warms_up_and_stays_at_its_peak():
     assert rates(10, kind="constant", peak=2.0, warmup=0.4) == [0.5, 1.0, 1.5, 2.0, 2, 2, 2, 2, 2, 2]
     assert rates(4, kind="constant", peak=2.0, warmup=0.0) == [2, 2, 2, 2]
+
+
+def test_warm_up_can_be_given_in_steps():
+    for kind in LEARNING_RATES:
+        assert rates(10, kind=kind, warmup_steps=4) == rates(10, kind=kind, warmup=0.4)
+        assert rates(1_000, kind=kind, peak=2.0, warmup_steps=4)[:4] == [0.5, 1.0, 1.5, 2.0]
+        assert rates(3, kind=kind, warmup_steps=0)[0] == 0.003
+
+
+def test_warm_up_in_steps_and_as_a_share_is_refused():
+    message = r"training\.rate\.warmup_steps: warmup \(0\.2\) is a share of all steps and excludes it; set one to null"
+    with pytest.raises(UserError, match=message):
+        Experiment.load("copy", {"training.rate.warmup": 0.2, "training.rate.warmup_steps": 100})
 
 
 def test_one_cycle_rises_to_its_peak_and_ends_just_above_zero():

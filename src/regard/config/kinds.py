@@ -342,10 +342,20 @@ class LearningRateSection(KindSection):
     Attributes:
         peak: The largest learning rate.
         warmup: Share of all steps in which the rate rises to its peak; None: the default of the kind.
+        warmup_steps: The number of these steps, instead of their share.
     """
 
     peak: float = Field(default=0.003, gt=0)
     warmup: float | None = Field(default=None, ge=0, le=1)
+    warmup_steps: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _check_warmup(self) -> Self:
+        if self.warmup is not None and self.warmup_steps is not None:
+            raise invalid_combination(
+                "warmup_steps", f"warmup ({self.warmup:g}) is a share of all steps and excludes it; set one to null"
+            )
+        return self
 
 
 class TeacherForcingSection(KindSection):

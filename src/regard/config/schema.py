@@ -40,7 +40,11 @@ class ModelSection(Section):
         encoder: The encoder, of any kind.
         decoder: The decoder, of any kind.
         attention: The attention of the decoder to the encoder's states, of any kind.
-        dropout: Dropout probability of all layers.
+        dropout: Dropout probability of all layers, unless one of the following sets another one.
+        embedding_dropout: That of the embeddings of both sides; None: `dropout`.
+        attention_dropout: That of attention weights, those of self-attention included, by which the context is
+            computed; None: they are not dropped.
+        readout_dropout: That of the input of the output layer; None: `dropout`.
         share_embeddings: Whether both sides have the same embeddings, which needs a joint vocabulary.
     """
 
@@ -54,12 +58,15 @@ class ModelSection(Section):
         default_factory=MECHANISMS.default_section
     )
     dropout: float = Field(default=0.0, ge=0, lt=1)
+    embedding_dropout: float | None = Field(default=None, ge=0, lt=1)
+    attention_dropout: float | None = Field(default=None, ge=0, lt=1)
+    readout_dropout: float | None = Field(default=None, ge=0, lt=1)
     share_embeddings: bool = False
 
     @property
     def has_dropout(self) -> bool:
         """Whether anything is dropped in training."""
-        return self.dropout > 0
+        return any((self.dropout, self.embedding_dropout, self.attention_dropout, self.readout_dropout))
 
     @model_validator(mode="after")
     def _check_shared_embeddings(self) -> Self:
@@ -84,12 +91,17 @@ class ModelSection(Section):
         return self
 
 
+ParameterKind = Literal["biases", "norms", "embeddings"]
+
+
 class OptimizerSection(Section):
     """The section `training.optimizer`, with the arguments of the optimizers of PyTorch.
 
     Attributes:
         kind: `adam` or `adamw`.
         weight_decay: Weight decay λ.
+        weight_decay_exclude: Parameters without weight decay: `biases`, `norms` (those of normalizations) or
+            `embeddings` (those of tokens and of learned positions).
         beta1: Decay of the running mean of the gradient.
         beta2: Decay of the running mean of its square.
         epsilon: Added to the denominator.
@@ -97,6 +109,7 @@ class OptimizerSection(Section):
 
     kind: Annotated[str, NameOf(OPTIMIZERS)] = OPTIMIZERS.default
     weight_decay: float = Field(default=0.0, ge=0)
+    weight_decay_exclude: list[ParameterKind] = Field(default=[])
     beta1: float = Field(default=0.9, ge=0, lt=1)
     beta2: float = Field(default=0.98, ge=0, lt=1)
     epsilon: float = Field(default=1e-9, gt=0)

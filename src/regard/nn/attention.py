@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from regard.config.kinds import AttentionSection
 from regard.errors import UserError, suggest
 from regard.nn.attention_history import NO_HISTORY, AttentionHistory, QueryHistory
+from regard.nn.dropout import Dropout
 from regard.nn.normalizers import NORMALIZERS, Normalizer, at_least_float32
 
 
@@ -71,7 +72,9 @@ class Memory:
         return Memory(keys, values, self.valid)
 
 
-def attend(scores: Tensor, memory: Memory, normalizer: Normalizer = "softmax") -> tuple[Tensor, Tensor]:
+def attend(
+    scores: Tensor, memory: Memory, normalizer: Normalizer = "softmax", dropout: Dropout | None = None
+) -> tuple[Tensor, Tensor]:
     """α = normalizer(e) over the valid positions, c = Σ_i α_i v_i.
 
     The weight of an invalid position is exactly 0. If a query has no valid position, all its weights and its context
@@ -81,15 +84,28 @@ def attend(scores: Tensor, memory: Memory, normalizer: Normalizer = "softmax") -
         scores: e, [batch, (heads,) steps, positions].
         memory: The values, and which positions are valid.
         normalizer: How weights follow from scores: "softmax", "sparsemax", "entmax15" or "hard".
+        dropout: In training, drops weights of the sum c.
 
     Returns:
-        The context c, [batch, (heads,) steps, value], and the weights α, [batch, (heads,) steps, positions], which are
-        at least float32.
+        The context c, [batch, (heads,) steps, value], and the weights α before dropout, [batch, (heads,) steps,
+        positions], which are at least float32.
     """
     masked, scores = ~memory.valid, at_least_float32(scores)
     weights = NORMALIZERS[normalizer](scores.masked_fill(masked, torch.finfo(scores.dtype).min))
     weights = weights.masked_fill(masked, 0.0)
-    return weights.to(memory.values.dtype) @ memory.values, weights
+    return weighted_sum(weights, memory, dropout), weights
+
+
+def weighted_sum(weights: Tensor, memory: Memory, dropout: Dropout | None = None) -> Tensor:
+    """c = Σ_i α_i v_i, [batch, (heads,) steps, value].
+
+    Args:
+        weights: α, [batch, (heads,) steps, positions].
+        memory: The values.
+        dropout: In training, drops weights.
+    """
+    weights = weights.to(memory.values.dtype)
+    return (weights if dropout is None else dropout(weights)) @ memory.values
 
 
 Temperature = float | Literal["learned"]
@@ -143,6 +159,7 @@ class Attention(nn.Module, ABC):
         exact_history: Whether the weights of earlier steps are passed as they were returned; otherwise, they have the
             type of the query.
         context_size: Size of the context.
+        weight_dropout: Drops weights of the sum that is the context; `build_model` sets it.
     """
 
     Section: ClassVar[type[AttentionSection]] = AttentionSection
@@ -170,6 +187,7 @@ class Attention(nn.Module, ABC):
         if normalizer not in NORMALIZERS:
             raise UserError(f"{normalizer!r} is not a normalizer: {suggest(str(normalizer), NORMALIZERS)}")
         self.normalizer = normalizer
+        self.weight_dropout: Dropout | None = None
         self.unit_norm = unit_norm
         self.value_layer = nn.Linear(memory_size, value_size, bias=False) if value_size else nn.Identity()  # W_V
         if temperature is None:
@@ -263,7 +281,7 @@ class Attention(nn.Module, ABC):
             memory: What `prepare` returned, with the same batch size.
             history: The steps before these queries.
         """
-        return attend(self.scores(query, memory, history), memory, self.normalizer)
+        return attend(self.scores(query, memory, history), memory, self.normalizer, self.weight_dropout)
 
     def scores(self, query: Tensor, memory: Memory, history: QueryHistory) -> Tensor:
         """e / τ, from which the weights are computed, [batch, (heads,) queries, positions].

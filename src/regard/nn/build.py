@@ -9,8 +9,12 @@ import torch
 from regard.config.kinds import DECODERS, ENCODERS, MECHANISMS
 from regard.config.schema import Experiment, ModelSection
 from regard.images import PatchGrid
+from regard.nn.attention import Attention
+from regard.nn.dropout import Dropout
 from regard.nn.encoder_decoder import Encoder
 from regard.nn.patches import PatchProjection
+from regard.nn.positions import Embedding
+from regard.nn.readout import Readout
 from regard.nn.seq2seq import Seq2Seq
 from regard.seeding import seed_for
 
@@ -43,7 +47,25 @@ def build_model(model: ModelSection, source: int | PatchGrid, target_tokens: int
     decoder = DECODERS[model.decoder.kind].from_section(model.decoder, target_tokens, model.dropout, make_attention)
     if model.share_embeddings:
         encoder.embedding.tokens = decoder.embedding.tokens
-    return Seq2Seq(encoder, decoder)
+    seq2seq = Seq2Seq(encoder, decoder)
+    set_dropout(seq2seq, model)
+    return seq2seq
+
+
+def set_dropout(seq2seq: Seq2Seq, model: ModelSection) -> None:
+    """Replace the dropout of those parts that have a probability of their own.
+
+    Args:
+        seq2seq: The model, in which all parts have the dropout `model.dropout`.
+        model: The settings.
+    """
+    for module in list(seq2seq.modules()):
+        if isinstance(module, Embedding) and model.embedding_dropout is not None:
+            module.dropout = Dropout(model.embedding_dropout)
+        if isinstance(module, Attention) and model.attention_dropout is not None:
+            module.weight_dropout = Dropout(model.attention_dropout)
+        if isinstance(module, Readout) and model.readout_dropout is not None:
+            module.dropout = Dropout(model.readout_dropout)
 
 
 def build_encoder(model: ModelSection, source: int | PatchGrid) -> Encoder:

@@ -12,7 +12,13 @@ from regard.nn.positions import Embedding
 
 
 class Readout(nn.Module, ABC):
-    """Base class of the output layers."""
+    """Base class of the output layers.
+
+    Attributes:
+        dropout: Applied within it; `model.readout_dropout` replaces it.
+    """
+
+    dropout: nn.Module
 
     @abstractmethod
     def forward(self, features: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch.nn.functional import logsigmoid
 from regard.config.base import Count, Size
 from regard.config.kinds import AttentionSection
 from regard.devices import exact_products
-from regard.nn.attention import AttentionOptions, Memory, attend
+from regard.nn.attention import AttentionOptions, Memory, attend, weighted_sum
 from regard.nn.attention_history import QueryHistory
 from regard.nn.mechanisms import AdditiveAttention, BilinearAttention, ScoredAttentionSection
 from regard.nn.normalizers import at_least_float32
@@ -78,7 +78,7 @@ class LocalAttention(BilinearAttention):
     def attend_rows(self, query: Tensor, memory: Memory, history: QueryHistory) -> tuple[Tensor, Tensor]:
         is_inside = self.distances(query, memory, history).abs() <= self.window
         window = replace(memory, valid=memory.valid & is_inside)
-        return attend(self.scores(query, memory, history), window, self.normalizer)
+        return attend(self.scores(query, memory, history), window, self.normalizer, self.weight_dropout)
 
     def scores(self, query: Tensor, memory: Memory, history: QueryHistory) -> Tensor:
         scores = super().scores(query, memory, history)
@@ -175,7 +175,7 @@ class MonotonicAttention(AdditiveAttention):
             if scores.requires_grad:
                 expected = stopping_probabilities(scores, previous, memory.valid)
                 weights = weights + (expected - expected.detach())  # the difference is exactly 0
-        return weights.to(memory.values.dtype) @ memory.values, weights
+        return weighted_sum(weights, memory, self.weight_dropout), weights
 
     def score(self, query: Tensor, keys: Tensor) -> Tensor:
         return super().score(query, keys) + self.offset

@@ -46,6 +46,7 @@ class LearningRate(ABC):
     Args:
         peak: The largest learning rate.
         warmup: Share of all steps in which the rate rises to its peak; None: `default_warmup`.
+        warmup_steps: The number of these steps; None: `warmup` determines it.
     """
 
     Section: ClassVar[type[LearningRateSection]] = LearningRateSection
@@ -53,6 +54,7 @@ class LearningRate(ABC):
 
     peak: float
     warmup: float | None = None
+    warmup_steps: int | None = None
 
     def __call__(self, step: int, steps: int, validation_losses: Sequence[float] = ()) -> float:
         """The learning rate of a step.
@@ -63,9 +65,8 @@ class LearningRate(ABC):
             validation_losses: The losses of the validations so far.
         """
         share = self.default_warmup if self.warmup is None else self.warmup
-        return self.peak * self.multiplier(
-            ScheduleStep(step + 1, steps, max(1, round(share * steps)), validation_losses)
-        )
+        warmup = round(share * steps) if self.warmup_steps is None else self.warmup_steps
+        return self.peak * self.multiplier(ScheduleStep(step + 1, steps, max(1, warmup), validation_losses))
 
     @abstractmethod
     def multiplier(self, now: ScheduleStep) -> float:
@@ -78,6 +79,7 @@ class ConstantRate(LearningRate):
     Args:
         peak: The largest learning rate.
         warmup: Share of all steps in which the rate rises to its peak; None: `default_warmup`.
+        warmup_steps: The number of these steps; None: `warmup` determines it.
     """
 
     def multiplier(self, now: ScheduleStep) -> float:
@@ -90,6 +92,7 @@ class OneCycleRate(LearningRate):
     Args:
         peak: The largest learning rate.
         warmup: Share of all steps in which the rate rises to its peak; None: `default_warmup`.
+        warmup_steps: The number of these steps; None: `warmup` determines it.
     """
 
     default_warmup = 0.2
@@ -106,6 +109,7 @@ class InverseSquareRootRate(LearningRate):
     Args:
         peak: The largest learning rate.
         warmup: Share of all steps in which the rate rises to its peak; None: `default_warmup`.
+        warmup_steps: The number of these steps; None: `warmup` determines it.
     """
 
     default_warmup = 0.2
@@ -133,6 +137,7 @@ class PlateauRate(LearningRate):
     Args:
         peak: The largest learning rate.
         warmup: Share of all steps in which the rate rises to its peak; None: no warm-up.
+        warmup_steps: The number of these steps; None: `warmup` determines it.
         factor: What the rate is multiplied by.
         patience: Number of validations without a lower loss.
     """

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from inspect import unwrap
 from typing import Any
 
 import torch
-from torch.nn import Parameter
+from torch import nn
 from torch.optim import Optimizer
 
 from regard.config.kinds import OPTIMIZERS
-from regard.config.schema import OptimizerSection
+from regard.config.schema import OptimizerSection, ParameterKind
+from regard.nn.positions import LearnedPositions
+
+NORMALIZATIONS = nn.LayerNorm, nn.RMSNorm
+EMBEDDINGS = nn.Embedding, LearnedPositions
 
 
-def build_optimizer(parameters: Iterable[Parameter], section: OptimizerSection, rate: float) -> Optimizer:
+def build_optimizer(model: nn.Module, section: OptimizerSection, rate: float) -> Optimizer:
     """The optimizer that the settings describe.
 
     Args:
-        parameters: What is optimized.
+        model: What is optimized.
         section: The section `training.optimizer` of an experiment.
         rate: The initial learning rate.
     """
+    excluded = {parameter for kind, parameter in parameter_kinds(model) if kind in section.weight_decay_exclude}
+    groups: list[dict[str, Any]] = [{"params": [each for each in model.parameters() if each not in excluded]}]
+    if excluded:
+        groups.append({"params": [each for each in model.parameters() if each in excluded], "weight_decay": 0.0})
     optimizer: Optimizer = _without_compiler(OPTIMIZERS[section.kind])(
-        parameters,
+        groups,
         lr=rate,
         betas=(section.beta1, section.beta2),
         eps=section.epsilon,
@@ -31,6 +39,22 @@ def build_optimizer(parameters: Iterable[Parameter], section: OptimizerSection, 
         fused=True,
     )
     return optimizer
+
+
+def parameter_kinds(model: nn.Module) -> Iterator[tuple[ParameterKind, nn.Parameter]]:
+    """The parameters that may be excluded from weight decay, each with its kind.
+
+    Args:
+        model: The model.
+    """
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if isinstance(module, NORMALIZATIONS):
+                yield "norms", parameter
+            elif isinstance(module, EMBEDDINGS):
+                yield "embeddings", parameter
+            elif name.startswith("bias"):  # recurrent layers have `bias_ih_l0` and others
+                yield "biases", parameter
 
 
 def _without_compiler(optimizer: type[Optimizer]) -> Any:

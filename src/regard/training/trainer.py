@@ -74,7 +74,7 @@ class Trainer:
         self.compiled = torch.compile(self.model) if settings.compile else self.model
         self.objective = build_objective(settings.consistency, settings.label_smoothing)
         self.averages = WeightAverages(self.model, settings.ema_decay)
-        self.optimizer = build_optimizer(self.model.parameters(), settings.optimizer, settings.rate.peak)
+        self.optimizer = build_optimizer(self.model, settings.optimizer, settings.rate.peak)
         # The gradients of float16 are scaled up, so that small ones do not become 0.
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.precision == "float16")
         self.learning_rate = build_learning_rate(settings.rate)
