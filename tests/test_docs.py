@@ -133,7 +133,7 @@ def test_links_of_the_readme_are_absolute_in_the_package_metadata() -> None:
     assert all(base in target for target in targets)
 
 
-@pytest.mark.parametrize("page", ["docs/commands.md", "docs/text.md"])
+@pytest.mark.parametrize("page", ["docs/commands.md", "docs/text.md", "docs/training.md"])
 def test_the_experiments_in_the_docs_are_valid(page: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
     assert blocks

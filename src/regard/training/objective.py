@@ -147,7 +147,7 @@ class RDropSection(ConsistencySection):
 class RDrop(Objective):
     """L = ½ [CE(P) + CE(Q)] + α/2 · ½ [KL(P ‖ Q) + KL(Q ‖ P)], where P and Q differ by dropout.
 
-    It is half the loss of Wu et al. (2021), so that its gradient is about as large as that of the cross-entropy.
+    It is half the loss of Liang, Wu et al. (2021), so that its gradient is about as large as that of the cross-entropy.
 
     Args:
         label_smoothing: ε.
