@@ -220,7 +220,7 @@ def test_a_run_of_format_3_with_unit_norm_continues_as_before(format_3: Any, new
     path, experiment, expected = format_3("unit-norm")
     progress = train_run(loading.load_experiment(experiment), path, new_callback()).progress
     assert progress.step == expected["steps"]
-    assert progress.best_loss == close(expected["best_loss"])
+    assert progress.best_score == close(expected["best_loss"])
 
 
 @pytest.mark.parametrize("value", ["0.1", "learned"])

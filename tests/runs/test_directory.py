@@ -176,7 +176,7 @@ def test_a_run_is_readable_without_regard(trained: Path):
     names = "config.yaml metrics.jsonl model.safetensors run.json state.safetensors vocabulary.json"
     assert sorted(os.listdir(trained)) == [".lock", *names.split()]
     about = strict_json((trained / "run.json").read_text())
-    assert about["format"] == 5
+    assert about["format"] == 6
     assert about["regard"] == regard.__version__
     assert about["torch"] == torch.__version__
     config = yaml.safe_load((trained / "config.yaml").read_text())
@@ -227,7 +227,7 @@ def test_a_directory_without_a_run_is_refused(tmp_path: Path):
         ("run.json", b"{", "run.json: this file is damaged"),
         ("run.json", b"\xff", "run.json: this file is damaged"),
         ("run.json", b"[" * 100_000, "run.json: this file is damaged"),
-        ("run.json", b'{"format": 6}', f"this run has format 6; Regard {regard.__version__} reads formats 1 to 5"),
+        ("run.json", b'{"format": 7}', f"this run has format 7; Regard {regard.__version__} reads formats 1 to 6"),
         ("run.json", b"{}", "run.json: this run has format None"),
         ("run.json", b"[1]", "run.json: this run has format"),
         ("config.yaml", b"", "config.yaml"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Self
@@ -13,8 +12,8 @@ from regard.errors import UserError
 from regard.runs.weights import DIGEST, TensorFile
 
 MAX_COUNT = 2**53  # beyond which a float does not have every number
-# What every checkpoint has; fields that were added later may be missing.
-REQUIRED = {"step", "seconds", "loss_sum", "tokens", "validation_losses", "best_step", "finished"}
+# Fields that checkpoints have since a format of run directories, and not before.
+ADDED_IN = {"best_score": 6, "validations_since_best": 6}
 
 
 class TrainingProgress(BaseModel):
@@ -43,11 +42,6 @@ class TrainingProgress(BaseModel):
     best_score: float | None = None
     validations_since_best: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
     finished: str = ""
-
-    @property
-    def best_loss(self) -> float:
-        """The lowest validation loss so far."""
-        return min(self.validation_losses, default=math.inf)
 
     def add_validation(self, loss: float, score: float, is_better: Callable[[float, float], bool]) -> bool:
         """Record a validation after the present step; True if it is the best one so far.
@@ -85,16 +79,17 @@ def read_progress(file: Path) -> TrainingProgress:
     """
     try:
         with TensorFile.open(file) as state:
-            return parse_progress(state)
+            return parse_progress(state, format=1)
     except FileNotFoundError:
         return TrainingProgress()
 
 
-def parse_progress(state: TensorFile) -> TrainingProgress:
+def parse_progress(state: TensorFile, format: int) -> TrainingProgress:
     """The progress in the header of a checkpoint.
 
     Args:
         state: The open `state.safetensors`.
+        format: The format of its run directory. Fields that were added later may be missing.
 
     Raises:
         UserError: The header is damaged.
@@ -104,7 +99,8 @@ def parse_progress(state: TensorFile) -> TrainingProgress:
         progress = TrainingProgress.model_validate(values)
     except ValidationError as error:
         raise UserError(f"{state.path}: this file is damaged: {error.errors()[0]['msg']}") from None
-    missing = REQUIRED - progress.model_fields_set
+    required = {name for name in TrainingProgress.model_fields if ADDED_IN.get(name, 1) <= format}
+    missing = required - progress.model_fields_set
     if missing:
         raise UserError(f"{state.path}: this file is damaged: its header lacks {', '.join(sorted(missing))}")
     return progress

@@ -42,7 +42,7 @@ def load_state(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, sca
     if not run.has_file(STATE):
         return TrainingProgress()
     with run.open_tensors(STATE) as state, torch.no_grad():
-        progress = parse_progress(state)
+        progress = parse_progress(state, run.metadata["format"])
         state.copy_weights(model, "model/")
         for name, parameter in model.named_parameters():
             shapes = {"step": (), "exp_avg": tuple(parameter.shape), "exp_avg_sq": tuple(parameter.shape)}

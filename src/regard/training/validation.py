@@ -47,6 +47,11 @@ class Validation:
         self.sources = [self.translator.encode(pair.source) for pair in pairs]
         self.references = [(pair.target, *pair.other_targets) for pair in pairs]
 
+    @property
+    def shown_metrics(self) -> list[Metric]:
+        """The metrics that progress displays show: the main one of the task, and the one that determines the best."""
+        return [metric for metric in self.metrics if metric in (self.metrics[0], self.best)]
+
     def losses(self) -> LossMetrics:
         """The teacher-forced losses of the whole split."""
         own = range(self.group.rank, self.batches.per_epoch, self.group.size)
