@@ -68,11 +68,11 @@ def test_lines_go_through_the_recorded_values() -> None:
     assert labels(schedules) == ["learning rate\n(100 % = 0.0015)"]
 
 
-def test_the_best_validation_is_marked() -> None:
+def test_the_lowest_validation_loss_is_marked() -> None:
     rows = [a_row(step, validation_loss=loss) for step, loss in ((1000, 3.0), (2000, 1.25), (3000, 2.0))]
     losses = draw_learning_curves(rows).axes[0]
-    best = line(losses, "best")
-    assert best.get_label() == "best: 1.25 at step 2,000"
+    best = line(losses, "lowest")
+    assert best.get_label() == "lowest: 1.25 at step 2,000"
     np.testing.assert_array_equal(best.get_xydata(), [[2000, 1.25]])
 
 

@@ -126,7 +126,7 @@ def _draw_losses(axes: Axes, metrics: Metrics) -> None:
     steps, losses = metric_points(metrics, "validation_loss")
     if losses:
         best, step = min(zip(losses, steps, strict=True))
-        text = f"best: {best:.3g} at step {step:,.0f}"
+        text = f"lowest: {best:.3g} at step {step:,.0f}"
         axes.plot(step, best, "o", markersize=13, fillstyle="none", color=BLACK, label=text)
     drawn = [value for series in LOSSES for value in metric_points(metrics, series.key)[1]]
     if 0 < 100 * min(drawn) < max(drawn):  # the end of the run would lie flat on the axis
