@@ -119,8 +119,8 @@ def measure_once(trainer: Any) -> dict[str, float]:
     """Milliseconds of a validation and of saving; numbers of operations; sizes."""
 
     def validate() -> None:
-        for teacher in (True, False):
-            trainer.validation_losses(teacher=teacher)
+        trainer.validation.losses()
+        trainer.validation.scores()
 
     measured: dict[str, float] = {}
     for name, action in (("validation", validate), ("saving", trainer.save)):
@@ -133,7 +133,7 @@ def measure_once(trainer: Any) -> dict[str, float]:
             action()
         measured[name] = operations.count
     measured["parameters"] = sum(parameter.numel() for parameter in trainer.model.parameters())
-    measured["validation_tokens"] = sum(int(batch.valid.sum()) for batch in trainer.validation.once())
+    measured["validation_tokens"] = sum(int(batch.valid.sum()) for batch in trainer.validation.batches.once())
     return measured
 
 

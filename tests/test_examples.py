@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -64,6 +65,48 @@ def test_own_parts_work_in_every_process(tmp_path: Path, start_regard: Callable[
     assert served["n_best"][0]["text"] == trained[1]
     with urlopen(f"{url}api/runs", timeout=60) as response:
         assert json.load(response)["runs"][0]["attention"] == "own_parts.py:CosineAttention", "without its folder"
+
+
+TRACKIO = """
+import json
+from pathlib import Path
+
+def write(*call):
+    with Path("calls.jsonl").open("a") as file:
+        file.write(json.dumps(call) + "\\n")
+
+def init(project, name=None, config=None, resume="never"):
+    write("init", project, name, resume, config["training"]["epochs"])
+
+def log(metrics, step=None):
+    write("log", step, metrics)
+
+def finish():
+    write("finish")
+"""
+
+
+@pytest.mark.slow
+def test_another_logger_has_each_validation_once_also_after_an_interruption(tmp_path: Path):
+    """A stand-in for trackio, whose functions are those of Weights & Biases, records the calls."""
+    (tmp_path / "trackio.py").write_text(TRACKIO)
+    example = str(EXAMPLES / "trackio_log.py")
+    start = f"import runpy, sys; from regard.training.trainer import Trainer; sys.argv = [{example!r}, 'runs']\n"
+    # The process dies between a validation and its checkpoint.
+    crash = "save = Trainer.save\ndef die(trainer): exit(7) if trainer.progress.step == 30 else save(trainer)\n"
+    codes = []
+    for change in (crash + "Trainer.save = die\n", ""):
+        program = start + change + "runpy.run_path(sys.argv[0], run_name='__main__')"
+        env = os.environ | {"PYTHONPATH": str(tmp_path)}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=env)
+        codes.append(done.returncode)
+    assert codes == [7, 0], done.stderr
+    calls = [json.loads(line) for line in (tmp_path / "calls.jsonl").read_text().splitlines()]
+    assert [call[0] for call in calls if call[0] != "log"] == ["init", "finish", "init", "finish"]
+    assert {tuple(call[1:]) for call in calls if call[0] == "init"} == {("regard", "copy", "allow", 3)}
+    rows = [json.loads(line) for line in (tmp_path / "runs" / "copy" / "metrics.jsonl").read_text().splitlines()]
+    assert [call[1:] for call in calls if call[0] == "log"] == [[row["step"], row] for row in rows]
+    assert [row["step"] for row in rows] == [10, 20, 30, 40, 50, 54]
 
 
 def test_every_example_has_a_test():

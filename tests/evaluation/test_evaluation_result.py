@@ -18,6 +18,7 @@ OWN = Metric("<i>my</i> metric", "{:.3f}", statistics=exact_match_statistics, na
 def result(**values: Any) -> EvaluationResult:
     known: dict[str, Any] = {"run": "one", "split": "test", "sentences": 1000, "beam": 1, "length_penalty": 0.0}
     known |= {"loss": 1.25, "perplexity": 3.5, "token_accuracy": 0.5, "log_probability": -2.0, "truncated": 0}
+    known |= {"free_running_loss": None}
     known |= {"alignment_accuracy": None, "alignment_error": None, "attention_entropy": None}
     known |= {"seconds": 1.0, "sentences_per_second": 1000.0, "seed": 1, "version": "1"}
     known |= {"scores": {"exact_match": 0.5}, "signatures": {}, "metrics": [METRICS["exact_match"]]}

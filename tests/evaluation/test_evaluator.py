@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 import regard
+from regard.data import Batches
 from regard.errors import UserError
 from regard.evaluation import Metric, SentenceStatistics, mean_statistics
 from regard.evaluation.bleu import chrf
 from regard.evaluation.evaluation_data import EvaluationData
 from regard.evaluation.evaluation_result import EvaluationResult
 from regard.evaluation.evaluator import Evaluator, evaluate
+from regard.evaluation.losses import compute_losses
 from regard.evaluation.sentence_statistics import References
 from regard.tasks import SPLITS, Split
 from regard.terminal import progress
@@ -82,6 +84,17 @@ def test_the_loss_is_that_of_the_references(translator: regard.Translator, evalu
     assert evaluations["test"].loss > upper
 
 
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_free_running_loss_is_that_of_the_models_own_outputs(
+    translator: regard.Translator, evaluations: dict[Split, EvaluationResult], split: Split
+):
+    examples = translator.codec.examples(translator.experiment.task.dataset.splits()[split])
+    batches = Batches(examples, batch_tokens=70, seed=3)
+    free = compute_losses(translator.model, batches.once(), teacher=False)
+    assert evaluations[split].free_running_loss == pytest.approx(free.loss)
+    assert free.loss != pytest.approx(evaluations[split].loss)
+
+
 def test_a_perfect_model_scores_perfectly(trained: Path):
     evaluation = evaluate(regard.load(trained))
     assert evaluation.scores["exact_match"] == 1
@@ -96,7 +109,7 @@ def test_json_omits_unknown_values(evaluations: dict[Split, EvaluationResult]):
     assert "bleu" not in result  # a task of characters
     assert "bleu_signature" not in result
     expected = {"run", "split", "sentences", "loss", "perplexity", "token_accuracy", "exact_match", "truncated"}
-    expected |= {"beam", "length_penalty", "log_probability", "sentences_per_second"}
+    expected |= {"free_running_loss", "beam", "length_penalty", "log_probability", "sentences_per_second"}
     assert set(result) == expected | ALIGNMENT | {"seconds", "seed", "version"}
 
 

@@ -75,10 +75,10 @@ def assert_same_translations(run: Path, expected: dict[str, Any]) -> None:
 
 
 def assert_same_metrics(run: Run, rows: list[dict[str, float]]) -> None:
-    measured = [{key: value for key, value in row.items() if key != "seconds"} for row in run.metrics()]
-    assert [row.keys() for row in measured] == [row.keys() for row in rows]
-    for row, known in zip(measured, rows, strict=True):
-        assert row == close(known)
+    """The free-running losses of then are missing in rows of now."""
+    for row, known in zip(run.metrics(), rows, strict=True):
+        measured = {key: row[key] for key in known if not (key.startswith("free_running") and key not in row)}
+        assert measured == close({key: known[key] for key in measured})
 
 
 def test_every_kind_is_among_the_fixtures():
@@ -220,7 +220,7 @@ def test_a_run_of_format_3_with_unit_norm_continues_as_before(format_3: Any, new
     path, experiment, expected = format_3("unit-norm")
     progress = train_run(loading.load_experiment(experiment), path, new_callback()).progress
     assert progress.step == expected["steps"]
-    assert progress.best_loss == close(expected["best_loss"])
+    assert progress.best_score == close(expected["best_loss"])
 
 
 @pytest.mark.parametrize("value", ["0.1", "learned"])

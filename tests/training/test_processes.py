@@ -139,7 +139,7 @@ def test_several_processes_learn_what_one_learns(
     assert one.progress.step >= 50
     assert curve(one, "train_loss")[-1] < 0.9 * curve(one, "train_loss")[0], "it learns"
     for several in (two, three):
-        for name in ("train_loss", "validation_loss", "free_running_loss"):
+        for name in ("train_loss", "validation_loss", "validation_exact_match"):
             assert curve(several, name)[:50] == pytest.approx(curve(one, name)[:50], abs=1e-5)
 
 

@@ -172,5 +172,5 @@ def test_a_run_shows_its_progress_in_a_notebook(brief: Make, tmp_path: Path, new
     assert repr(run) == f"Run('{tmp_path}/a<b>')"
     assert Balanced(run._repr_html_()).texts == ["run", f"{tmp_path}/a<b>", "steps", "1", "training", "not finished"]
     run = train(brief(), tmp_path / "a<b>", progress=False)
-    best = f"{run.progress.best_loss:.4f}, after step {run.progress.best_step}"
+    best = f"{run.progress.best_score:.4f}, after step {run.progress.best_step}"
     assert Balanced(run._repr_html_()).texts[3:] == ["12", "training", "all epochs done", "best validation loss", best]

@@ -17,7 +17,7 @@ from regard.config.kinds import TEACHER_FORCING_SCHEDULES
 from regard.config.schema import Experiment
 from regard.data import Batches, Codec
 from regard.errors import UserError
-from regard.evaluation.losses import compute_losses
+from regard.evaluation.losses import LossMetrics, compute_losses
 from regard.files import lock_folder
 from regard.nn.build import build_model
 from regard.runs import Run
@@ -25,6 +25,7 @@ from regard.runs.weights import write_tensors
 from regard.seeding import seed_for
 from regard.training import trainer
 from regard.training.train_run import train_run
+from regard.training.validation import Validation
 
 Make = Callable[..., Experiment]
 TrainIn = Callable[..., Any]
@@ -74,7 +75,7 @@ def test_the_loss_falls_and_the_task_is_learned(trained: Path):
     rows = Run(trained).metrics()
     assert rows[-1]["train_loss"] < 0.1 * rows[0]["train_loss"]
     assert rows[-1]["validation_loss"] < 0.1
-    assert rows[-1]["free_running_exact_match"] >= 0.95
+    assert rows[-1]["validation_exact_match"] >= 0.95
 
 
 @pytest.mark.parametrize("kind", ["constant", "stepped", "linear", "exponential", "inverse-sigmoid"])
@@ -139,7 +140,7 @@ def test_training_depends_on_the_seed_and_not_on_the_global_random_state(
     assert other.losses[0] != train_in(brief(), stop_after=1, name="four").losses[0]
 
 
-# --- Validation ------------------------------------------------------------------------------------------
+# --- Validation (see also test_validation.py) ------------------------------------------------------------
 
 
 def test_each_validation_has_a_row_of_metrics(brief: Make, train_in: TrainIn, tmp_path: Path):
@@ -147,11 +148,7 @@ def test_each_validation_has_a_row_of_metrics(brief: Make, train_in: TrainIn, tm
     rows = Run(tmp_path / "run").metrics()
     assert rows == callback.rows
     assert [row["step"] for row in rows] == [5, 10, 12]  # and at the end
-    measures = [
-        f"{kind}_{name}"
-        for kind in ("validation", "free_running")
-        for name in ("loss", "token_accuracy", "exact_match")
-    ]
+    measures = [f"validation_{name}" for name in ("loss", "token_accuracy", "exact_match")]
     for row in rows:
         assert list(row) == ["step", "epoch", "train_loss", *measures, "rate", "teacher_forcing", "seconds"]
         assert row["epoch"] == row["step"] / 4
@@ -172,24 +169,17 @@ def test_the_saved_model_is_the_one_with_the_lowest_validation_loss(
     brief: Make, train_in: TrainIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_tensors: Callable[..., Any]
 ):
     losses = iter([3.0, 1.0, 1.0, 2.0, 0.5, 4.0])
-    original = trainer.compute_losses
-    monkeypatch.setattr(
-        trainer, "compute_losses", lambda *a, teacher, **_: _with_loss(original(*a, teacher=teacher), losses, teacher)
-    )
+    monkeypatch.setattr(Validation, "losses", lambda _: LossMetrics(next(losses), 0.5, 0.25))
     callback = train_in(brief("training.validate_every=2"))
     assert callback.best == [True, True, False, False, True, False]
     assert callback.progress.best_step == 10
-    assert callback.progress.best_loss == 0.5
+    assert callback.progress.best_score == 0.5
     weights, about = read_tensors(tmp_path / "run" / "model.safetensors")
     assert about["step"] == 10
     monkeypatch.undo()
     train_in(brief("training.validate_every=2"), stop_after=10, name="until_10")
     expected, _ = read_tensors(tmp_path / "until_10" / "state.safetensors")
     assert all(torch.equal(weights[name], expected[f"model/{name}"]) for name in weights)
-
-
-def _with_loss(measures: Any, losses: Any, teacher: bool) -> Any:
-    return type(measures)(next(losses), *list(vars(measures).values())[1:]) if teacher else measures
 
 
 @pytest.mark.parametrize(
@@ -203,31 +193,11 @@ def _with_loss(measures: Any, losses: Any, teacher: bool) -> Any:
 def test_training_stops_early_without_improvement(
     brief: Make, train_in: TrainIn, monkeypatch: pytest.MonkeyPatch, losses: list[float], steps: int
 ):
-    upcoming_losses, original = iter(losses), trainer.compute_losses
-    monkeypatch.setattr(
-        trainer,
-        "compute_losses",
-        lambda *a, teacher, **_: _with_loss(original(*a, teacher=teacher), upcoming_losses, teacher),
-    )
+    upcoming = iter(losses)
+    monkeypatch.setattr(Validation, "losses", lambda _: LossMetrics(next(upcoming), 0.5, 0.25))
     progress = train_in(brief("training.validate_every=2", "training.patience=2")).progress
     assert progress.step == steps
     assert progress.finished == "no better loss in 2 validations"
-
-
-def test_the_same_sentences_are_validated_with_and_without_teacher_forcing(
-    brief: Make, train_in: TrainIn, monkeypatch: pytest.MonkeyPatch
-):
-    counts: dict[bool, int] = {}
-    original = trainer.compute_losses
-
-    def counting(model: Any, batches: Any, *, teacher: bool, **options: Any) -> Any:
-        listed = list(batches)
-        counts[teacher] = sum(len(batch.source) for batch in listed)
-        return original(model, listed, teacher=teacher, **options)
-
-    monkeypatch.setattr(trainer, "compute_losses", counting)
-    train_in(brief("data.validation=20"))
-    assert counts == {True: 20, False: 20}
 
 
 # --- End of training and refusals ------------------------------------------------------------------------

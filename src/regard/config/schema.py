@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SerializeAsAny, ValidationError, model_validator
+from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from regard import files
 from regard.config.base import Count, DeviceName, KeyPath, Section, invalid_combination, prefix_errors
@@ -29,8 +29,10 @@ from regard.config.kinds import (
     LearningRateSection,
     TeacherForcingSection,
 )
-from regard.errors import UserError
+from regard.errors import UserError, suggest
 from regard.tasks import Task, task_for
+
+LOGS = ("jsonl", "tensorboard")
 
 
 class ModelSection(Section):
@@ -132,7 +134,10 @@ class TrainingSection(Section):
         rate: The learning-rate schedule, of any kind.
         teacher_forcing: The teacher-forcing schedule, of any kind.
         validate_every: Steps between two validations; None: one validation per epoch.
-        patience: Stop after this number of validations in a row without a lower loss; None: never.
+        patience: Stop after this number of validations in a row that are not better by `best`; None: never.
+        best: Which validation is the best one, whose weights are kept: `loss`, or a metric of the task, such as `bleu`.
+        validation_sentences: Number of validation sentences that are translated, evenly spread; None: all.
+        log: Where the training is recorded: `jsonl` (`metrics.jsonl`, always) and `tensorboard`.
         device: `auto` (a GPU if there is one: CUDA, then MPS; else the CPU), `cpu`, `mps`, `cuda` or `cuda:N`.
         precision: In which type of numbers matrix products are computed: `float32`, `bfloat16`, `float16` (on a GPU
             only), or `auto`: bfloat16 for models of a million parameters or more on hardware that has it, else
@@ -161,11 +166,24 @@ class TrainingSection(Section):
     )
     validate_every: int | None = Field(default=None, ge=1)
     patience: int | None = Field(default=None, ge=1)
+    best: str = "loss"
+    validation_sentences: int | None = Field(default=None, ge=1)
+    log: list[str] = Field(default=["jsonl"])
     device: DeviceName = "auto"
     precision: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     compile: bool = False
     threads: Count = 1
     save_every: float = Field(default=30.0, ge=0)
+
+    @field_validator("log")
+    @classmethod
+    def _check_log(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if name not in LOGS:
+                raise ValueError(f"{name!r} is not a log; {suggest(name, LOGS)}")
+        if "jsonl" not in names:
+            raise ValueError("jsonl cannot be left out: progress is shown, and training continues, with its rows")
+        return names
 
 
 class DecodingSection(Section):
@@ -294,6 +312,15 @@ class Experiment(Section):
                 "training.consistency.kind",
                 f"'{consistency.label}' compares predictions that differ by dropout, and there is none; set "
                 "model.dropout, for example to 0.2",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_best(self) -> Self:
+        best = self.training.best
+        if best != "loss" and best not in (names := [str(each) for each in self.task.metrics]):
+            raise invalid_combination(
+                "training.best", f"'{best}' is not a metric of this task; {suggest(best, ['loss', *names])}"
             )
         return self
 

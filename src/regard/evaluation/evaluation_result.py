@@ -29,6 +29,7 @@ class EvaluationResult:
         length_penalty: Length penalty of the search.
         loss: Teacher-forced cross-entropy of the first references, nats per token.
         perplexity: e to the loss.
+        free_running_loss: The same if the decoder reads its own output instead of the reference; None for an ensemble.
         token_accuracy: Teacher-forced share of correct tokens.
         log_probability: Mean log-probability of a translation.
         truncated: Number of translations that reached the maximum length.
@@ -53,6 +54,7 @@ class EvaluationResult:
     length_penalty: float
     loss: float
     perplexity: float
+    free_running_loss: float | None
     token_accuracy: float
     log_probability: float
     truncated: int

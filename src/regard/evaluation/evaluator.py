@@ -48,7 +48,7 @@ class Evaluator:
                 raise UserError(f"a metric cannot have the name {metric.name!r}, which results use; change its title")
         self._sources, examples = self._encode()
         self.changed = self._has_changed(examples)  # since the run was created
-        self.losses = self._compute_losses(examples)
+        self.losses, self.free_running = self._compute_losses(examples)
         self.alignment: AlignmentMetrics | None = None
         if len(translator.runs) == 1:
             tokenization = translator.codec.tokenization
@@ -73,16 +73,20 @@ class Evaluator:
         known = run.data_digests.get(self.data.split)
         return known is not None and known != digest_examples(examples)
 
-    def _compute_losses(self, examples: list[Example]) -> LossMetrics:
-        """The teacher-forced losses. An empty text, whose translation is empty without a model, has none."""
+    def _compute_losses(self, examples: list[Example]) -> tuple[LossMetrics, LossMetrics | None]:
+        """Teacher-forced losses, and those of one model that reads its own output.
+
+        An empty text, whose translation is empty without a model, has none.
+        """
         training = self.translator.experiment.training
         encoded = [example for example in examples if example.source]
         if not encoded:
             raise UserError(f"{self.data.source or self.data.split}: all texts are empty; at least one is needed")
         batches = Batches(encoded, batch_tokens=training.batch_tokens, seed=training.seed)
         if len(self.translator.runs) > 1:
-            return compute_ensemble_losses(self.translator.ensemble, batches.once())
-        return compute_losses(self.translator.model, batches.once(), teacher=True)
+            return compute_ensemble_losses(self.translator.ensemble, batches.once()), None
+        forced, free = (compute_losses(self.translator.model, batches.once(), teacher=each) for each in (True, False))
+        return forced, free
 
     def evaluate(self, search: SearchOptions = GREEDY, advance: ProgressCallback = no_progress) -> EvaluationResult:
         """Translate the sentences and score the translations.
@@ -118,6 +122,7 @@ class Evaluator:
             length_penalty=self.translator.length_penalty(search),
             loss=self.losses.loss,
             perplexity=math.exp(min(self.losses.loss, 700.0)),
+            free_running_loss=self.free_running.loss if self.free_running else None,
             token_accuracy=self.losses.token_accuracy,
             log_probability=sum(translation.score for translation in translations) / len(translations),
             truncated=sum(not translation.finished for translation in translations),

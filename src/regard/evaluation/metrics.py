@@ -78,6 +78,15 @@ class Metric:
     def percent(self) -> bool:
         return self.form.endswith("%}")
 
+    def is_better(self, value: float, other: float) -> bool:
+        """True if a value is better than another one.
+
+        Args:
+            value: A value of this metric.
+            other: Another one.
+        """
+        return value > other if self.higher_is_better else value < other
+
     @property
     def by_sentence(self) -> bool:
         """True if sentences can be resampled, for significance tests over sentences."""
@@ -113,10 +122,10 @@ _BUILT_IN = {
     "attention_entropy": Metric("attention entropy, bits", "{:.2f}", higher_is_better=False),
     "loss": Metric("loss", "{:.4f}", higher_is_better=False),
     "perplexity": Metric("perplexity", "{:.3f}", higher_is_better=False),
+    "free_running_loss": Metric("free-running loss", "{:.3f}", higher_is_better=False),
     "sentences_per_second": Metric("sentences per second", "{:,.0f}", depends_on_search=True),
     # Columns of `metrics.jsonl` at the best validation.
     "validation_loss": Metric("validation loss", "{:.3f}", higher_is_better=False, source="validation"),
-    "free_running_loss": Metric("free-running loss", "{:.3f}", higher_is_better=False, source="validation"),
     "training_seconds": Metric("training seconds", "{:,.0f}", higher_is_better=False, source="training"),
 }
 METRICS: Kinds[Any] = Kinds(
@@ -179,6 +188,17 @@ def task_metrics(task: Task[Any]) -> list[Metric]:
     if not task.metrics:
         raise UserError(f"{type(task).__name__} declares no metrics; its attribute 'metrics' needs at least one")
     return [_text_metric(name) for name in task.metrics]
+
+
+def validation_metric(task: Task[Any], name: str) -> Metric:
+    """What `training.best` names.
+
+    Args:
+        task: The task of the training.
+        name: `loss`, or a metric as the task declares it.
+    """
+    declared = zip(task.metrics, task_metrics(task), strict=True)
+    return next((metric for each, metric in declared if str(each) == name), find_metric("loss"))
 
 
 def text_metrics(task: Task[Any], additional: Iterable[str | Metric] = ()) -> list[Metric]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import torch
 
@@ -50,18 +51,33 @@ class RunEnsemble:
                 raise UserError(f"{each!r:.80} is not an open run; regard.load opens a run directory")
         chosen_device = select_device(str(device))
         chosen_precision = check_precision(precision, chosen_device)
-        self.runs = (run, *others)
-        self.experiment = run.experiment
-        self.codecs: list[Codec] = [each.codec for each in self.runs]
-        self.codec = self.codecs[0]
-        for other, codec in zip(others, self.codecs[1:], strict=True):
-            check_same_vocabularies(run, self.codec, other, codec)
-        self.ensemble = Ensemble(
-            [
-                load_model(each, codec, chosen_device, chosen_precision)
-                for each, codec in zip(self.runs, self.codecs, strict=True)
-            ]
-        )
+        codecs = [each.codec for each in (run, *others)]
+        for other, codec in zip(others, codecs[1:], strict=True):
+            check_same_vocabularies(run, codecs[0], other, codec)
+        models = [
+            load_model(each, codec, chosen_device, chosen_precision)
+            for each, codec in zip((run, *others), codecs, strict=True)
+        ]
+        self._set_models((run, *others), codecs, models)
+
+    @classmethod
+    def of_model(cls, run: Run, model: Seq2Seq) -> Self:
+        """With a model in memory, such as one that is being trained, in place of the best one of its run.
+
+        Args:
+            run: The run directory, for settings and vocabularies.
+            model: The model.
+        """
+        ensemble = cls.__new__(cls)  # `__init__` would load a model
+        ensemble._set_models((run,), [run.codec], [model])
+        return ensemble
+
+    def _set_models(self, runs: tuple[Run, ...], codecs: list[Codec], models: Sequence[Seq2Seq]) -> None:
+        self.runs = runs
+        self.experiment = runs[0].experiment
+        self.codecs = codecs
+        self.codec = codecs[0]
+        self.ensemble = Ensemble(models)
 
     @property
     def model(self) -> Seq2Seq:

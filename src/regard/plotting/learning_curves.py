@@ -1,4 +1,4 @@
-"""Learning curves: losses, accuracies and schedules at each validation."""
+"""Learning curves: losses, scores of translations, accuracies, error rates and schedules at each validation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.ticker import StrMethodFormatter
 
 from regard.errors import UserError, printable
 from regard.plotting.figures import literal
-from regard.plotting.palette import BLACK, BLUE, GREEN, PURPLE, VERMILION
+from regard.plotting.palette import BLACK, BLUE, GREEN, ORANGE, PURPLE, VERMILION
 
 Metrics = Sequence[Mapping[str, object]]
 Points = tuple[list[float], list[float]]  # steps, values
@@ -39,16 +39,23 @@ class Series:
     marker: str
 
 
-# Teacher-forced and free-running have the same style in all panels.
 LOSSES = (
-    Series("free_running_loss", "validation, free-running", VERMILION, "--", "s"),
-    Series("validation_loss", "validation, teacher-forced", BLUE, "-", "o"),
+    Series("validation_loss", "validation", BLUE, "-", "o"),
     Series("train_loss", "training", BLACK, ":", "x"),
+)
+SCORES = (
+    Series("validation_bleu_lc", "BLEU, lowercased", VERMILION, "-", "s"),
+    Series("validation_bleu", "BLEU", ORANGE, "--", "v"),
+    Series("validation_chrf", "chrF2", PURPLE, "-.", "D"),
 )
 ACCURACIES = (
     Series("validation_token_accuracy", "tokens, teacher-forced", BLUE, "-", "o"),
-    Series("free_running_token_accuracy", "tokens, free-running", VERMILION, "--", "s"),
-    Series("free_running_exact_match", "exact match, free-running", GREEN, "-.", "^"),
+    Series("validation_exact_match", "exact match", GREEN, "-.", "^"),
+)
+ERRORS = (
+    Series("validation_word_error", "word error rate", VERMILION, "-", "s"),
+    Series("validation_phoneme_error", "phoneme error rate", ORANGE, "--", "v"),
+    Series("validation_character_error", "character error rate", PURPLE, "-.", "D"),
 )
 RATE = Series("rate", "learning rate", BLACK, "-", ".")
 TEACHER_FORCING = Series("teacher_forcing", "teacher forcing", PURPLE, "--", "D")
@@ -69,13 +76,15 @@ def draw_learning_curves(metrics: Metrics, title: str | None = None) -> Figure:
         (height, paint)
         for height, paint, keys in (
             (3.2, _draw_losses, [series.key for series in LOSSES]),
+            (2.6, _draw_scores, [series.key for series in SCORES]),
+            (2.6, _draw_errors, [series.key for series in ERRORS]),
             (2.6, _draw_accuracies, [series.key for series in ACCURACIES]),
             (1.2, _draw_schedules, [RATE.key, TEACHER_FORCING.key]),
         )
         if any(metric_points(metrics, key)[0] for key in keys)
     ]
     if not panels:
-        raise UserError("the recorded validations hold no step with a loss or an accuracy to draw")
+        raise UserError("the recorded validations hold no step with a value to draw")
     heights = [height for height, _ in panels]
     height = sum(heights) + 1.4
     figure = Figure(figsize=(9, height))
@@ -114,11 +123,10 @@ def _finite_float(value: object) -> float | None:
 def _draw_losses(axes: Axes, metrics: Metrics) -> None:
     for series in LOSSES:
         _draw_line(axes, series, metric_points(metrics, series.key))
-    _shade_exposure_bias(axes, metrics)
     steps, losses = metric_points(metrics, "validation_loss")
     if losses:
         best, step = min(zip(losses, steps, strict=True))
-        text = f"best: {best:.3g} at step {step:,.0f}"
+        text = f"lowest: {best:.3g} at step {step:,.0f}"
         axes.plot(step, best, "o", markersize=13, fillstyle="none", color=BLACK, label=text)
     drawn = [value for series in LOSSES for value in metric_points(metrics, series.key)[1]]
     if 0 < 100 * min(drawn) < max(drawn):  # the end of the run would lie flat on the axis
@@ -127,22 +135,29 @@ def _draw_losses(axes: Axes, metrics: Metrics) -> None:
     axes.set_ylabel("loss")
 
 
-def _shade_exposure_bias(axes: Axes, metrics: Metrics) -> None:
-    """Fill the gap that opens when the model continues from its own tokens instead of the reference."""
-    forced = dict(zip(*metric_points(metrics, "validation_loss"), strict=True))
-    free = dict(zip(*metric_points(metrics, "free_running_loss"), strict=True))
-    steps = [step for step in forced if step in free]
-    if len(steps) > 1:
-        low, high = [forced[step] for step in steps], [free[step] for step in steps]
-        axes.fill_between(steps, low, high, color=VERMILION, alpha=0.12, linewidth=0, label="gap: exposure bias")
+def _draw_scores(axes: Axes, metrics: Metrics) -> None:
+    for series in SCORES:
+        _draw_line(axes, series, metric_points(metrics, series.key))
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("score")
+
+
+def _draw_errors(axes: Axes, metrics: Metrics) -> None:
+    _draw_percentages(axes, ERRORS, metrics)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("error rate (%)")
 
 
 def _draw_accuracies(axes: Axes, metrics: Metrics) -> None:
-    for series in ACCURACIES:
-        steps, values = metric_points(metrics, series.key)
-        _draw_line(axes, series, (steps, [100 * value for value in values]))
+    _draw_percentages(axes, ACCURACIES, metrics)
     axes.set_ylim(-3, 103)
     axes.set_ylabel("accuracy (%)")
+
+
+def _draw_percentages(axes: Axes, shares: Sequence[Series], metrics: Metrics) -> None:
+    for series in shares:
+        steps, values = metric_points(metrics, series.key)
+        _draw_line(axes, series, (steps, [100 * value for value in values]))
 
 
 def _draw_schedules(axes: Axes, metrics: Metrics) -> None:

@@ -43,13 +43,20 @@ from regard.tasks import Split
 from regard.text import Vocabulary
 
 # Before format 3, config.yaml may list options of unused kinds; before format 4, attention had no temperature; before
-# format 5, `normalizer: hard` was `hard: true`; before format 6, progress had no consistency.
+# format 5, `normalizer: hard` was `hard: true`; before format 6, progress had neither a best score nor consistency.
 FORMAT = 6
 READABLE_FORMATS = range(1, FORMAT + 1)
 MODEL, STATE, METRICS = "model.safetensors", "state.safetensors", "metrics.jsonl"
 SCORES, EXAMPLES = "scores.json", "examples"
 # Settings that may change without making the weights those of another run, besides the paths of the data.
-NOT_IN_DIGEST = ("description", "decoding", "training.threads", "training.save_every", "training.device")
+NOT_IN_DIGEST = (
+    "description",
+    "decoding",
+    "training.threads",
+    "training.save_every",
+    "training.device",
+    "training.log",
+)
 REFUSED = "loading this run executes it. If you trust it, use --trust-code, or trust_code=True in Python"
 Value = TypeVar("Value")
 
@@ -183,8 +190,9 @@ class Run:
         """In a notebook: a table with the progress of the training."""
         progress = self.progress
         rows = {"run": self.path, "steps": f"{progress.step:,}", "training": progress.finished or "not finished"}
-        if progress.validation_losses:
-            rows["best validation loss"] = f"{progress.best_loss:.4f}, after step {progress.best_step:,}"
+        if progress.best_score is not None:
+            name = f"best validation {self.experiment.training.best.replace('_', ' ')}"
+            rows[name] = f"{progress.best_score:.4f}, after step {progress.best_step:,}"
         cells = (Markup("<tr><th>{}</th><td>{}</td></tr>").format(*row) for row in rows.items())
         return Markup("<table>{}</table>").format(Markup().join(cells))
 

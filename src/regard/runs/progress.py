@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from regard.errors import UserError
 from regard.runs.weights import DIGEST, TensorFile
 
 MAX_COUNT = 2**53  # beyond which a float does not have every number
 # Fields that checkpoints have since a format of run directories, and not before.
-ADDED_IN = {"consistency_sum": 6}
+ADDED_IN = {"consistency_sum": 6, "best_score": 6, "validations_since_best": 6}
 
 
 class TrainingProgress(BaseModel):
@@ -26,7 +26,9 @@ class TrainingProgress(BaseModel):
         tokens: The number of these tokens.
         consistency_sum: Sum of the consistency of predictions over these tokens; 0 if it is not regularized.
         validation_losses: The loss of each validation so far.
-        best_step: The step with the lowest validation loss.
+        best_step: The step with the best validation.
+        best_score: What `training.best` names, at that validation; None before the first one.
+        validations_since_best: The number of validations after it.
         finished: The reason why training is over; empty if it is not.
     """
 
@@ -39,18 +41,33 @@ class TrainingProgress(BaseModel):
     consistency_sum: float = 0.0
     validation_losses: list[float] = []
     best_step: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
+    best_score: float | None = None
+    validations_since_best: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
     finished: str = ""
 
-    @property
-    def best_loss(self) -> float:
-        """The lowest validation loss so far."""
-        return min(self.validation_losses, default=math.inf)
+    def add_validation(self, loss: float, score: float, is_better: Callable[[float, float], bool]) -> bool:
+        """Record a validation after the present step; True if it is the best one so far.
 
-    @property
-    def validations_since_best(self) -> int:
-        """The number of validations after the best one."""
+        Args:
+            loss: Its loss.
+            score: What `training.best` names.
+            is_better: True if a score is better than another one.
+        """
+        best = self.best_score is None or is_better(score, self.best_score)
+        self.validation_losses.append(loss)
+        self.validations_since_best = 0 if best else self.validations_since_best + 1
+        if best:
+            self.best_score, self.best_step = score, self.step
+        return best
+
+    @model_validator(mode="after")
+    def _judge_by_loss(self) -> Self:
+        """Before checkpoints had a best score, it was the lowest loss."""
         losses = self.validation_losses
-        return len(losses) - 1 - losses.index(min(losses)) if losses else 0
+        if losses and "best_score" not in self.model_fields_set:
+            self.best_score = min(losses)
+            self.validations_since_best = len(losses) - 1 - losses.index(self.best_score)
+        return self
 
 
 def read_progress(file: Path) -> TrainingProgress:

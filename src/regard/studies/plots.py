@@ -91,39 +91,32 @@ def _of_seed(cell: ConditionResults, seed: int, metric: Metric) -> float | None:
 
 
 def learning_curve_plots(results: StudyResults) -> Iterator[Picture]:
-    """Learning curves: validation loss, teacher-forced and free-running, and free-running exact match.
+    """Learning curves: validation loss, and the metrics of translated validation sentences.
 
     Args:
         results: The results of the study.
     """
     cells = {cell.condition.run_name(1): cell for cell in reversed(results.cells) if cell.results}
     trained = [(results.study.training_label(cell.condition), cell) for cell in reversed(cells.values())]
-    modes = {"validation_loss": "teacher-forced", "free_running_loss": "free-running"}
-    losses = [
-        band for key, panel in modes.items() for label, cell in trained for band in _curve(label, cell, key, panel)
-    ]
+    losses = [band for label, cell in trained for band in _curve(label, cell, "validation_loss")]
     if losses:
-        caption = (
-            "Validation loss: the decoder reads reference tokens (teacher-forced) or its own output (free-running)."
-        )
-        yield Picture(draw_bands(losses, "step", "validation loss"), "learning curves: loss", caption)
-    exact = [band for label, cell in trained for band in _curve(label, cell, "free_running_exact_match", "")]
-    if any(value for band in exact for run in band.runs for value in run):
-        picture = draw_bands(exact, "step", "exact match", percent=True)
-        yield Picture(
-            picture,
-            "learning curves: exact match",
-            "Share of validation sentences whose output equals the reference.",
-        )
+        picture = draw_bands(losses, "step", "validation loss")
+        yield Picture(picture, "learning curves: loss", "Teacher-forced loss of the validation sentences.")
+    for metric in results.study.metrics:
+        if not metric.by_sentence:
+            continue
+        curves = [band for label, cell in trained for band in _curve(label, cell, f"validation_{metric.name}")]
+        if any(value for band in curves for run in band.runs for value in run):
+            picture = draw_bands(curves, "step", metric.title, percent=metric.percent)
+            caption = f"{metric.title} of the greedy translations of validation sentences."
+            yield Picture(picture, f"learning curves: {metric.title}", caption)
 
 
-def _curve(label: str, cell: ConditionResults, key: str, panel: str) -> Iterator[Band]:
+def _curve(label: str, cell: ConditionResults, key: str) -> Iterator[Band]:
     runs = [{row["step"]: row.get(key) for row in result.validations} for result in cell.results]
     steps = sorted({step for run in runs for step in run})
     if steps:
-        yield Band(
-            label, tuple(map(float, steps)), tuple(tuple(run.get(step) for step in steps) for run in runs), panel
-        )
+        yield Band(label, tuple(map(float, steps)), tuple(tuple(run.get(step) for step in steps) for run in runs))
 
 
 def length_plots(results: StudyResults) -> Iterator[Picture]:

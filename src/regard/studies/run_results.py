@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +13,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from regard import files
 from regard.errors import UserError
-from regard.evaluation.metrics import OLD_NAMES, Metric, find_metric, known_metrics, sentence_statistics
+from regard.evaluation.metrics import (
+    OLD_NAMES,
+    Metric,
+    find_metric,
+    known_metrics,
+    sentence_statistics,
+    validation_metric,
+)
 from regard.evaluation.sentence_statistics import SentenceStatistics
 from regard.evaluation.statistics import SampleSummary, summarize
 from regard.runs import Run
@@ -71,6 +78,7 @@ class Result:
         targets: One reference or several for each sentence.
         outputs: The output texts.
         validations: The rows of `metrics.jsonl`.
+        best: That of the best validation.
     """
 
     seed: int
@@ -81,6 +89,7 @@ class Result:
     targets: tuple[tuple[str, ...], ...]
     outputs: tuple[str, ...]
     validations: tuple[Mapping[str, Any], ...]
+    best: Mapping[str, Any]
 
     @classmethod
     def load(cls, run: Run, seed: int, path: Path) -> Result:
@@ -108,6 +117,7 @@ class Result:
             tuple(map(tuple, stored.targets)),
             tuple(stored.outputs),
             tuple(run.metrics()),
+            _best_validation(run),
         )
 
     def with_metrics(self, metrics: Iterable[Metric]) -> Result:
@@ -135,10 +145,10 @@ class Result:
         metric = find_metric(metric)
         match metric.source:
             case "evaluation":
-                return self.evaluation.get(metric.name)
+                # Before evaluations had the free-running loss, validations had it.
+                return self.evaluation.get(metric.name, self.best.get(metric.name))
             case "validation":
-                best = min(self.validations, key=lambda row: row.get("validation_loss", inf), default={})
-                return best.get(metric.name)
+                return self.best.get(metric.name)
             case "training":
                 return self.validations[-1].get("seconds") if self.validations else None
 
@@ -146,6 +156,13 @@ class Result:
     def statistics(self) -> Callable[[str | Metric], SentenceStatistics]:
         """Counts for each sentence, by a text metric or its name."""
         return cache(lambda metric: sentence_statistics(metric, self.outputs, self.targets))
+
+
+def _best_validation(run: Run) -> Mapping[str, Any]:
+    metric = validation_metric(run.experiment.task, run.experiment.training.best)
+    key = f"validation_{metric.name}"
+    rows = [row for row in run.metrics() if key in row]
+    return (max if metric.higher_is_better else min)(rows, key=lambda row: row[key], default={})
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,6 @@ COLUMNS = {
     "step": ("step", "{:,}"),
     "training loss": ("train_loss", "{:.4f}"),
     "validation loss": ("validation_loss", "{:.4f}"),
-    "free-running loss": ("free_running_loss", "{:.4f}"),
-    "exact match": ("free_running_exact_match", "{:.1%}"),
 }
 
 
@@ -40,12 +38,15 @@ class NotebookProgress(LineProgress):
         self.status = ""
         self.step, self.steps = 0, 0
         self.loss: Tensor | None = None
+        self.columns = dict(COLUMNS)
         self.rows: list[tuple[dict[str, Any], bool]] = []
 
     def on_train_begin(self, trainer: Trainer) -> None:
         super().on_train_begin(trainer)
         self.heading, self.status = f"{trainer.run_directory.path}: {self.status}", ""
         self.step, self.steps = trainer.progress.step, trainer.steps
+        for metric in trainer.validation.shown_metrics:
+            self.columns[metric.title] = f"validation_{metric.name}", metric.form
         self.update()
 
     def on_step_end(self, trainer: Trainer, loss: Tensor) -> None:
@@ -90,13 +91,12 @@ class NotebookProgress(LineProgress):
         status = Markup('{}<span style="white-space: pre">{}</span>').format(bar if self.steps else "", self.status)
         lines.append(Markup("<div>{}</div>").format(status))
         if self.rows:
-            head = Markup().join(Markup("<th>{}</th>").format(title) for title in COLUMNS)
-            body = Markup().join(_table_row(*row) for row in self.rows[-TABLE_ROWS:])
+            head = Markup().join(Markup("<th>{}</th>").format(title) for title in self.columns)
+            body = Markup().join(self._table_row(*row) for row in self.rows[-TABLE_ROWS:])
             lines.append(Markup("<table><tr>{}<th></th></tr>{}</table>").format(head, body))
         return str(Markup().join(lines))
 
-
-def _table_row(metrics: dict[str, Any], best: bool) -> Markup:
-    texts = [form.format(metrics[key]) for key, form in COLUMNS.values()]
-    cells = Markup().join(Markup("<td>{}</td>").format(text) for text in (*texts, "best" if best else ""))
-    return Markup("<tr>{}</tr>").format(cells)
+    def _table_row(self, metrics: dict[str, Any], best: bool) -> Markup:
+        texts = [form.format(metrics[key]) for key, form in self.columns.values()]
+        cells = Markup().join(Markup("<td>{}</td>").format(text) for text in (*texts, "best" if best else ""))
+        return Markup("<tr>{}</tr>").format(cells)

@@ -56,7 +56,7 @@ class LineProgress(Callback):
             self.print_line(self.format_step(trainer, loss))
 
     def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
-        self.print_line(f"{self.format_step(trainer)}  {format_validation(metrics)}{'  best' if best else ''}")
+        self.print_line(f"{self.format_step(trainer)}  {format_validation(trainer, metrics, best)}")
 
     def show_result(self, run: Run) -> None:
         """Show the learning curve, where pictures can be shown.
@@ -81,16 +81,18 @@ class LineProgress(Callback):
         print_message(line)
 
 
-def format_validation(row: dict[str, Any]) -> str:
-    """The losses of a validation in one line.
+def format_validation(trainer: Trainer, row: dict[str, Any], best: bool) -> str:
+    """The results of a validation in one line.
 
     Args:
+        trainer: The trainer.
         row: A line of `metrics.jsonl`.
+        best: Whether this is the best validation so far.
     """
-    return (
-        f"loss {row['train_loss']:.4f}  validation {row['validation_loss']:.4f}  "
-        f"free-running {row['free_running_loss']:.4f}  exact {row['free_running_exact_match']:.1%}"
-    )
+    shown = [f"loss {row['train_loss']:.4f}", f"validation {row['validation_loss']:.4f}"]
+    for metric in trainer.validation.shown_metrics:
+        shown.append(f"{metric.title} {metric.form.format(row[f'validation_{metric.name}'])}")
+    return "  ".join([*shown, *["best"] * best])
 
 
 class BarProgress(LineProgress):
@@ -115,7 +117,7 @@ class BarProgress(LineProgress):
 
     def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
         step = f"step {trainer.progress.step:,}/{trainer.steps:,}"
-        self.print_line(f"{step}  {format_validation(metrics)}{'  best' if best else ''}")
+        self.print_line(f"{step}  {format_validation(trainer, metrics, best)}")
 
     def on_train_end(self, trainer: Trainer) -> None:
         self.bar.stop()

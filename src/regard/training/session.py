@@ -12,6 +12,7 @@ import torch
 
 from regard.config.schema import Experiment
 from regard.errors import UserError
+from regard.evaluation.metrics import validation_metric
 from regard.files import lock_folder
 from regard.process_group import SINGLE, ProcessGroup, has_agent, restarts_after_errors
 from regard.runs import EXAMPLES, Run, TrainingProgress
@@ -66,6 +67,17 @@ class StopOnSignal(Callback):
         return bool(self.interrupts.signal) or (has_agent() and os.getppid() != self.parent)
 
 
+def best_score(run: Run, progress: TrainingProgress) -> str:
+    """What determined the best validation, with its value: `loss 1.5730`.
+
+    Args:
+        run: The run directory, for the settings.
+        progress: How far training has come.
+    """
+    metric = validation_metric(run.experiment.task, run.experiment.training.best)
+    return f"{metric.title} {metric.form.format(progress.best_score)}"
+
+
 class TrainingSession:
     """Trains in one run directory, for the command `regard train` and for `regard.train`.
 
@@ -115,7 +127,7 @@ class TrainingSession:
         if self.shown:
             print_result(
                 f"{self.path}: done ({progress.finished}), {progress.step:,} steps in {progress.seconds:.0f} s; "
-                f"best validation loss {progress.best_loss:.4f}, after step {progress.best_step:,}"
+                f"best validation {best_score(run, progress)}, after step {progress.best_step:,}"
             )
         from regard.evaluation.final import needs_final_evaluation
 

@@ -20,7 +20,7 @@ from regard.nn.build import build_model
 from regard.process_group import SINGLE, ProcessGroup
 from regard.runs import Run, expected_shapes
 from regard.tasks import Split
-from regard.training.callbacks import Callback
+from regard.training.callbacks import Callback, CallbackList
 from regard.training.encoded_splits import (
     EncodedSplits,
     ProgressIterator,
@@ -38,7 +38,7 @@ from regard.training.group_checks import (
 )
 from regard.training.trainer import Trainer
 
-MAY_CHANGE = ("description", "training.device")  # between two sessions of a training
+MAY_CHANGE = ("description", "training.device", "training.log")  # between two sessions of a training
 LEARNED_FROM: tuple[Split, ...] = ("train", "validation")  # the test split does not influence a training
 
 
@@ -82,6 +82,10 @@ def train_run(experiment: Experiment, path: Path, callback: Callback, group: Pro
         check_precision(experiment.training.precision, device)
     if experiment.training.compile:
         check_compiler(device)
+    if "tensorboard" in experiment.training.log and group.is_first:
+        from regard.training.tensorboard import TensorBoardLog  # an extra
+
+        callback = CallbackList([callback, TensorBoardLog()])
     with _data_of_machine(experiment, path, run, device, callback, group) as (run, encoded):
         Trainer(run, encoded, callback, device, group).run()
         return run

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
 from random import Random
 
 import torch
@@ -19,7 +17,6 @@ from torch.nn.utils import clip_grad_norm_
 from regard.data import Batches, Example, collate
 from regard.devices import autocast, copy_to
 from regard.errors import UserError
-from regard.evaluation.losses import LossMetrics, compute_losses
 from regard.nn.build import initial_model
 from regard.process_group import SINGLE, ProcessGroup
 from regard.runs import MODEL, Run, named_weights
@@ -34,6 +31,7 @@ from regard.training.optimizer import build_optimizer
 from regard.training.pending_losses import PendingLosses
 from regard.training.step_batches import StepBatches
 from regard.training.teacher_forcing import build_teacher_forcing
+from regard.training.validation import Validation, stop_reason
 from regard.training.weight_averages import WeightAverages
 
 
@@ -79,13 +77,10 @@ class Trainer:
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.precision == "float16")
         self.learning_rate = build_learning_rate(settings.rate)
         self.teacher_forcing = build_teacher_forcing(settings.teacher_forcing)
-
-        def batches(examples: Sequence[Example]) -> Batches:
-            return Batches(examples, batch_tokens=settings.batch_tokens, seed=settings.seed)
-
+        train = Batches(encoded.splits["train"], batch_tokens=settings.batch_tokens, seed=settings.seed)
         resample = self.resample_tokens if codec.tokenization.can_resample else None
-        self.batches = StepBatches(batches(encoded.splits["train"]), settings.gradient_accumulation, resample)
-        self.validation = batches(encoded.splits["validation"])
+        self.batches = StepBatches(train, settings.gradient_accumulation, resample)
+        self.validation = Validation(run, encoded.splits["validation"], self.model, group)
         self.steps = settings.epochs * self.batches.per_epoch
         self.validate_every = settings.validate_every or self.batches.per_epoch
         self.losses = PendingLosses(device)
@@ -249,29 +244,26 @@ class Trainer:
         """
         progress, started_at = self.progress, time.monotonic()
         self.collect_losses()
-        forced, free = self.validation_losses(teacher=True), self.validation_losses(teacher=False)
-        self.check_finite(progress.step, forced.loss + free.loss, "validation loss")
-        best = forced.loss < progress.best_loss
-        progress.validation_losses.append(forced.loss)
+        losses = self.validation.losses()
+        self.check_finite(progress.step, losses.loss, "validation loss")
+        metrics = {"loss": losses.loss, "token_accuracy": losses.token_accuracy, **self.validation.scores()}
+        best = progress.add_validation(losses.loss, metrics[self.validation.best.name], self.validation.best.is_better)
         progress.seconds += time.monotonic() - started_at
         row = {
             "step": progress.step,
             "epoch": progress.step / self.batches.per_epoch,
             **self.training_metrics(),
-            **{f"validation_{name}": value for name, value in asdict(forced).items()},
-            **{f"free_running_{name}": value for name, value in asdict(free).items()},
+            **{f"validation_{name}": value for name, value in metrics.items()},
             "rate": self.learning_rate(progress.step - 1, self.steps, progress.validation_losses[:-1]),
             "teacher_forcing": self.teacher_forcing((progress.step - 1) // self.batches.per_epoch),
             "seconds": round(progress.seconds, 3),
         }
         progress.loss_sum, progress.consistency_sum, progress.tokens = 0.0, 0.0, 0
-        if best:
-            progress.best_step = progress.step
         if self.group.is_first:
             if best:
                 self.run_directory.write_tensors(MODEL, named_weights(self.model), {"step": progress.step})
             self.run_directory.append_metrics(row)
-        progress.finished = self.stop_reason()
+        progress.finished = stop_reason(self.settings, self.validation.best, progress, self.steps)
         self.callback.on_validation_end(self, row, best)
 
     def training_metrics(self) -> dict[str, float]:
@@ -281,21 +273,3 @@ class Trainer:
         if self.objective.is_consistency:
             losses["consistency"] = progress.consistency_sum / progress.tokens
         return losses
-
-    def validation_losses(self, *, teacher: bool) -> LossMetrics:
-        """The loss on the validation split, whose batches the processes divide.
-
-        Args:
-            teacher: Whether the decoder reads reference tokens instead of its own output.
-        """
-        own = range(self.group.rank, self.validation.per_epoch, self.group.size)
-        batches = (self.validation.at(index).to(self.device) for index in own)
-        with autocast(self.device, self.precision):
-            return compute_losses(self.model, batches, teacher=teacher, group=self.group)
-
-    def stop_reason(self) -> str:
-        """Why training is over; empty if it is not."""
-        patience = self.settings.patience
-        if patience is not None and self.progress.validations_since_best >= patience:
-            return f"no better loss in {patience} validations"
-        return "all epochs done" if self.progress.step >= self.steps else ""
