@@ -24,14 +24,16 @@ from regard.evaluation.losses import LossMetrics, compute_losses
 from regard.nn.build import initial_model
 from regard.process_group import SINGLE, ProcessGroup
 from regard.runs import MODEL, Run, named_weights
+from regard.runs.kept_checkpoints import keep_checkpoint, prune_checkpoints
 from regard.seeding import seed_for
+from regard.training.averaging import save_average
 from regard.training.callbacks import Callback
 from regard.training.checkpoints import load_state, save_state
 from regard.training.data_parallel import average_gradients, split_by_tokens
 from regard.training.encoded_splits import EncodedSplits
-from regard.training.learning_rates import build_learning_rate
 from regard.training.optimizer import build_optimizer
 from regard.training.pending_losses import PendingLosses
+from regard.training.run_schedule import RunSchedule, is_over, total_steps
 from regard.training.teacher_forcing import build_teacher_forcing
 
 
@@ -71,7 +73,6 @@ class Trainer:
         self.optimizer = build_optimizer(self.model.parameters(), settings.optimizer, settings.rate.peak)
         # The gradients of float16 are scaled up, so that small ones do not become 0.
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.precision == "float16")
-        self.learning_rate = build_learning_rate(settings.rate)
         self.teacher_forcing = build_teacher_forcing(settings.teacher_forcing)
 
         def batches(examples: Sequence[Example]) -> Batches:
@@ -79,15 +80,24 @@ class Trainer:
 
         self.batches = batches(encoded.splits["train"])
         self.validation = batches(encoded.splits["validation"])
-        self.steps = settings.epochs * self.batches.per_epoch
-        self.validate_every = settings.validate_every or self.batches.per_epoch
+        self.steps = total_steps(settings.epochs, settings.max_steps, self.steps_per_epoch)
+        self.learning_rate = RunSchedule.of_run(run, self.steps_per_epoch)
+        self.validate_every = settings.validate_every or self.steps_per_epoch
         self.losses = PendingLosses(device)
+        self.kept_checkpoints = max(settings.keep_checkpoints, settings.average or 0)
         self.progress = load_state(run, self.model, self.optimizer, self.scaler)
+        if self.progress.validation_losses and not self.progress.tokens:  # the last step was followed by a validation
+            self.progress.finished = self.stop_reason()  # by the present settings
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of steps in an epoch."""
+        return self.batches.per_epoch
 
     def run(self) -> None:
         """Train to the end or until the callback stops the training, and save a checkpoint in both cases."""
-        if self.progress.finished:
-            return
+        if self.progress.finished:  # by settings that were changed
+            return self.save()
         if self.group.is_first:
             self.run_directory.remove_temporary_files()
             self.run_directory.truncate_metrics(self.progress.step)
@@ -106,6 +116,7 @@ class Trainer:
             validated = progress.step % self.validate_every == 0 or progress.step == self.steps
             if validated:
                 self.validate()
+                self.keep_weights()
             stop = self.group.any(self.callback.should_stop())
             if validated or stop or time.monotonic() - saved_at >= self.settings.save_every:
                 self.save()
@@ -120,7 +131,7 @@ class Trainer:
         valid = tuple(copy_to(index, self.device, pin=True) for index in batch.valid.nonzero(as_tuple=True))
         batch = batch.to(self.device)
         teacher_forced = self.teacher_forcing_mask(batch.inputs)
-        rate = self.learning_rate(progress.step, self.steps, progress.validation_losses)
+        rate = self.learning_rate(progress.step, progress.validation_losses)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.train()
@@ -213,6 +224,13 @@ class Trainer:
                 "training.clip or a longer training.rate.warmup, with another run directory (--out)"
             )
 
+    def keep_weights(self) -> None:
+        """Keep the weights of this validation and, at the end of training, average the latest ones."""
+        if self.kept_checkpoints and self.group.is_first:
+            keep_checkpoint(self.run_directory, named_weights(self.model), self.progress.step)
+        if self.settings.average and self.progress.finished:
+            save_average(self, self.settings.average)
+
     def save(self) -> None:
         """Write a checkpoint."""
         self.collect_losses()
@@ -220,6 +238,7 @@ class Trainer:
         self.check_finite(self.progress.step, total, "sum of the parameters")  # if one of them is not finite
         if self.group.is_first:
             save_state(self.run_directory, self.model, self.optimizer, self.scaler, self.progress)
+            prune_checkpoints(self.run_directory, self.kept_checkpoints, self.progress.step)
         self.callback.on_checkpoint(self)
 
     def validate(self) -> None:
@@ -241,7 +260,7 @@ class Trainer:
             "train_loss": progress.loss_sum / progress.tokens,
             **{f"validation_{name}": value for name, value in asdict(forced).items()},
             **{f"free_running_{name}": value for name, value in asdict(free).items()},
-            "rate": self.learning_rate(progress.step - 1, self.steps, progress.validation_losses[:-1]),
+            "rate": self.learning_rate(progress.step - 1, progress.validation_losses[:-1]),
             "teacher_forcing": self.teacher_forcing((progress.step - 1) // self.batches.per_epoch),
             "seconds": round(progress.seconds, 3),
         }
@@ -271,4 +290,4 @@ class Trainer:
         patience = self.settings.patience
         if patience is not None and self.progress.validations_since_best >= patience:
             return f"no better loss in {patience} validations"
-        return "all epochs done" if self.progress.step >= self.steps else ""
+        return is_over(self.settings, self.progress.step, self.steps_per_epoch)
