@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from regard.cli import options
 from regard.errors import UserError
+
+if TYPE_CHECKING:
+    from regard.training.plan import TrainingPlan
 
 
 class YesNo(StrEnum):
@@ -82,8 +86,10 @@ def train_command(
     path = out or default_run_path(experiment)
     lengths = {"epochs": epochs, "max_steps": max_steps}
     settings = [*(set_ or []), *(f"training.{key}={value}" for key, value in lengths.items() if value is not None)]
-    if dry_run:
-        raise NotImplementedError
+    if as_json and not dry_run:
+        raise UserError("--json: this is for --dry-run, which prints a result")
+    if dry_run and processes is not None:
+        raise UserError(f"--processes {processes}: --dry-run measures one process; omit one of them")
     if processes is not None and not is_launched():
         from regard.training.launcher import launch
 
@@ -102,7 +108,44 @@ def train_command(
                 from_run=from_run,
                 reuse_vocabulary=reuse_vocabulary is YesNo.yes,
             )
+            if dry_run:
+                return print_dry_run(plan, as_json)
             TrainingSession(plan, is_command=True, group=group).run(Callback())
     except TrainingInterrupted as interruption:
         print_message(str(interruption))
         sys.exit(interruption.exit_code)
+
+
+def print_dry_run(plan: TrainingPlan, as_json: bool) -> None:
+    """Print what a training would need. A signal ends the dry run, which then removes its temporary folder."""
+    from regard.terminal.output import print_result
+    from regard.terminal.progress import InterruptHandler
+    from regard.training.callbacks import CallbackList, TrainingStopped
+    from regard.training.dry_run import measure_training
+    from regard.training.progress_display import progress_display
+    from regard.training.session import StopOnSignal
+
+    with InterruptHandler() as interrupts:
+        try:
+            result = measure_training(plan, CallbackList([StopOnSignal(interrupts), progress_display()]))
+        except (KeyboardInterrupt, TrainingStopped):
+            sys.exit(interrupts.exit_code)
+    print_result(json.dumps(result.to_dict()) if as_json else str(result))
+
+
+def average_command(
+    run: options.Run,
+    out: Annotated[Path, typer.Option(help="The new run directory.")],
+    last: Annotated[int | None, typer.Option(help="Average the latest N weights.", metavar="N")] = None,
+    best: Annotated[
+        int | None, typer.Option(help="Average the N weights with the lowest validation loss.", metavar="N")
+    ] = None,
+    trust_code: options.TrustCode = False,
+) -> None:
+    """`regard average`."""
+    from regard.terminal.output import print_result
+    from regard.training.averaging import average
+
+    made = average(run, out, last=last, best=best)
+    steps = ", ".join(f"{step:,}" for step in made.metadata["average"]["steps"])
+    print_result(f"{out}: the mean of the weights after steps {steps}")

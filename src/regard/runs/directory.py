@@ -145,7 +145,7 @@ class Run:
         return list(loading.parse_settings(text, str(self.path / "config.yaml")))
 
     @property
-    def data_digests(self) -> dict[str, Any]:
+    def data_digests(self) -> dict[Split, Any]:
         """A digest of each split when the run was started; empty for runs of versions that did not record it."""
         known = self.metadata.get("texts")
         return known if isinstance(known, dict) else {}

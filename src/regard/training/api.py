@@ -12,6 +12,7 @@ from regard.process_group import join_process_group
 from regard.runs import Run
 from regard.torch_state import private_torch_state
 from regard.training.callbacks import Callback, CallbackList
+from regard.training.dry_run import DryRun, measure_training
 from regard.training.plan import plan_training
 from regard.training.session import TrainingSession
 
@@ -64,3 +65,37 @@ def train(
     )
     with private_torch_state(), join_process_group() as group:
         return TrainingSession(plan, shown=progress, group=group).run(callback)
+
+
+def dry_run(
+    experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment | Run,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    overrides: Mapping[str, Any] | None = None,
+    from_run: str | os.PathLike[str] | Run | None = None,
+    reuse_vocabulary: bool = True,
+    trust_code: bool = False,
+) -> DryRun:
+    """What `train` would need: sizes, parameters, steps, memory and time. Nothing is written to the run directory.
+
+    The data is read and encoded, and a few steps and a validation are computed, in a temporary folder.
+
+        print(regard.dry_run("multi30k"))
+
+    Args:
+        experiment: As that of `train`.
+        out: The run directory; if it exists, how it would continue.
+        overrides: Settings that replace those of the experiment.
+        from_run: A run whose best weights a new run would start with.
+        reuse_vocabulary: Whether it would have the tokenization and the vocabularies of `from_run`.
+        trust_code: Whether run directories may execute the code outside Regard that they were trained with.
+
+    Raises:
+        UserError: An argument, a setting, the data or the run directory is not valid.
+    """
+    check_not_importing("regard.dry_run was called")
+    plan = plan_training(
+        experiment, out, overrides, from_run=from_run, reuse_vocabulary=reuse_vocabulary, trust_code=trust_code
+    )
+    with private_torch_state():
+        return measure_training(plan, Callback())

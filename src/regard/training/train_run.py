@@ -67,6 +67,13 @@ class Start:
     changed: Sequence[str] = ()
     pretrained: Pretrained | None = None
 
+    @property
+    def is_finished(self) -> bool:
+        """True if the run is finished, and no changed setting may continue it."""
+        return (
+            self.run is not None and bool(self.run.progress.finished) and not any(key in ENDS for key in self.changed)
+        )
+
     def known_codec(self) -> Codec | None:
         """The tokenization and vocabularies of the run, or those that it takes over; None: they are learned."""
         if self.run is not None:
@@ -104,16 +111,47 @@ def train_run(
     if group.is_first:
         for leftovers in (path, path / "*"):  # next to the run directory and in it
             remove_abandoned(leftovers)
-    run = None if _is_absent_or_empty(path) else Run(path)
+    run = open_existing(path)
     if run is not None and not run.progress.finished and group.is_first:
         with _locked(path):  # otherwise, its progress would differ between the processes
             pass
     check_equal(group, experiment, path, run, device)
-    changed: list[str] = []
+    start = check_start(experiment, path, run, device, pretrained)
+    if run is not None and start.is_finished:
+        return run
+    with data_of_machine(start, device, callback, group) as (run, encoded):
+        Trainer(run, encoded, callback, device, group).run()
+        return run
+
+
+def open_existing(path: Path) -> Run | None:
+    """The run in a directory; None if it does not exist or is empty.
+
+    Args:
+        path: The directory.
+    """
+    return None if not path.exists() or (path.is_dir() and not any(path.iterdir())) else Run(path)
+
+
+def check_start(
+    experiment: Experiment, path: Path, run: Run | None, device: torch.device, pretrained: Pretrained | None = None
+) -> Start:
+    """How training would start in a run directory; nothing is written.
+
+    Args:
+        experiment: The settings.
+        path: The run directory.
+        run: The run that is in it.
+        device: The device of the training.
+        pretrained: The run whose weights a new run starts with.
+
+    Raises:
+        UserError: It cannot start with these settings.
+    """
+    start = Start(experiment, path, run, _check_continues(run, experiment, pretrained) if run else (), pretrained)
+    if start.is_finished:
+        return start
     if run is not None:
-        changed = _check_continues(run, experiment, pretrained)
-        if run.progress.finished and not any(key in ENDS for key in changed):
-            return run
         if change := experiment.model.attention.changed_training(run.metadata["format"]):
             raise UserError(
                 f"{path}: this run was started by an older version of Regard: {change}; start again with another run "
@@ -127,17 +165,21 @@ def train_run(
             pretrained.check_settings(experiment)
     if experiment.training.compile:
         check_compiler(device)
-    start = Start(experiment, path, run, changed, pretrained)
-    with _data_of_machine(start, device, callback, group) as (run, encoded):
-        Trainer(run, encoded, callback, device, group).run()
-        return run
+    return start
 
 
 @contextmanager
-def _data_of_machine(
+def data_of_machine(
     start: Start, device: torch.device, callback: Callback, group: ProcessGroup
 ) -> Iterator[tuple[Run, EncodedSplits]]:
-    """Read and encode the data once per machine, and open the run directory, which the first process creates."""
+    """Read and encode the data once per machine, and open the run directory, which the first process creates.
+
+    Args:
+        start: How training starts.
+        device: The device of this process.
+        callback: Is called while the data is read.
+        group: The processes.
+    """
     path, run = start.path, start.run
     # Several machines share the folder of the run, but each encodes into its own temporary folder.
     scratch = Path(gettempdir()) / path.name if group.has_several_machines else path
@@ -224,10 +266,6 @@ def count_parameters(experiment: Experiment, codec: Codec) -> int:
     """
     shapes = expected_shapes(partial(build_model, experiment.model, *codec.sizes))
     return sum(math.prod(shape) for shape in shapes.values())
-
-
-def _is_absent_or_empty(path: Path) -> bool:
-    return not path.exists() or (path.is_dir() and not any(path.iterdir()))
 
 
 def _check_continues(run: Run, experiment: Experiment, pretrained: Pretrained | None) -> list[str]:
