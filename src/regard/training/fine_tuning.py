@@ -77,9 +77,7 @@ class Pretrained:
         """
         known, own = run.metadata.get("from"), self.record()
         if not isinstance(known, dict):
-            raise UserError(
-                f"{run.path}: this run was not started from another one; choose another run directory (--out)"
-            )
+            raise UserError(f"{run.path}: this run was started without --from; choose another run directory (--out)")
         if any(known.get(key) != own[key] for key in ("weights", "reuse_vocabulary")):
             raise UserError(
                 f"{run.path}: this run was started from other weights than those of {self.run.path}, or with another "

@@ -74,13 +74,11 @@ class Start:
             self.run is not None and bool(self.run.progress.finished) and not any(key in ENDS for key in self.changed)
         )
 
-    def known_codec(self) -> Codec | None:
-        """The tokenization and vocabularies of the run, or those that it takes over; None: they are learned."""
-        if self.run is not None:
-            return self.run.codec
-        if self.pretrained is not None and self.pretrained.reuse_vocabulary:
-            return self.pretrained.run.load_codec(self.experiment.task)
-        return None
+    @property
+    def reused(self) -> Run | None:
+        """The run whose tokenization and vocabularies a new run takes over; None: it learns its own."""
+        reuses = self.run is None and self.pretrained is not None and self.pretrained.reuse_vocabulary
+        return self.pretrained.run if self.pretrained is not None and reuses else None
 
 
 def train_run(
@@ -211,8 +209,12 @@ def _create_or_continue(
     experiment, run = start.experiment, start.run
     splits = experiment.task.dataset.splits()
     pairs = {split: ProgressIterator(those, split, callback) for split, those in splits.items()}
-    codec = start.known_codec() or _learn_codec(experiment, pairs["train"], callback)
-    with encode_splits(codec, pairs, scratch) as encoded:
+    if known := run or start.reused:
+        codec = known.load_codec(experiment.task)
+    else:
+        codec = _learn_codec(experiment, pairs["train"], callback)
+    reused_from = start.reused.path if start.reused else None
+    with encode_splits(codec, pairs, scratch, reused_from) as encoded:
         check_sequence_lengths(experiment, encoded)
         check_batches(group, encoded.splits["train"], experiment.training.batch_tokens)
         if run is None:
