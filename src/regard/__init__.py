@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from regard.search.options import SearchOptions as Search
     from regard.studies.execution import compare
     from regard.studies.results import StudyResults
-    from regard.training.api import train
+    from regard.training.api import dry_run, train
+    from regard.training.averaging import average
     from regard.training.callbacks import Callback
 
 __version__ = "0.5.0"
@@ -42,8 +43,10 @@ __all__ = [
     "Translator",
     "UserError",
     "__version__",
+    "average",
     "compare",
     "data",
+    "dry_run",
     "evaluate",
     "load",
     "nn",
@@ -66,7 +69,9 @@ MODULE_OF = {
     "Translation": "regard.inference.translation",
     "Translator": "regard.inference.translator",
     "UserError": "regard.errors",
+    "average": "regard.training.averaging",
     "compare": "regard.studies.execution",
+    "dry_run": "regard.training.api",
     "evaluate": "regard.evaluation",
     "load": "regard.inference.translator",
     "train": "regard.training.api",

@@ -129,7 +129,7 @@ def test_missing_files_are_reported_with_the_argument_that_names_them(tmp_path: 
 def test_other_settings_in_the_same_run_directory_are_refused(tiny_file: Path, tmp_path: Path, new_callback: Any):
     regard.train(tiny_file, tmp_path / "run", callbacks=[new_callback(1)], progress=False)
     with pytest.raises(
-        UserError, match=r"this run was started with training.seed = 1, not 2; choose another run direct"
+        UserError, match=r"which may not change:\n  training.seed = 1, not 2\nchoose another run direct"
     ):
         regard.train(tiny_file, tmp_path / "run", overrides={"training.seed": 2}, progress=False)
 

@@ -82,7 +82,7 @@ def test_auto_is_decided_once_and_recorded(brief: Make, train_in: Any, tmp_path:
         continued = train_in(brief(*settings), stop_after=1, name="bfloat16")
         assert recorded_precision(tmp_path / "bfloat16") == "bfloat16"
         assert continued.progress.step == step
-    with pytest.raises(UserError, match=r"started with training\.precision = 'auto', not 'float32'"):
+    with pytest.raises(UserError, match=r"  training\.precision = 'auto', not 'float32'"):
         train_in(brief("training.precision=float32"), name="bfloat16")
 
 

@@ -27,6 +27,9 @@ class RegardCommands(LazyGroup):
         "train": LazyCommand(
             "regard.cli.training_commands:train_command", "Train a model, or continue a training that was stopped."
         ),
+        "average": LazyCommand(
+            "regard.cli.training_commands:average_command", "Average weights that a run has kept, as a new run."
+        ),
         "translate": LazyCommand(
             "regard.cli.translation_commands:translate_command",
             "Translate texts or pictures, or lines of a file or standard input: one translation per line, in order.",

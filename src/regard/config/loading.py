@@ -32,6 +32,7 @@ def load_experiment(
     folder: Path = Path(),
     origin: str | None = None,
     *,
+    defaults: Experiment | None = None,
     check_files: bool = False,
 ) -> Experiment:
     """The experiment of a recipe or a YAML file.
@@ -41,13 +42,14 @@ def load_experiment(
         overrides: Settings that replace those of the file, as `training.seed=2` or as an `Override`.
         folder: The folder that a relative path in `name` refers to.
         origin: Where the name was given, for messages.
+        defaults: Settings that are extended, by the file and by what it extends.
         check_files: Whether the files that the settings name must exist, as they must before a training.
 
     Raises:
         UserError: If a file cannot be read or a setting is invalid. The message names all invalid settings.
     """
     draft = ExperimentDraft(name)
-    for layer in _read_layers(name, folder, origin, ()):
+    for layer in (*_layers_of(defaults), *_read_layers(name, folder, origin, ())):
         draft.add_layer(layer)
     draft.add_layer([each if isinstance(each, Override) else Override.parse(each) for each in overrides])
     experiment = _validate(draft)
@@ -212,6 +214,7 @@ def resolve_experiment(
     experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment,
     overrides: Mapping[str, Any] | Sequence[Override] | None = None,
     *,
+    defaults: Experiment | None = None,
     check_files: bool = False,
 ) -> Experiment:
     """The experiment that an argument of the Python API describes.
@@ -221,6 +224,7 @@ def resolve_experiment(
             `training.seed`; it may extend a recipe or file), or an `Experiment`.
         overrides: Settings that replace those of the experiment, as a dictionary of the same form, or as a list of
             `Override`.
+        defaults: Settings that are extended, by the experiment and by what it extends.
         check_files: Whether the files that the settings name must exist, as they must before a training.
 
     Raises:
@@ -230,11 +234,10 @@ def resolve_experiment(
     if isinstance(experiment, os.PathLike):  # a file, even if a recipe has this name
         experiment = os.path.join(os.curdir, parse_path(experiment, "experiment"))
     if isinstance(experiment, str):
-        return load_experiment(experiment, changes, check_files=check_files)
+        return load_experiment(experiment, changes, defaults=defaults, check_files=check_files)
     if isinstance(experiment, Experiment):
         where = "the experiment"
-        leaves = parse_settings(dump_experiment(experiment), where)
-        layers = [[Override(leaf.path, leaf.value, where) for leaf in leaves]]
+        layers = _layers_of(experiment)
     elif isinstance(experiment, Mapping):
         where = "the dictionary"
         layers = _dict_layers(experiment, where)
@@ -244,12 +247,20 @@ def resolve_experiment(
             "dictionary of settings or an Experiment"
         )
     draft = ExperimentDraft(where)
-    for layer in (*layers, changes):
+    for layer in (*_layers_of(defaults), *layers, changes):
         draft.add_layer(layer)
     resolved = _validate(draft)
     if check_files:
         _check_files(draft, resolved, resolved.data.path_keys)
     return resolved
+
+
+def _layers_of(experiment: Experiment | None) -> list[list[Override]]:
+    """All settings of an experiment as one layer; none without an experiment."""
+    if experiment is None:
+        return []
+    where = "the experiment"
+    return [[Override(leaf.path, leaf.value, where) for leaf in parse_settings(dump_experiment(experiment), where)]]
 
 
 def _override_layer(overrides: object) -> list[Override]:

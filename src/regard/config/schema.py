@@ -123,6 +123,7 @@ class TrainingSection(Section):
     Attributes:
         seed: Seed of the initial weights, the order of the batches, dropout and scheduled sampling.
         epochs: Number of passes over the training split.
+        max_steps: The largest number of steps; None: as many as the epochs have.
         batch_tokens: Tokens per batch on its longer side, padding included.
         gradient_accumulation: Number of batches of a step, whose gradient is that of one large batch.
         label_smoothing: Probability mass that is spread over all target tokens.
@@ -145,10 +146,14 @@ class TrainingSection(Section):
         compile: Compile the model by `torch.compile`, which needs a C++ compiler.
         threads: Threads of PyTorch. It is a setting because the last bits of a sum depend on it.
         save_every: Seconds between two checkpoints.
+        keep_checkpoints: The weights of this number of validations, the latest ones, are kept in `checkpoints/`.
+        average: At the end, the model becomes the mean of the weights of this number of validations, the latest ones;
+            None: it has the best weights.
     """
 
     seed: int = Field(default=1, ge=0)
     epochs: int = Field(default=10, ge=1, le=1_000_000)
+    max_steps: int | None = Field(default=None, ge=1)
     batch_tokens: int = Field(default=2_000, ge=1, le=10_000_000)
     gradient_accumulation: int = Field(default=1, ge=1, le=1_000_000)
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
@@ -174,6 +179,8 @@ class TrainingSection(Section):
     compile: bool = False
     threads: Count = 1
     save_every: float = Field(default=30.0, ge=0)
+    keep_checkpoints: int = Field(default=0, ge=0, le=1_000)
+    average: int | None = Field(default=None, ge=2, le=1_000)
 
     @field_validator("log")
     @classmethod

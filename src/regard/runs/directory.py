@@ -1,12 +1,14 @@
 """The run directory: all files of one experiment, readable without Regard and without pickle.
 
 - `run.json`: format, versions of Regard and PyTorch, the precision of the training, digests of the data that the run
-  was started with, and which code outside Regard it uses: import path, version and a digest of the source file
+  was started with, and which code outside Regard it uses: import path, version and a digest of the source file; and
+  where the weights came from, or what was changed when training continued (see `changes`)
 - `config.yaml`: all settings
 - `vocabulary.json`: the tokens of both sides in the order of their ids, and the length of the longest source
 - `subwords.model`, or `source.model` and `target.model`: the SentencePiece models, if subwords are used
 - `model.safetensors`: the best weights so far
 - `state.safetensors`: weights, optimizer and progress, to continue from
+- `checkpoints/`: the weights of the latest validations, if they are kept
 - `metrics.jsonl`: one line for each validation
 - `scores.json`: the scores of the test set, after training on real text
 - `examples/`: attention maps of test sentences, after training on real text
@@ -37,9 +39,10 @@ from regard.config.yaml_source import YamlLeaf
 from regard.data import Codec
 from regard.devices import DTYPES, Precision
 from regard.errors import UserError
+from regard.runs.changes import initial_settings
 from regard.runs.progress import TrainingProgress, parse_progress
 from regard.runs.weights import DIGEST, TensorFile, write_tensors
-from regard.tasks import Split
+from regard.tasks import Split, Task
 from regard.text import Vocabulary
 
 # Before format 3, config.yaml may list options of unused kinds; before format 4, attention had no temperature; before
@@ -47,7 +50,7 @@ from regard.text import Vocabulary
 FORMAT = 6
 READABLE_FORMATS = range(1, FORMAT + 1)
 MODEL, STATE, METRICS = "model.safetensors", "state.safetensors", "metrics.jsonl"
-SCORES, EXAMPLES = "scores.json", "examples"
+SCORES, EXAMPLES, CHECKPOINTS = "scores.json", "examples", "checkpoints"
 # Settings that may change without making the weights those of another run, besides the paths of the data.
 NOT_IN_DIGEST = (
     "description",
@@ -68,12 +71,18 @@ class Run:
         path: A directory that `create` has made.
         trust_code: Whether the run may execute code outside Regard, if its settings name some (plug-ins). Nothing else
             in a run directory is ever executed.
+
+    Attributes:
+        path: The directory.
+        metadata: The content of `run.json`.
+        settings: The settings as they are in `config.yaml`.
+        experiment: The settings, validated.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, trust_code: bool = False) -> None:
         self.path = path = Path(path)
         self.metadata = read_metadata(path)
-        self._settings: list[YamlLeaf] = self._read("config.yaml", self._parse_settings, yaml_source.MAX_BYTES)
+        self.settings: list[YamlLeaf] = self._read("config.yaml", self._parse_settings, yaml_source.MAX_BYTES)
         trusted = trust_code or plugins.runs_are_trusted()
         moved = self._moved_code()
         if trusted:
@@ -81,7 +90,7 @@ class Run:
         places = "".join(f"; {name} is now {place}" for name, place in moved.items())
         with plugins.refuse_code("" if trusted else REFUSED + places):
             experiment = loading.build_experiment(
-                rename_settings(self._settings, self.metadata["format"]),
+                rename_settings(self.settings, self.metadata["format"]),
                 str(path / "config.yaml"),
                 ignore_unused=self.metadata["format"] < 3,
             )
@@ -95,6 +104,9 @@ class Run:
         codec: Codec,
         digests: Mapping[Split, str] | None = None,
         precision: Precision = "float32",
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        prepare: Callable[[Run], None] = lambda draft: None,
     ) -> Run:
         """Create a run directory, completely or not at all.
 
@@ -104,6 +116,8 @@ class Run:
             codec: The tokenizers and vocabularies.
             digests: A digest of each split.
             precision: The precision of the training.
+            metadata: What `run.json` records besides.
+            prepare: Is called with the draft of the directory, to write weights into it.
         """
         vocabulary = {
             "source": codec.source_vocabulary.tokens,
@@ -111,9 +125,9 @@ class Run:
             "longest_source": codec.longest_source,
         }
         versions = {"format": FORMAT, "regard": __version__, "torch": torch.__version__}
-        metadata = {**versions, "precision": precision, "texts": dict(digests or {})}
+        about = {**versions, "precision": precision, "texts": dict(digests or {}), **(metadata or {})}
         if code := {name: plugins.describe_code(name, path) for name in plugin_names(experiment)}:
-            metadata["code"] = code
+            about["code"] = code
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with files.scratch_folder(path) as folder:
@@ -123,7 +137,8 @@ class Run:
                 files.write_atomic(draft / "vocabulary.json", json.dumps(vocabulary, ensure_ascii=False).encode())
                 for name, content in codec.tokenization.files().items():
                     files.write_atomic(draft / name, content)
-                files.write_atomic(draft / "run.json", json.dumps(metadata).encode())
+                files.write_atomic(draft / "run.json", json.dumps(about).encode())
+                prepare(cls(draft))
                 files.rename_folder(draft, path)
         except OSError as error:
             if path.is_dir() and any(path.iterdir()):
@@ -137,7 +152,7 @@ class Run:
         return list(loading.parse_settings(text, str(self.path / "config.yaml")))
 
     @property
-    def data_digests(self) -> dict[str, Any]:
+    def data_digests(self) -> dict[Split, Any]:
         """A digest of each split when the run was started; empty for runs of versions that did not record it."""
         known = self.metadata.get("texts")
         return known if isinstance(known, dict) else {}
@@ -199,6 +214,14 @@ class Run:
     @cached_property
     def codec(self) -> Codec:
         """The tokenizers and vocabularies of the run."""
+        return self.load_codec(self.experiment.task)
+
+    def load_codec(self, task: Task[Any]) -> Codec:
+        """The tokenizers and vocabularies of the run, for a task whose tokenization is the same.
+
+        Args:
+            task: The task.
+        """
 
         def parse(text: str) -> Codec:
             known = json.loads(text)
@@ -207,17 +230,18 @@ class Run:
                 raise ValueError("the tokens differ from those of the .model files in the same directory")
             return Codec(tokenization, source, target, int(known["longest_source"]))
 
-        tokenization = self.experiment.task.load_tokenization(self._read_bytes)
+        tokenization = task.load_tokenization(self._read_bytes)
         return self._read("vocabulary.json", parse)
 
     @cached_property
     def digest(self) -> str:
-        """A digest of the settings and the vocabularies, which the weights of this run carry.
+        """A digest of the settings at the start and the vocabularies, which the weights of this run carry.
 
         It is computed from what is in the files, not from `experiment`, which may get new settings in later versions.
         """
         paths = {f"data.{key}" for key in type(self.experiment.data).path_keys}
-        settings = {".".join(leaf.path): repr(leaf.value) for leaf in self._settings}
+        settings = {".".join(leaf.path): repr(leaf.value) for leaf in self.settings}
+        settings = initial_settings(settings, self.metadata, self.path)
         excluded = tuple(f"{key}." for key in (*NOT_IN_DIGEST, *paths))
         own = {key: value for key, value in settings.items() if not f"{key}.".startswith(excluded)}
         vocabularies = [self.codec.source_vocabulary.tokens, self.codec.target_vocabulary.tokens]
@@ -363,7 +387,7 @@ def remove_temporary_files(path: Path) -> list[Path]:
     Args:
         path: The run directory.
     """
-    removed = files.remove_abandoned(path / "*")
+    removed = files.remove_abandoned(path / "*") + files.remove_abandoned(path / CHECKPOINTS / "*")
     for name in (MODEL, STATE, METRICS, SCORES, EXAMPLES):
         for leftover in path.glob(f".{name}.*"):  # Regard 0.5 did not lock them
             files.remove_entry(leftover)

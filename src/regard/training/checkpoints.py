@@ -70,11 +70,23 @@ def load_state(
                     )
                 tensors = {key: state.tensor(f"optimizer/{name}/{key}") for key in shapes}
                 optimizer.state[parameter] = {key: tensor.to(parameter.device) for key, tensor in tensors.items()}
-        if keys := list(scaler.state_dict()):
+        if progress.step and (keys := list(scaler.state_dict())):  # weights to start from have no such state
             if any(state.shapes.get(f"scaler/{key}") != () for key in keys):
                 raise UserError(f"{state.path}: this file is damaged: the state of the gradient scaler is incomplete")
             scaler.load_state_dict({key: _number(state.tensor(f"scaler/{key}").item()) for key in keys})
     return progress
+
+
+def reopen_run(run: Run) -> None:
+    """Let the training of a finished run continue: the next session decides anew whether it is finished.
+
+    Args:
+        run: The run directory.
+    """
+    with run.open_tensors(STATE) as state:
+        progress = parse_progress(state, run.metadata["format"])
+        tensors = {name: state.tensor(name) for name in state.shapes}
+    run.write_tensors(STATE, tensors, {**progress.model_dump(), "finished": ""})
 
 
 def _number(value: float) -> float | int:

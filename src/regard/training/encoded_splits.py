@@ -60,20 +60,23 @@ class EncodedSplits:
 
 
 @contextmanager
-def encode_splits(codec: Codec, pairs: Mapping[Split, Iterable[Pair]], path: Path) -> Iterator[EncodedSplits]:
+def encode_splits(
+    codec: Codec, pairs: Mapping[Split, Iterable[Pair]], path: Path, vocabulary_of: Path | None = None
+) -> Iterator[EncodedSplits]:
     """All splits as token ids, in files. The test split is encoded too, so that its errors appear early.
 
     Args:
         codec: The codec that encodes the pairs.
         pairs: The pairs of each split.
         path: The run directory, which need not exist. The files are in a scratch folder next to it.
+        vocabulary_of: The run that the codec was taken over from, for messages.
     """
     try:
         with ExitStack() as stack:
             stack.enter_context(existing_folder(path.absolute().parent))
             folder = stack.enter_context(scratch_folder(path)) / NEW
             for split in pairs:
-                OnDiskExamples.write(_encode_examples(codec, split, pairs[split]), folder / split)
+                OnDiskExamples.write(_encode_examples(codec, split, pairs[split], vocabulary_of), folder / split)
             release = stack.pop_all()
     except OSError as error:
         raise UserError(f"{path.parent}: cannot be written to: {error.strerror}") from None
@@ -96,14 +99,18 @@ def open_splits(codec: Codec, folder: Path) -> Iterator[EncodedSplits]:
         yield EncodedSplits(replace(codec, longest_source=longest), splits, folder)
 
 
-def _encode_examples(codec: Codec, split: Split, pairs: Iterable[Pair]) -> Iterator[Example]:
+def _encode_examples(
+    codec: Codec, split: Split, pairs: Iterable[Pair], vocabulary_of: Path | None
+) -> Iterator[Example]:
     for pair in pairs:
         try:
             yield codec.example(pair)
         except UserError as error:
+            text = f"lacks tokens of the {split} split: {source_label(pair.source)!r}: {error}"
+            if vocabulary_of is None:
+                raise UserError(f"data.train: the training split is too small: it {text}") from None
             raise UserError(
-                f"data.train: the training split is too small: it lacks tokens of the {split} split: "
-                f"{source_label(pair.source)!r}: {error}"
+                f"{vocabulary_of}: its vocabulary {text}; learn a new vocabulary (--reuse-vocabulary no)"
             ) from None
 
 

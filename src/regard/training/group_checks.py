@@ -16,6 +16,7 @@ from regard.config.schema import Experiment
 from regard.data import Batches, Example
 from regard.devices import select_device
 from regard.errors import UserError
+from regard.files import read_file
 from regard.process_group import ProcessGroup
 from regard.runs import Run
 from regard.tasks import Split
@@ -128,17 +129,28 @@ def check_batches(group: ProcessGroup, examples: Sequence[Example], batch_tokens
         )
 
 
-def open_shared(path: Path) -> Run:
-    """Open the run directory that another process has created, which may take a moment to be visible here.
+def settings_stamp(path: Path) -> str:
+    """A digest of `run.json` and `config.yaml`, by which other machines see whether they have the same.
 
     Args:
         path: The run directory.
     """
+    contents = [read_file(path / name, bytes) for name in ("run.json", "config.yaml")]
+    return hashlib.sha256(b"\0".join(contents)).hexdigest()
+
+
+def open_shared(path: Path, stamp: str) -> Run:
+    """Open the run directory that another process has written, which may take a moment to be visible here.
+
+    Args:
+        path: The run directory.
+        stamp: The `settings_stamp` there.
+    """
     give_up_at = time.monotonic() + SHARED_FOLDER_DELAY
-    while not (path / "run.json").exists():
+    while not ((path / "run.json").exists() and settings_stamp(path) == stamp):
         if time.monotonic() > give_up_at:
             raise UserError(
-                f"{path}: process 0 has created this run directory, but it is not visible on {platform.node()}; choose "
+                f"{path}: process 0 has written this run directory, which is not visible on {platform.node()}; choose "
                 "a folder that all machines share (--out)"
             )
         time.sleep(POLL_INTERVAL)

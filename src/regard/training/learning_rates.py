@@ -51,6 +51,8 @@ class LearningRate(ABC):
 
     Section: ClassVar[type[LearningRateSection]] = LearningRateSection
     default_warmup: ClassVar[float] = 0.0
+    # True if `multiplier` uses the number of all steps other than for warm-up: more epochs are then another schedule.
+    depends_on_steps: ClassVar[bool] = True
 
     peak: float
     warmup: float | None = None
@@ -81,6 +83,8 @@ class ConstantRate(LearningRate):
         warmup: Share of all steps in which the rate rises to its peak; None: `default_warmup`.
         warmup_steps: The number of these steps; None: `warmup` determines it.
     """
+
+    depends_on_steps = False
 
     def multiplier(self, now: ScheduleStep) -> float:
         return now.warmup_factor
@@ -113,6 +117,7 @@ class InverseSquareRootRate(LearningRate):
     """
 
     default_warmup = 0.2
+    depends_on_steps = False
 
     def multiplier(self, now: ScheduleStep) -> float:
         return min(now.warmup_factor, math.sqrt(now.warmup / now.step))
@@ -143,6 +148,7 @@ class PlateauRate(LearningRate):
     """
 
     Section = PlateauSection
+    depends_on_steps = False
 
     factor: float = 0.5
     patience: int = 2

@@ -13,6 +13,7 @@ from regard.terminal.notebook import in_notebook
 from regard.terminal.output import print_message
 from regard.terminal.progress import LOG_INTERVAL, new_bar, time_left
 from regard.training.callbacks import Callback
+from regard.training.fine_tuning import origin_line
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,6 +46,8 @@ class LineProgress(Callback):
         parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
         continuing = f", continuing after step {self.first_step:,}" if self.first_step else ""
         self.print_line(f"{parameters:,} parameters, {trainer.steps:,} steps{continuing}; {self.hardware(trainer)}")
+        if not self.first_step and (origin := origin_line(trainer.run_directory.metadata)):
+            self.print_line(origin)
 
     def hardware(self, trainer: Trainer) -> str:
         """What computes: `cpu, float32`."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
-from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.evaluation.metrics import validation_metric
 from regard.files import lock_folder
@@ -19,7 +17,9 @@ from regard.runs import EXAMPLES, Run, TrainingProgress
 from regard.terminal.output import note, print_message, print_result
 from regard.terminal.progress import InterruptHandler, ProgressMeter
 from regard.terminal.tables import print_table
+from regard.training.averaging import average_line
 from regard.training.callbacks import Callback, CallbackList, TrainingStopped
+from regard.training.plan import TrainingPlan
 from regard.training.progress_display import progress_display
 from regard.training.train_run import train_run
 from regard.training.trainer import Trainer
@@ -82,16 +82,16 @@ class TrainingSession:
     """Trains in one run directory, for the command `regard train` and for `regard.train`.
 
     Args:
-        path: The run directory.
+        plan: What is trained, and in which run directory.
         shown: Whether to show progress and results.
         is_command: True in a process of its own, which SIGTERM or a second SIGINT may end.
         group: The processes that train together. Only the first one prints.
     """
 
     def __init__(
-        self, path: Path, *, shown: bool = True, is_command: bool = False, group: ProcessGroup = SINGLE
+        self, plan: TrainingPlan, *, shown: bool = True, is_command: bool = False, group: ProcessGroup = SINGLE
     ) -> None:
-        self.path = path
+        self.plan, self.path = plan, plan.path
         self.shown = shown and group.is_first
         self.group = group
         self.is_command = is_command
@@ -99,11 +99,10 @@ class TrainingSession:
             owns_process=is_command, quiet=not self.shown or has_agent(), launched=has_agent()
         )
 
-    def run(self, experiment: Experiment, callback: Callback) -> Run:
+    def run(self, callback: Callback) -> Run:
         """Train, or continue; when training is finished, score the test set if it is of real text.
 
         Args:
-            experiment: The settings.
             callback: Is called during the training.
 
         Returns:
@@ -112,7 +111,7 @@ class TrainingSession:
         Raises:
             TrainingInterrupted: A signal stopped it.
         """
-        run = self.train(experiment, callback)
+        run = self.train(callback)
         # On a shared folder, an earlier checkpoint may still be visible to others than the first process.
         progress = TrainingProgress(**self.group.gather(run.progress.model_dump())[0])
         # A signal to one process stops all of them.
@@ -127,7 +126,7 @@ class TrainingSession:
         if self.shown:
             print_result(
                 f"{self.path}: done ({progress.finished}), {progress.step:,} steps in {progress.seconds:.0f} s; "
-                f"best validation {best_score(run, progress)}, after step {progress.best_step:,}"
+                f"best validation {best_score(run, progress)}, after step {progress.best_step:,}{average_line(run)}"
             )
         from regard.evaluation.final import needs_final_evaluation
 
@@ -139,23 +138,23 @@ class TrainingSession:
                 f"{self.path}: interrupted in the last step; training is finished", self.exit_code
             )
         if is_needed:
-            self.evaluate(run, experiment.training.device)
+            self.evaluate(run, self.plan.experiment.training.device)
         return run
 
-    def train(self, experiment: Experiment, callback: Callback) -> Run:
+    def train(self, callback: Callback) -> Run:
         """Train to the end, or until the callback or a signal stops it, and show the progress.
 
         Args:
-            experiment: The settings.
             callback: Is called during the training.
         """
+        plan = self.plan
         with self.interrupts:
             callbacks: list[Callback] = [StopOnSignal(self.interrupts), callback]
             display = progress_display() if self.shown else None
             if display is not None:
                 callbacks.insert(0, display)
             try:
-                run = train_run(experiment, self.path, CallbackList(callbacks), self.group)
+                run = train_run(plan.experiment, plan.path, CallbackList(callbacks), self.group, plan.pretrained)
             except (KeyboardInterrupt, TrainingStopped):
                 if not self.interrupts.signal or self.interrupts.waits_for_step:
                     raise  # from a callback, or by a second signal

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
@@ -13,14 +14,17 @@ import torch
 
 from regard.config.schema import Experiment
 from regard.data import Codec
-from regard.devices import check_precision, select_precision
+from regard.devices import Precision, check_precision, select_precision
 from regard.errors import UserError
 from regard.files import lock_folder, remove_abandoned
 from regard.nn.build import build_model
 from regard.process_group import SINGLE, ProcessGroup
-from regard.runs import Run, expected_shapes
-from regard.tasks import Split
+from regard.runs import SCORES, Run, expected_shapes
+from regard.runs.changes import change_settings
+from regard.tasks import Pair, Split
 from regard.training.callbacks import Callback, CallbackList
+from regard.training.changed_settings import changed_settings
+from regard.training.checkpoints import reopen_run
 from regard.training.encoded_splits import (
     EncodedSplits,
     ProgressIterator,
@@ -28,28 +32,70 @@ from regard.training.encoded_splits import (
     encode_splits,
     open_splits,
 )
+from regard.training.fine_tuning import Pretrained, unknown_share
 from regard.training.group_checks import (
     check_batches,
     check_compiler,
     check_data,
     check_equal,
     open_shared,
+    settings_stamp,
     training_device,
 )
 from regard.training.trainer import Trainer
 
-MAY_CHANGE = ("description", "training.device", "training.log")  # between two sessions of a training
 LEARNED_FROM: tuple[Split, ...] = ("train", "validation")  # the test split does not influence a training
+# Settings that decide whether training is finished.
+ENDS = ("training.epochs", "training.max_steps", "training.patience")
 
 
-def train_run(experiment: Experiment, path: Path, callback: Callback, group: ProcessGroup = SINGLE) -> Run:
+@dataclass(frozen=True)
+class Start:
+    """How a session of training starts.
+
+    Args:
+        experiment: The settings.
+        path: The run directory.
+        run: The run that is in it; None: a new one is created.
+        changed: The keys of its settings that change.
+        pretrained: The run whose weights a new run starts with.
+    """
+
+    experiment: Experiment
+    path: Path
+    run: Run | None = None
+    changed: Sequence[str] = ()
+    pretrained: Pretrained | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """True if the run is finished, and no changed setting may continue it."""
+        return (
+            self.run is not None and bool(self.run.progress.finished) and not any(key in ENDS for key in self.changed)
+        )
+
+    @property
+    def reused(self) -> Run | None:
+        """The run whose tokenization and vocabularies a new run takes over; None: it learns its own."""
+        reuses = self.run is None and self.pretrained is not None and self.pretrained.reuse_vocabulary
+        return self.pretrained.run if self.pretrained is not None and reuses else None
+
+
+def train_run(
+    experiment: Experiment,
+    path: Path,
+    callback: Callback,
+    group: ProcessGroup = SINGLE,
+    pretrained: Pretrained | None = None,
+) -> Run:
     """Train, or continue a training, in a run directory, to the end or until the callback stops it.
 
     Args:
-        experiment: The settings; to continue a run, those that it was started with.
+        experiment: The settings; to continue a run, those that it was started with, or some that may change.
         path: The run directory. A new one is created after the data has been read and checked.
         callback: Is called during the training.
         group: The processes that train together, each of which calls this function.
+        pretrained: The run whose weights a new run starts with.
 
     Returns:
         The open run directory. Its `progress.finished` is empty if training was stopped.
@@ -63,52 +109,91 @@ def train_run(experiment: Experiment, path: Path, callback: Callback, group: Pro
     if group.is_first:
         for leftovers in (path, path / "*"):  # next to the run directory and in it
             remove_abandoned(leftovers)
-    run = None if _is_absent_or_empty(path) else Run(path)
+    run = open_existing(path)
     if run is not None and not run.progress.finished and group.is_first:
         with _locked(path):  # otherwise, its progress would differ between the processes
             pass
     check_equal(group, experiment, path, run, device)
+    start = check_start(experiment, path, run, device, pretrained)
+    if run is not None and start.is_finished:
+        return run
+    if "tensorboard" in experiment.training.log and group.is_first:
+        from regard.training.tensorboard import TensorBoardLog  # an extra
+
+        callback = CallbackList([callback, TensorBoardLog()])
+    with data_of_machine(start, device, callback, group) as (run, encoded):
+        Trainer(run, encoded, callback, device, group).run()
+        return run
+
+
+def open_existing(path: Path) -> Run | None:
+    """The run in a directory; None if it does not exist or is empty.
+
+    Args:
+        path: The directory.
+    """
+    return None if not path.exists() or (path.is_dir() and not any(path.iterdir())) else Run(path)
+
+
+def check_start(
+    experiment: Experiment, path: Path, run: Run | None, device: torch.device, pretrained: Pretrained | None = None
+) -> Start:
+    """How training would start in a run directory; nothing is written.
+
+    Args:
+        experiment: The settings.
+        path: The run directory.
+        run: The run that is in it.
+        device: The device of the training.
+        pretrained: The run whose weights a new run starts with.
+
+    Raises:
+        UserError: It cannot start with these settings.
+    """
+    start = Start(experiment, path, run, _check_continues(run, experiment, pretrained) if run else (), pretrained)
+    if start.is_finished:
+        return start
     if run is not None:
-        _check_same_experiment(run, experiment)
-        if run.progress.finished:
-            return run
         if change := experiment.model.attention.changed_training(run.metadata["format"]):
             raise UserError(
                 f"{path}: this run was started by an older version of Regard: {change}; start again with another run "
                 "directory (--out)"
             )
         check_precision(run.precision, device)
-    elif experiment.training.precision != "auto":
-        check_precision(experiment.training.precision, device)
+    else:
+        if experiment.training.precision != "auto":
+            check_precision(experiment.training.precision, device)
+        if pretrained is not None:
+            pretrained.check_settings(experiment)
     if experiment.training.compile:
         check_compiler(device)
-    if "tensorboard" in experiment.training.log and group.is_first:
-        from regard.training.tensorboard import TensorBoardLog  # an extra
-
-        callback = CallbackList([callback, TensorBoardLog()])
-    with _data_of_machine(experiment, path, run, device, callback, group) as (run, encoded):
-        Trainer(run, encoded, callback, device, group).run()
-        return run
+    return start
 
 
 @contextmanager
-def _data_of_machine(
-    experiment: Experiment, path: Path, run: Run | None, device: torch.device, callback: Callback, group: ProcessGroup
+def data_of_machine(
+    start: Start, device: torch.device, callback: Callback, group: ProcessGroup
 ) -> Iterator[tuple[Run, EncodedSplits]]:
-    """Read and encode the data once per machine, and open the run directory, which the first process creates."""
+    """Read and encode the data once per machine, and open the run directory, which the first process creates.
+
+    Args:
+        start: How training starts.
+        device: The device of this process.
+        callback: Is called while the data is read.
+        group: The processes.
+    """
+    path, run = start.path, start.run
     # Several machines share the folder of the run, but each encodes into its own temporary folder.
     scratch = Path(gettempdir()) / path.name if group.has_several_machines else path
     with ExitStack() as stack:
         encoded = None
         if group.is_first:
-            run, encoded = stack.enter_context(
-                _create_or_continue(experiment, path, scratch, run, device, callback, group)
-            )
-        group.gather(None)  # the run directory exists
+            run, encoded = stack.enter_context(_create_or_continue(start, scratch, device, callback, group))
+        stamp = group.gather(settings_stamp(path) if group.is_first else None)[0]  # the run directory exists
         if run is None or not group.is_first:
-            run = open_shared(path)
+            run = open_shared(path, stamp)
         if group.local_rank == 0 and not group.is_first:
-            splits = experiment.task.dataset.splits()
+            splits = run.experiment.task.dataset.splits()
             learned_from = {split: splits[split] for split in LEARNED_FROM}
             encoded = stack.enter_context(encode_splits(run.codec, learned_from, scratch))
             check_data(run, encoded.digests)
@@ -122,32 +207,52 @@ def _data_of_machine(
 
 @contextmanager
 def _create_or_continue(
-    experiment: Experiment,
-    path: Path,
-    scratch: Path,
-    run: Run | None,
-    device: torch.device,
-    callback: Callback,
-    group: ProcessGroup,
+    start: Start, scratch: Path, device: torch.device, callback: Callback, group: ProcessGroup
 ) -> Iterator[tuple[Run, EncodedSplits]]:
     """Read and encode the data, and create the run directory unless there is one; lock it."""
+    experiment, run = start.experiment, start.run
     splits = experiment.task.dataset.splits()
-    if run is None and experiment.task.learns_tokenization:
-        callback.on_tokenizer_training()
     pairs = {split: ProgressIterator(those, split, callback) for split, those in splits.items()}
-    if run is None:
-        codec = Codec.build(experiment.task.learn_tokenization(pairs["train"]), pairs["train"])
+    if known := run or start.reused:
+        codec = known.load_codec(experiment.task)
     else:
-        codec = run.codec
-    with encode_splits(codec, pairs, scratch) as encoded:
+        codec = _learn_codec(experiment, pairs["train"], callback)
+    reused_from = start.reused.path if start.reused else None
+    with encode_splits(codec, pairs, scratch, reused_from) as encoded:
         check_sequence_lengths(experiment, encoded)
         check_batches(group, encoded.splits["train"], experiment.training.batch_tokens)
         if run is None:
             precision = select_precision(experiment.training.precision, device, count_parameters(experiment, codec))
-            run = Run.create(path, experiment, encoded.codec, encoded.digests, precision)
+            run = _create(start, encoded, precision)
         _check_same_data(run, encoded)
-        with _locked(path):
-            yield run, encoded
+        with _locked(start.path):
+            yield _change(run, start), encoded
+
+
+def _learn_codec(experiment: Experiment, pairs: Iterable[Pair], callback: Callback) -> Codec:
+    if experiment.task.learns_tokenization:
+        callback.on_tokenizer_training()
+    return Codec.build(experiment.task.learn_tokenization(pairs), pairs)
+
+
+def _create(start: Start, encoded: EncodedSplits, precision: Precision) -> Run:
+    """The new run directory, with the weights that training starts with if they come from another run."""
+    create = partial(Run.create, start.path, start.experiment, encoded.codec, encoded.digests, precision)
+    if start.pretrained is None:
+        return create()
+    unknown = {"unknown_tokens": unknown_share(encoded.splits["train"])}
+    metadata = {"from": {**start.pretrained.record(), **unknown}}
+    return create(metadata=metadata, prepare=start.pretrained.write_weights)
+
+
+def _change(run: Run, start: Start) -> Run:
+    """The run with the settings that have changed. If it was finished, it is not any more."""
+    if not start.changed:
+        return run
+    if run.progress.finished:
+        (run.path / SCORES).unlink(missing_ok=True)  # those of the former end
+        reopen_run(run)
+    return change_settings(run, start.experiment, start.changed)
 
 
 @contextmanager
@@ -169,25 +274,19 @@ def count_parameters(experiment: Experiment, codec: Codec) -> int:
     return sum(math.prod(shape) for shape in shapes.values())
 
 
-def _is_absent_or_empty(path: Path) -> bool:
-    return not path.exists() or (path.is_dir() and not any(path.iterdir()))
-
-
-def _check_same_experiment(run: Run, experiment: Experiment) -> None:
+def _check_continues(run: Run, experiment: Experiment, pretrained: Pretrained | None) -> list[str]:
+    """The keys of the settings that change; a `UserError` if the run cannot continue with these settings."""
+    if "average" in run.metadata:
+        raise UserError(
+            f"{run.path}: this run is an average of weights, which cannot be trained further; start a new run with "
+            f"them (--from {run.path}, and another --out)"
+        )
+    if pretrained is not None:
+        pretrained.check_started(run)
     if changes := run.code_changes():
         remedy = "restore it, or choose another run directory (--out)"
         raise UserError("\n".join(f"{each}; {remedy}" for each in changes))
-    former = experiment.of_format(run.metadata["format"])
-    changed = {key: values for key, values in run.experiment.diff(former).items() if key not in MAY_CHANGE}
-    if changed.get("training.precision", ("", ""))[1] == run.precision:  # what `auto` has selected
-        del changed["training.precision"]
-    if changed:
-        key, (old, new) = next(iter(changed.items()))
-        more = f", and {len(changed) - 1} more settings differ" if len(changed) > 1 else ""
-        raise UserError(
-            f"{run.path}: this run was started with {key} = {old!r}, not {new!r}{more}; "
-            "choose another run directory (--out), or the settings that it was started with"
-        )
+    return changed_settings(run, experiment)
 
 
 def _check_same_data(run: Run, encoded: EncodedSplits) -> None:

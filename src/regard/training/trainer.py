@@ -20,18 +20,20 @@ from regard.errors import UserError
 from regard.nn.build import initial_model
 from regard.process_group import SINGLE, ProcessGroup
 from regard.runs import MODEL, Run, named_weights
+from regard.runs.kept_checkpoints import keep_checkpoint, prune_checkpoints
 from regard.seeding import seed_for
+from regard.training.averaging import save_average
 from regard.training.callbacks import Callback
 from regard.training.checkpoints import load_state, save_state
 from regard.training.data_parallel import average_gradients
 from regard.training.encoded_splits import EncodedSplits
-from regard.training.learning_rates import build_learning_rate
 from regard.training.objective import ModelInputs, build_objective
 from regard.training.optimizer import build_optimizer
 from regard.training.pending_losses import PendingLosses
+from regard.training.run_schedule import RunSchedule, is_over, total_steps
 from regard.training.step_batches import StepBatches
 from regard.training.teacher_forcing import build_teacher_forcing
-from regard.training.validation import Validation, stop_reason
+from regard.training.validation import Validation
 from regard.training.weight_averages import WeightAverages
 
 
@@ -75,21 +77,24 @@ class Trainer:
         self.optimizer = build_optimizer(self.model, settings.optimizer, settings.rate.peak)
         # The gradients of float16 are scaled up, so that small ones do not become 0.
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.precision == "float16")
-        self.learning_rate = build_learning_rate(settings.rate)
         self.teacher_forcing = build_teacher_forcing(settings.teacher_forcing)
         train = Batches(encoded.splits["train"], batch_tokens=settings.batch_tokens, seed=settings.seed)
         resample = self.resample_tokens if codec.tokenization.can_resample else None
         self.batches = StepBatches(train, settings.gradient_accumulation, resample)
         self.validation = Validation(run, encoded.splits["validation"], self.model, group)
-        self.steps = settings.epochs * self.batches.per_epoch
+        self.steps = total_steps(settings.epochs, settings.max_steps, self.batches.per_epoch)
+        self.learning_rate = RunSchedule.of_run(run, self.batches.per_epoch)
         self.validate_every = settings.validate_every or self.batches.per_epoch
         self.losses = PendingLosses(device)
+        self.kept_checkpoints = max(settings.keep_checkpoints, settings.average or 0)
         self.progress = load_state(run, self.model, self.averages, self.optimizer, self.scaler)
+        if self.progress.validation_losses and not self.progress.tokens:  # the last step was followed by a validation
+            self.progress.finished = self.stop_reason()  # by the present settings
 
     def run(self) -> None:
         """Train to the end or until the callback stops the training, and save a checkpoint in both cases."""
-        if self.progress.finished:
-            return
+        if self.progress.finished:  # by settings that were changed
+            return self.save()
         if self.group.is_first:
             self.run_directory.remove_temporary_files()
             self.run_directory.truncate_metrics(self.progress.step)
@@ -109,6 +114,7 @@ class Trainer:
             if validated:
                 with self.averages.applied():
                     self.validate()
+                    self.keep_weights()
             stop = self.group.any(self.callback.should_stop())
             if validated or stop or time.monotonic() - saved_at >= self.settings.save_every:
                 self.save()
@@ -118,7 +124,7 @@ class Trainer:
         """The batches of one step, or this process's parts of them: forward and backward each, then one update."""
         progress, started_at = self.progress, time.monotonic()
         torch.manual_seed(self.step_seed())  # for dropout and scheduled sampling
-        rate = self.learning_rate(progress.step, self.steps, progress.validation_losses)
+        rate = self.learning_rate(progress.step, progress.validation_losses)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.model.train()
@@ -227,6 +233,13 @@ class Trainer:
                 "training.clip or a longer training.rate.warmup, with another run directory (--out)"
             )
 
+    def keep_weights(self) -> None:
+        """Keep the weights of this validation and, at the end of training, average the latest ones."""
+        if self.kept_checkpoints and self.group.is_first:
+            keep_checkpoint(self.run_directory, named_weights(self.model), self.progress.step)
+        if self.settings.average and self.progress.finished:
+            save_average(self, self.settings.average)
+
     def save(self) -> None:
         """Write a checkpoint."""
         self.collect_losses()
@@ -234,6 +247,7 @@ class Trainer:
         self.check_finite(self.progress.step, total, "sum of the parameters")  # if one of them is not finite
         if self.group.is_first:
             save_state(self.run_directory, self.model, self.averages, self.optimizer, self.scaler, self.progress)
+            prune_checkpoints(self.run_directory, self.kept_checkpoints, self.progress.step)
         self.callback.on_checkpoint(self)
 
     def validate(self) -> None:
@@ -254,7 +268,7 @@ class Trainer:
             "epoch": progress.step / self.batches.per_epoch,
             **self.training_metrics(),
             **{f"validation_{name}": value for name, value in metrics.items()},
-            "rate": self.learning_rate(progress.step - 1, self.steps, progress.validation_losses[:-1]),
+            "rate": self.learning_rate(progress.step - 1, progress.validation_losses[:-1]),
             "teacher_forcing": self.teacher_forcing((progress.step - 1) // self.batches.per_epoch),
             "seconds": round(progress.seconds, 3),
         }
@@ -263,7 +277,7 @@ class Trainer:
             if best:
                 self.run_directory.write_tensors(MODEL, named_weights(self.model), {"step": progress.step})
             self.run_directory.append_metrics(row)
-        progress.finished = stop_reason(self.settings, self.validation.best, progress, self.steps)
+        progress.finished = self.stop_reason()
         self.callback.on_validation_end(self, row, best)
 
     def training_metrics(self) -> dict[str, float]:
@@ -273,3 +287,10 @@ class Trainer:
         if self.objective.is_consistency:
             losses["consistency"] = progress.consistency_sum / progress.tokens
         return losses
+
+    def stop_reason(self) -> str:
+        """Why training is over; empty if it is not."""
+        patience = self.settings.patience
+        if patience is not None and self.progress.validations_since_best >= patience:
+            return f"no better {self.validation.best.title} in {patience} validations"
+        return is_over(self.settings, self.progress.step, self.batches.per_epoch)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import compress
 
-from regard.config.schema import TrainingSection
 from regard.data import Batches, Example
 from regard.devices import autocast
 from regard.evaluation.losses import LossMetrics, compute_losses
@@ -18,7 +17,7 @@ from regard.inference.search_setup import similar_lengths
 from regard.inference.translator import Translator
 from regard.nn import Seq2Seq
 from regard.process_group import ProcessGroup
-from regard.runs import Run, TrainingProgress
+from regard.runs import Run
 
 
 class Validation:
@@ -88,17 +87,3 @@ def spread_evenly(count: int, selected: int | None) -> list[bool]:
     wanted = count if selected is None else min(count, selected)
     # The number of selected ones among the first n is ⌊n · wanted / count⌋.
     return [(index + 1) * wanted // count > index * wanted // count for index in range(count)]
-
-
-def stop_reason(settings: TrainingSection, best: Metric, progress: TrainingProgress, steps: int) -> str:
-    """Why training is over after a validation; empty if it is not.
-
-    Args:
-        settings: The section `training`.
-        best: The metric that `training.best` names.
-        progress: How far training has come.
-        steps: The number of steps in all.
-    """
-    if settings.patience is not None and progress.validations_since_best >= settings.patience:
-        return f"no better {best.title} in {settings.patience} validations"
-    return "all epochs done" if progress.step >= steps else ""
