@@ -59,7 +59,10 @@ def load_state(
     with run.open_tensors(STATE) as state, torch.no_grad():
         progress = parse_progress(state, run.metadata["format"])
         state.copy_weights(model, "model/")
-        state.copy_tensors(averages.averages, "ema/")
+        if progress.step:
+            state.copy_tensors(averages.averages, "ema/")
+        else:  # weights to start from
+            averages.reset()
         for name, parameter in model.named_parameters():
             shapes = {"step": (), "exp_avg": tuple(parameter.shape), "exp_avg_sq": tuple(parameter.shape)}
             found = {key: state.shapes.get(f"optimizer/{name}/{key}") for key in shapes}

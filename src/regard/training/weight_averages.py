@@ -33,6 +33,11 @@ class WeightAverages:
         self.weights = {} if decay is None else named_weights(model)  # which share their memory with the model
         self.averages = {name: weight.clone() for name, weight in self.weights.items()}
 
+    def reset(self) -> None:
+        """Make the averages equal to the present weights."""
+        for name, weight in self.weights.items():
+            self.averages[name].copy_(weight)
+
     def update(self, step: int) -> None:
         """Add the weights after a step to the averages.
 
