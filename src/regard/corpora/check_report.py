@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from regard.corpora.check_text import format_report
-from regard.corpora.parallel_text import TSV_SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -131,6 +130,7 @@ class CorpusReport:
         copies: Pairs whose source and target are equal.
         same_pairs: Pairs that occur again.
         same_sources: Sources that occur again with another target.
+        beyond_limits: Pairs that exceed a limit, by the limit; training leaves them out if `data.limits` has it.
         test: Comparison with a test set; None if there is none.
     """
 
@@ -148,13 +148,13 @@ class CorpusReport:
     copies: LineSummary
     same_pairs: LineSummary
     same_sources: LineSummary
+    beyond_limits: dict[str, LineSummary]
     test: Overlap | None
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The checked files: two, or one with two columns."""
-        one = self.source.file.endswith(TSV_SUFFIXES)
-        return (self.source.file,) if one else (self.source.file, self.target.file)
+        """The checked files: two, or one with both sides."""
+        return tuple(dict.fromkeys((self.source.file, self.target.file)))
 
     def to_dict(self) -> dict[str, Any]:
         """All findings as values that JSON has."""

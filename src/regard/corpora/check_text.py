@@ -71,6 +71,7 @@ def _findings(report: CorpusReport) -> str:
             "source equals target": report.copies,
             "duplicate pair": report.same_pairs,
             "duplicate source with another target": report.same_sources,
+            **{f"beyond the limits, {limit}": lines for limit, lines in report.beyond_limits.items()},
         }
     )
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from random import Random
 
 import torch
@@ -74,10 +74,8 @@ class Trainer:
         self.learning_rate = build_learning_rate(settings.rate)
         self.teacher_forcing = build_teacher_forcing(settings.teacher_forcing)
 
-        def batches(examples: Sequence[Example]) -> Batches:
-            return Batches(examples, batch_tokens=settings.batch_tokens, seed=settings.seed)
-
-        self.batches = batches(encoded.splits["train"])
+        batches = partial(Batches, batch_tokens=settings.batch_tokens, seed=settings.seed)
+        self.batches = batches(encoded.splits["train"], weights=encoded.splits["train"].weights)
         self.validation = batches(encoded.splits["validation"])
         self.steps = settings.epochs * self.batches.per_epoch
         self.validate_every = settings.validate_every or self.batches.per_epoch
