@@ -32,8 +32,9 @@ def print_check(
     from regard.data.checking import check_files
 
     test_source, test_target = test or (None, None)
-    tests = {"test_source": test_source, "test_target": test_target}
-    report = check_files(source, target, max_lines=max_lines, **tests, **options)
+    report = check_files(
+        source, target, test_source=test_source, test_target=test_target, max_lines=max_lines, **options
+    )
     print_result(json.dumps(report.to_dict(), ensure_ascii=False) if as_json else str(report))
     if not report.ready:
         raise UserError(f"{', '.join(report.files)}: not ready for training: {refusal_reasons(report)}")

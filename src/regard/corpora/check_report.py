@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from regard.corpora.check_text import format_report
+from regard.corpora.parallel_text import has_both_sides
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,8 @@ class CorpusReport:
     @property
     def files(self) -> tuple[str, ...]:
         """The checked files: two, or one with both sides."""
-        return tuple(dict.fromkeys((self.source.file, self.target.file)))
+        one = has_both_sides(Path(self.source.file))
+        return (self.source.file,) if one else (self.source.file, self.target.file)
 
     def to_dict(self) -> dict[str, Any]:
         """All findings as values that JSON has."""

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from regard.corpora.check_report import LineSummary
+from regard.corpora.check_text import line_numbers
 from regard.corpora.limits import PairLimits
 from regard.corpora.pair_writers import open_writer
 from regard.corpora.parallel_text import Columns, find_columns, scan_pairs
@@ -24,21 +26,6 @@ REPORT_EVERY = 1_000  # pairs between two calls of `advance`
 DUPLICATE = "duplicate pair"
 
 
-@dataclass
-class LeftOut:
-    """Pairs that were left out for one reason.
-
-    Args:
-        reason: The reason.
-        count: How many there are.
-        first: The line numbers of the first of them. They count through all shards.
-    """
-
-    reason: str
-    count: int
-    first: list[int]
-
-
 @dataclass(frozen=True)
 class FilterReport:
     """The result of filtering a corpus.
@@ -48,14 +35,14 @@ class FilterReport:
         outputs: The files that were written.
         pairs: Number of pairs that were read.
         kept: Number of pairs that were written.
-        left_out: The other pairs, by the first reason that applies.
+        left_out: The other pairs, by the first reason that applies. Line numbers count through all shards.
     """
 
     files: tuple[str, ...]
     outputs: tuple[str, ...]
     pairs: int
     kept: int
-    left_out: tuple[LeftOut, ...]
+    left_out: dict[str, LineSummary]
 
     def to_dict(self) -> dict[str, Any]:
         """All findings as values that JSON has."""
@@ -63,14 +50,9 @@ class FilterReport:
 
     def __str__(self) -> str:
         width = len(f"{self.pairs:,}")
-        rows = [f"{each.count:{width},}  {each.reason}: {_line_numbers(each)}" for each in self.left_out]
+        rows = [f"{lines.count:{width},}  {reason}: {line_numbers(lines)}" for reason, lines in self.left_out.items()]
         kept = f"{self.kept:{width},}  kept, {self.kept / self.pairs:.1%}: {', '.join(self.outputs)}"
         return "\n".join([f"{', '.join(self.files)}: {self.pairs:,} pairs", *rows, kept])
-
-
-def _line_numbers(found: LeftOut) -> str:
-    more = ", …" if found.count > len(found.first) else ""
-    return f"line{'s' * (found.count > 1)} {', '.join(map(str, found.first))}{more}"
 
 
 class PairFilter:
@@ -83,7 +65,7 @@ class PairFilter:
 
     def __init__(self, limits: PairLimits, deduplicate: bool) -> None:
         self.limits, self.deduplicate = limits, deduplicate
-        self.left_out: dict[str, LeftOut] = {}
+        self._lines: dict[str, tuple[int, tuple[int, ...]]] = {}  # the number of pairs and the first lines
         self.pairs = self.kept = 0
         self._known: set[int] = set()
 
@@ -103,10 +85,15 @@ class PairFilter:
                 self.kept += 1
                 yield row
                 continue
-            found = self.left_out.setdefault(reason, LeftOut(reason, 0, []))
-            found.count += 1
-            if found.count <= FIRST:
-                found.first.append(self.pairs)
+            count, first = self._lines.get(reason, (0, ()))
+            self._lines[reason] = count + 1, (*first, self.pairs) if count < FIRST else first
+
+    @property
+    def left_out(self) -> dict[str, LineSummary]:
+        """The pairs that were left out, by the reason, the most frequent first."""
+        return {
+            reason: LineSummary(*found) for reason, found in sorted(self._lines.items(), key=lambda one: -one[1][0])
+        }
 
     def _reason(self, row: ScannedPair) -> str | None:
         for problem in row.problems:
@@ -161,5 +148,5 @@ def filter_parallel_text(
         if not pair_filter.kept:
             raise UserError(f"{files[0]}: no pair is left of {pair_filter.pairs:,}; nothing is written")
     names = tuple(str(path) for path in files if path)
-    found = sorted(pair_filter.left_out.values(), key=lambda each: -each.count)
-    return FilterReport(names, tuple(map(str, writer.paths)), pair_filter.pairs, pair_filter.kept, tuple(found))
+    outputs = tuple(str(path) for path in writer.paths)
+    return FilterReport(names, outputs, pair_filter.pairs, pair_filter.kept, pair_filter.left_out)

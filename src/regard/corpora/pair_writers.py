@@ -42,7 +42,7 @@ class PairWriter(ABC):
         """Write what remains to be written at the end."""
 
 
-class LineWriter(PairWriter):
+class _LineWriter(PairWriter):
     """A text per line, in one file for each side."""
 
     def write(self, source: str, target: str) -> None:
@@ -50,14 +50,14 @@ class LineWriter(PairWriter):
             file.write(f"{text}\n".encode())
 
 
-class TabWriter(PairWriter):
+class _TabWriter(PairWriter):
     """Both texts in a line, with a tab in between."""
 
     def write(self, source: str, target: str) -> None:
         self.files[0].write(f"{source}\t{target}\n".encode())
 
 
-class JsonWriter(PairWriter):
+class _JsonWriter(PairWriter):
     """An object per line."""
 
     def write(self, source: str, target: str) -> None:
@@ -65,7 +65,7 @@ class JsonWriter(PairWriter):
         self.files[0].write(f"{json.dumps(record, ensure_ascii=False)}\n".encode())
 
 
-class ParquetWriter(PairWriter):
+class _ParquetWriter(PairWriter):
     """A table with two columns."""
 
     def __init__(self, paths: Sequence[Path], files: Sequence[IO[bytes]], columns: Columns) -> None:
@@ -93,7 +93,7 @@ class ParquetWriter(PairWriter):
         self.rows = []
 
 
-WRITERS: dict[str, type[PairWriter]] = {".tsv": TabWriter, ".jsonl": JsonWriter, ".parquet": ParquetWriter}
+WRITERS: dict[str, type[PairWriter]] = {".tsv": _TabWriter, ".jsonl": _JsonWriter, ".parquet": _ParquetWriter}
 
 
 @contextmanager
@@ -116,20 +116,20 @@ def open_writer(
     for path in paths:
         if any(path.exists() and os.path.samefile(path, each) for each in inputs if each.exists()):
             raise UserError(f"{path}: this is the file that is read; choose another name (--out)")
-    kind = LineWriter if len(endings) == 2 else WRITERS[endings[0].removesuffix(".gz")]
-    if kind is ParquetWriter:
+    kind = _LineWriter if len(endings) == 2 else WRITERS[endings[0].removesuffix(".gz")]
+    if kind is _ParquetWriter:
         check_pyarrow(paths[0])
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            writer = kind(paths, [_open(stack, path) for path in paths], columns)
+            writer = kind(paths, [_create(stack, path) for path in paths], columns)
             yield writer
             writer.finish()
     except OSError as error:
         raise UserError(f"{error.filename or out}: cannot be written: {error.strerror or error}") from None
 
 
-def _open(stack: ExitStack, path: Path) -> Any:
+def _create(stack: ExitStack, path: Path) -> Any:
     file = stack.enter_context(atomic_writer(path))
     return stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if path.suffix == ".gz" else file
 

@@ -116,7 +116,7 @@ def find_columns(path: Path) -> Columns | None:
     """
     if path.name.endswith(JSON_SUFFIXES):
         return json_lines.find_keys(path)
-    return table_files.find_columns(path) if path.name.endswith(TABLE_SUFFIXES) else None
+    return table_files.find_text_columns(path) if path.name.endswith(TABLE_SUFFIXES) else None
 
 
 def _side_by_side(source: Path, target: Path, max_lines: int | None) -> Generator[ScannedPair]:

@@ -21,7 +21,7 @@ ARROW_FILE = b"ARROW1"  # the beginning of one with an index; others are streams
 Field = tuple[str, ...]  # the name of a column, or `translation` and the name of a field in it
 
 
-def find_columns(path: Path) -> tuple[str, str]:
+def find_text_columns(path: Path) -> tuple[str, str]:
     """The columns of source and target in a table with two columns of texts, the source first.
 
     Args:
@@ -99,6 +99,8 @@ def _open_table(path: Path) -> Generator[_Table]:
     try:
         with damage_as_user_error(path), open_regular(path) as file:
             yield _ParquetTable(file) if path.suffix == ".parquet" else _ArrowTable(file)
+    except MemoryError:  # a damaged file may state any size
+        raise UserError(f"{path}: is damaged, or a part of it is larger than the memory") from None
     except FileNotFoundError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
 

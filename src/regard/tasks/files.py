@@ -140,7 +140,7 @@ class FilesDataset(ParallelDataset[FilesSection]):
         target: Path | None = None
         if path.name.endswith(BOTH_SIDES):
             source = self._existing(split, corpus.path)
-        elif has_both_sides(path) and _find(f"{path}.{languages[0]}") is None:
+        elif has_both_sides(path) and _existing_path(f"{path}.{languages[0]}") is None:
             source = path  # a folder
         else:
             source, target = (self._existing(split, f"{corpus.path}.{language}") for language in languages)
@@ -151,7 +151,7 @@ class FilesDataset(ParallelDataset[FilesSection]):
         return FilePairs(source, target, languages, tag=corpus.tag, **options)
 
     def _existing(self, split: Split, name: str) -> Path:
-        path = _find(name)
+        path = _existing_path(name)
         if path is None:
             raise UserError(
                 f"data.{split}: there is no {name}, nor {name}.gz; give the beginning of two files' names, which "
@@ -160,7 +160,7 @@ class FilesDataset(ParallelDataset[FilesSection]):
         return path
 
 
-def _find(name: str) -> Path | None:
+def _existing_path(name: str) -> Path | None:
     """A file, a compressed file or a pattern of this name."""
     if is_pattern(Path(name)):
         return Path(name)

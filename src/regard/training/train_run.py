@@ -20,6 +20,7 @@ from regard.nn.build import build_model
 from regard.process_group import SINGLE, ProcessGroup
 from regard.runs import Run, expected_shapes
 from regard.tasks import Split
+from regard.tasks.file_pairs import JoinedPairs
 from regard.training.callbacks import Callback
 from regard.training.encoded_splits import (
     EncodedSplits,
@@ -136,6 +137,9 @@ def _create_or_continue(
     else:
         codec = run.codec
     with encode_splits(codec, pairs, scratch) as encoded:
+        train = splits["train"]
+        if isinstance(train, JoinedPairs) and train.left_out:
+            callback.on_pairs_left_out(train.left_out)
         check_sequence_lengths(experiment, encoded)
         check_batches(group, encoded.splits["train"], experiment.training.batch_tokens)
         if run is None:
