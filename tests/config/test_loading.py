@@ -462,10 +462,10 @@ def test_paths_may_be_set_by_overriding_a_whole_section(tmp_path: Path):
     assert data["train"] == str(tmp_path / "mine/train")
 
 
-@pytest.mark.parametrize("value", ["''", "5", "null", "[a]"])
+@pytest.mark.parametrize("value", ["''", "5", "null", "[]"])
 def test_an_invalid_path_is_refused_and_not_made_absolute(error_message: Callable[..., str], value: str):
     text = f"data:\n  task: files\n  validation: b\n  train: {value}\n"
-    assert re.match(r"e\.yaml, line 4: data\.train: (''|5|None|\['a'\]) is invalid", error_message(text))
+    assert re.match(r"e\.yaml, line 4: data\.train: (''|5|None|\[\]) is invalid", error_message(text))
 
 
 @pytest.mark.parametrize("path", ["train", "../x", "sub/./train", "über/zug"])

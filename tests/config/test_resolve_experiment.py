@@ -69,9 +69,12 @@ def test_paths_are_relative_to_the_working_directory(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     data = {"task": "files", "train": Path("a/train"), "validation": "a/validation", "source": "x", "target": "y"}
     experiment = resolve_experiment({"data": data})
-    assert (experiment.data.train, experiment.data.validation) == (f"{tmp_path}/a/train", f"{tmp_path}/a/validation")
+    assert (experiment.data.train[0].path, experiment.data.validation.path) == (
+        f"{tmp_path}/a/train",
+        f"{tmp_path}/a/validation",
+    )
     monkeypatch.chdir("/")
-    assert resolve_experiment(experiment).data.train == f"{tmp_path}/a/train"
+    assert resolve_experiment(experiment).data.train[0].path == f"{tmp_path}/a/train"
     with pytest.raises(
         UserError, match=rf"^the experiment: data.train: there is no {re.escape(str(tmp_path))}/a/train.x"
     ):

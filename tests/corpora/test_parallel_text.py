@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.corpora import ProblemKind, parallel_text, read_lines, read_pairs, scan_pairs
-from regard.corpora.parallel_text import MAX_BYTES, MAX_CHARACTERS
+from regard.corpora import ProblemKind, read_lines, read_pairs, scan_pairs, text_lines
+from regard.corpora.text_lines import MAX_BYTES, MAX_CHARACTERS
 from regard.errors import UserError
 
 # Any text that a line may contain: every Unicode line break except the line feed.
@@ -226,7 +226,7 @@ def test_an_endless_line_is_never_in_memory(tmp_path: Path, suffix: str):
 @pytest.fixture
 def low_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """The least that a compressed file may have is 1,000 lines, or 100,000 bytes."""
-    monkeypatch.setattr(parallel_text, "MIN_LIMIT", 1_000)
+    monkeypatch.setattr(text_lines, "MIN_LIMIT", 1_000)
 
 
 FORGED = {"empty lines": b"\n" * 1_001, "short lines": b"a\tb\n" * 1_001, "a long line": b"x" * 100_001}

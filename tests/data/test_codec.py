@@ -15,8 +15,8 @@ from regard.tasks import TASKS, Pair, Task
 from regard.tasks.case import CaseSection, CaseTask, CaseTokenization
 from regard.tasks.clauses import ClausesSection, ClausesTask
 from regard.tasks.copy import CopySection, CopyTask
+from regard.tasks.files import FilesSection, FilesTask
 from regard.tasks.generated import GeneratedTask
-from regard.tasks.parallel import FilesSection, FilesTask
 from regard.tasks.spaces import SpacesSection, SpacesTask
 from regard.text import BEGIN, END, UNKNOWN, Vocabulary
 from regard.text.sections import TextSection

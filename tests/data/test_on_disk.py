@@ -168,7 +168,7 @@ def test_lengths_and_offsets_are_mapped_and_cannot_be_changed(few: OnDiskExample
 
 
 def test_the_header_describes_the_examples(folder: Path):
-    expected = {"count": 4, "patch_bytes": 0, "digest": digest_examples(FEW)}
+    expected = {"count": 4, "patch_bytes": 0, "weights": [[1.0, 4]], "digest": digest_examples(FEW)}
     assert json.loads((folder / on_disk.HEADER).read_bytes()) == expected
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.corpora.parallel_text import read_texts
+from regard.corpora.text_lines import read_texts
 from regard.errors import UserError
 from regard.inference import file_pieces
 from regard.inference.file_pieces import Piece, count_lines, cut_file, read_pieces, shared_path, unfinished

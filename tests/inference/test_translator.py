@@ -23,7 +23,7 @@ from regard.runs import MODEL, Run, named_weights
 from regard.search import Hypothesis, SearchOptions, SearchStopped
 from regard.search import search as run_search
 from regard.tasks import Pair
-from regard.tasks.parallel import FilesSection, FilesTask
+from regard.tasks.files import FilesSection, FilesTask
 from regard.text import Vocabulary
 
 TEXTS = ["abc", "e", "", "ddddd", "abcde", "ba", "", "e", "cabba"]

@@ -17,7 +17,7 @@ from regard.data import Codec
 from regard.nn.build import build_model, initial_model
 from regard.runs import MODEL, Run, named_weights
 from regard.tasks import Pair
-from regard.tasks.parallel import FilesSection, FilesTask
+from regard.tasks.files import FilesSection, FilesTask
 from regard.text.sections import TextSection
 
 SOURCE, TARGET = 17, 19

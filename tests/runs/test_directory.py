@@ -23,7 +23,7 @@ from regard.data import Codec
 from regard.errors import UserError
 from regard.nn.build import build_model
 from regard.runs import MODEL, STATE, Run, named_weights
-from regard.tasks.parallel import FilesSection, FilesTask
+from regard.tasks.files import FilesSection, FilesTask
 from regard.text.subwords import SubwordTokenizer
 
 

@@ -15,14 +15,8 @@ from regard.config import loading
 from regard.corpora import datasets
 from regard.errors import UserError
 from regard.tasks import Pair
-from regard.tasks.parallel import (
-    FilesDataset,
-    FilesSection,
-    FilesTask,
-    Multi30kDataset,
-    Multi30kSection,
-    Multi30kTask,
-)
+from regard.tasks.files import FilesDataset, FilesSection, FilesTask
+from regard.tasks.parallel import Multi30kDataset, Multi30kSection, Multi30kTask
 
 TEXTS = [("Ein Hund.", "A dog."), ("Zwei Katzen.", "Two cats.")]
 PAIRS = [Pair(*texts) for texts in TEXTS]

@@ -14,7 +14,7 @@ from regard.data import Codec, Example
 from regard.errors import UserError
 from regard.process_group import SINGLE
 from regard.tasks import Pair
-from regard.tasks.parallel import FilesSection, FilesTask
+from regard.tasks.files import FilesSection, FilesTask
 from regard.text import Vocabulary
 from regard.text.learned_tokenization import LearnedTokenization
 from regard.text.sections import SubwordRegularizationSection, TextSection

@@ -1,4 +1,4 @@
-"""`regard data get` and `regard data check`."""
+"""`regard data get`, `regard data check` and `regard data filter`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,39 @@ from regard.cli import options
 from regard.errors import UserError
 
 data = typer.Typer(no_args_is_help=True, add_completion=False)
+
+File = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[FILE]", help="A file with both sides (.tsv, .jsonl, .parquet), or a folder of .arrow or .parquet."
+    ),
+]
+Source = Annotated[
+    Path | None, typer.Option(help="One text per line; or shards: 'train.*.de'. Not together with FILE.")
+]
+Target = Annotated[Path | None, typer.Option(help="The translations, one per line.")]
+ColumnNames = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="SOURCE,TARGET", help="The names of both texts in a .jsonl file or a table."),
+]
+MaxLines = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Most lines of a .gz file, of 100 bytes on average. The default is the limit of training: as many as "
+        "the file has bytes, or 200,000 if that is more.",
+    ),
+]
+MinWords = Annotated[int, typer.Option(min=1, help="Fewest words of a text.")]
+MaxWords = Annotated[int | None, typer.Option(min=1, help="Most words of a text.")]
+MaxRatio = Annotated[
+    float | None, typer.Option(min=1, help="How many times as many words as the other text a text may have.")
+]
+MinLetters = Annotated[
+    float, typer.Option(min=0, max=1, help="Smallest share of letters among the characters of a text.")
+]
+Copies = Annotated[bool, typer.Option(help="Whether to keep pairs whose source and target are equal.")]
 
 
 @data.command("get")
@@ -39,28 +72,92 @@ def data_get_command(
 
 @data.command("check")
 def data_check_command(
-    source: Annotated[
-        Path, typer.Option(help="One text per line; or a .tsv file with source and target; or shards: 'train.*.de'.")
-    ],
-    target: Annotated[Path | None, typer.Option(help="The translations, one per line.")] = None,
+    file: File = None,
+    source: Source = None,
+    target: Target = None,
     test_source: Annotated[
-        Path | None, typer.Option(help="The sources of a test set, to find texts that are in both sets.")
+        Path | None, typer.Option(help="The sources of a test set, or both sides, to find texts that are in both sets.")
     ] = None,
     test_target: Annotated[Path | None, typer.Option(help="The targets of the test set.")] = None,
-    max_lines: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Most lines of a .gz file, of 100 bytes on average. The default is the limit of training: as many as "
-            "the file has bytes, or 200,000 if that is more.",
-        ),
-    ] = None,
+    columns: ColumnNames = None,
+    min_words: MinWords = 1,
+    max_words: MaxWords = None,
+    max_ratio: MaxRatio = None,
+    min_letters: MinLetters = 0.0,
+    copies: Copies = True,
+    max_lines: MaxLines = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check parallel text before training: lengths, words, repetitions and all invalid lines."""
+    """Check parallel text before training: lengths, words, repetitions and all invalid lines.
+
+    With limits, it reports how many pairs exceed them, which 'regard data filter' removes.
+    """
     from regard.cli.data_check import print_check
 
     if test_target and not test_source:
         raise UserError("--test-target: give the sources of the test set, too, with --test-source")
-    print_check(source, target, (test_source, test_target) if test_source else None, as_json, max_lines)
+    limits = {
+        "min_words": min_words,
+        "max_words": max_words,
+        "max_ratio": max_ratio,
+        "min_letters": min_letters,
+        "copies": copies,
+    }
+    test = (test_source, test_target) if test_source else None
+    corpus = _one_corpus(file, source, target)
+    print_check(*corpus, test, as_json, max_lines, columns=_names(columns), limits=limits)
+
+
+@data.command("filter")
+def data_filter_command(
+    out: Annotated[
+        Path, typer.Option(metavar="NAME", help="The beginning of the names of the new files: clean for clean.de.")
+    ],
+    file: File = None,
+    source: Source = None,
+    target: Target = None,
+    columns: ColumnNames = None,
+    min_words: MinWords = 1,
+    max_words: MaxWords = None,
+    max_ratio: MaxRatio = None,
+    min_letters: MinLetters = 0.0,
+    copies: Copies = True,
+    deduplicate: Annotated[bool, typer.Option("--deduplicate", help="Leave out pairs that occurred before.")] = False,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as JSON.")] = None,
+    max_lines: MaxLines = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write the pairs of a corpus that are valid and within limits to new files of the same format."""
+    from regard.cli.data_filter import print_filter
+
+    limits = {
+        "min_words": min_words,
+        "max_words": max_words,
+        "max_ratio": max_ratio,
+        "min_letters": min_letters,
+        "copies": copies,
+    }
+    print_filter(
+        _one_corpus(file, source, target),
+        report,
+        as_json,
+        out=out,
+        deduplicate=deduplicate,
+        columns=_names(columns),
+        max_lines=max_lines,
+        **limits,
+    )
+
+
+def _names(columns: str | None) -> list[str] | None:
+    return None if columns is None else columns.split(",")
+
+
+def _one_corpus(file: Path | None, source: Path | None, target: Path | None) -> tuple[Path, Path | None]:
+    """The files of sources and targets, from either way to give them."""
+    if file and (source or target):
+        raise UserError(f"{file}: give either a file with both sides, or --source and --target")
+    corpus = file or source
+    if corpus is None:
+        raise UserError("give the corpus: a file with both sides, or --source and --target")
+    return corpus, target

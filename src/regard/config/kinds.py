@@ -49,7 +49,7 @@ TASKS: Kinds[DataSection] = Kinds(
         "lookahead": "regard.tasks.lookahead:LookaheadTask",
         "questions": "regard.tasks.questions:QuestionsTask",
         "text-line": "regard.tasks.text_line:TextLineTask",
-        "files": "regard.tasks.parallel:FilesTask",
+        "files": "regard.tasks.files:FilesTask",
         "multi30k": "regard.tasks.parallel:Multi30kTask",
         "g2p": "regard.tasks.g2p:G2PTask",
     },

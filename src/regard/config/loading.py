@@ -16,6 +16,7 @@ from regard.config.base import KeyPath
 from regard.config.draft import DESCRIPTION, ExperimentDraft, Override, key_path
 from regard.config.explanations import explain_validation_error
 from regard.config.kinds import TASKS
+from regard.config.references import absolute_paths
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
@@ -206,8 +207,8 @@ def _validate(draft: ExperimentDraft) -> Experiment:
 def _resolve_data_paths(draft: ExperimentDraft, data: dict[str, Any]) -> None:
     """Make the paths in the section `data` absolute, so that a run can be used from any folder."""
     for key in TASKS.section_class(data).path_keys & data.keys():
-        if isinstance(data[key], str) and data[key]:
-            data[key] = os.path.abspath(draft.folder(("data", key)) / os.path.expanduser(data[key]))
+        path = ("data", key, "path") if isinstance(data[key], dict) else ("data", key)
+        data[key] = absolute_paths(data[key], draft.folder(path))
 
 
 def resolve_experiment(
@@ -289,8 +290,7 @@ def _dict_layer(settings: object, origin: str) -> list[Override]:
     for path, value in _dict_leaves(settings, origin, ()):
         if path in layer:
             raise UserError(f"{origin}: {'.'.join(path)}: this key appears twice")
-        plain = os.fspath(value) if isinstance(value, os.PathLike) else plugins.plain_settings(value)
-        layer[path] = Override(path, plain, origin)
+        layer[path] = Override(path, plugins.plain_settings(value), origin)
     return list(layer.values())
 
 

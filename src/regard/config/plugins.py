@@ -117,7 +117,7 @@ def reference_to(found: Any) -> str:
 
 
 def plain_settings(value: Any) -> Any:
-    """`value` with each class and function in it as its reference, and numbers of numpy as Python's, at any depth.
+    """`value` with classes and functions as references, paths as texts and numpy's numbers as Python's, at any depth.
 
     Args:
         value: Settings, or the value of one.
@@ -126,6 +126,8 @@ def plain_settings(value: Any) -> Any:
         return {key: plain_settings(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [plain_settings(each) for each in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if type(value) is not bool and isinstance(value, Integral):
         return int(value)
     return reference_to(value) if inspect.isclass(value) or inspect.isfunction(value) else value

@@ -30,6 +30,20 @@ def absolute_references(value: Any, folder: Path) -> Any:
     return f"{os.path.abspath(folder / os.path.expanduser(match[1]))}:{match[2]}" if match else value
 
 
+def absolute_paths(value: Any, folder: Path) -> Any:
+    """The value of a setting that names files, with absolute paths.
+
+    Args:
+        value: A path, a section with a key `path`, or a list of these; other values are left as they are.
+        folder: The folder that a relative path refers to.
+    """
+    if isinstance(value, list):
+        return [absolute_paths(each, folder) for each in value]
+    if isinstance(value, dict) and "path" in value:
+        return value | {"path": absolute_paths(value["path"], folder)}
+    return os.path.abspath(folder / os.path.expanduser(value)) if isinstance(value, str) and value else value
+
+
 def short_reference(value: str) -> str:
     """A reference to a file without its folder, for labels; any other text is returned as it is.
 

@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from regard.corpora.parallel_text import read_lines
+from regard.corpora.text_lines import read_lines
 from regard.errors import UserError
 
 LINK = re.compile("([0-9]{1,6})([-p?])([0-9]{1,6})")

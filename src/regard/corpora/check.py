@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from regard.corpora.check_report import CorpusReport, LengthStats, LineSummary, Overlap, ProblemLines, SideReport
-from regard.corpora.parallel_text import SKIPPABLE, Problem, ProblemKind, scan_pairs
+from regard.corpora.limits import NO_LIMITS, PairLimits
+from regard.corpora.parallel_text import Columns, scan_pairs
+from regard.corpora.rows import SKIPPABLE, Problem, ProblemKind, ScannedPair
 from regard.corpora.shards import find_shards
 
 FIRST = 5  # line numbers listed of each finding
@@ -37,22 +40,27 @@ def check_parallel_text(
     test: tuple[Path, Path | None] | None = None,
     advance: Callable[[int], None] = lambda rows: None,
     max_lines: int | None = None,
+    columns: Columns | None = None,
+    limits: PairLimits = NO_LIMITS,
 ) -> CorpusReport:
     """Check parallel text.
 
     Args:
-        source: The file of the sources, or one with two columns, or a pattern of shards.
+        source: The file of the sources, or one with both sides, or a pattern of shards, or a folder.
         target: The file of the targets, or a pattern; None if `source` has both.
         test: The files of a test set to compare with.
         advance: Is called with the number of pairs read since the last call.
         max_lines: Most lines of a compressed file; None for the limit of training.
+        columns: The names of source and target; see `scan_pairs`.
+        limits: The limits of which to report how many pairs exceed them.
     """
-    train = _CorpusStatistics(source, target, advance, max_lines)
+    scan = partial(scan_pairs, columns=columns, max_lines=max_lines)
+    train = _CorpusStatistics(scan(source, target), advance, limits)
     lines, sources, pairs = train.lines, train.source.keys, train.pair_keys
     ratio, unusual = _unusual_ratio(train.source.characters, train.target.characters)
     pair_again = _is_repeated(pairs)
     other_target = _is_repeated(sources) & ~pair_again
-    tested = _compare_with_test(_CorpusStatistics(*test, advance, max_lines), train) if test else None
+    tested = _compare_with_test(_CorpusStatistics(scan(*test), advance, NO_LIMITS), train) if test else None
     test_is_fine = tested is None or (tested.sound_pairs > 0 and not tested.problems)
     return CorpusReport(
         ready=len(lines) > 0 and not train.problems and test_is_fine,
@@ -69,6 +77,7 @@ def check_parallel_text(
         copies=_line_summary(lines[sources == train.target.keys]),
         same_pairs=_duplicates(pairs[pair_again], lines[pair_again], pairs, lines),
         same_sources=_duplicates(sources[other_target], lines[other_target], sources, lines),
+        beyond_limits={reason: _line_summary(lines) for reason, lines in train.beyond_limits().items()},
         test=tested,
     )
 
@@ -129,17 +138,16 @@ class _SideStatistics:
 
 
 class _CorpusStatistics:
-    """Statistics from a pass over two files, or over one with two columns."""
+    """Statistics from a pass over a corpus."""
 
-    def __init__(
-        self, source: Path, target: Path | None, advance: Callable[[int], None], max_lines: int | None
-    ) -> None:
+    def __init__(self, rows: Generator[ScannedPair], advance: Callable[[int], None], limits: PairLimits) -> None:
         self.pairs = 0
         self.problems: dict[ProblemKind, tuple[int, list[Problem]]] = {}
         self.handled: dict[ProblemKind, tuple[int, list[Problem]]] = {}
         self.source, self.target = _SideStatistics(), _SideStatistics()
         numbers = array("I")
-        with closing(scan_pairs(source, target, max_lines)) as rows:
+        self._beyond: dict[str, array[int]] = {}
+        with closing(rows):
             for number, row in enumerate(rows, start=1):  # of all shards
                 _count_problems(self.problems, row.problems)
                 _count_problems(self.handled, row.handled)
@@ -147,11 +155,17 @@ class _CorpusStatistics:
                     self.source.add(row.source)
                     self.target.add(row.target)
                     numbers.append(number)
+                    if reason := limits.exceeded(row.source, row.target):
+                        self._beyond.setdefault(reason, array("I")).append(number)
                 self.pairs += all(problem.kind is not ProblemKind.LINES_DIFFER for problem in row.problems)
                 if number % REPORT_EVERY == 0:
                     advance(REPORT_EVERY)
         advance(self.pairs % REPORT_EVERY)
         self.lines: Numbers = np.frombuffer(numbers, np.uint32)
+
+    def beyond_limits(self) -> dict[str, Numbers]:
+        """The lines of the pairs that exceed a limit, by the limit."""
+        return {reason: np.frombuffer(lines, np.uint32) for reason, lines in self._beyond.items()}
 
     @property
     def pair_keys(self) -> Keys:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from regard.corpora.check_text import format_report
-from regard.corpora.parallel_text import TSV_SUFFIXES
+from regard.corpora.parallel_text import has_both_sides
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ class CorpusReport:
         copies: Pairs whose source and target are equal.
         same_pairs: Pairs that occur again.
         same_sources: Sources that occur again with another target.
+        beyond_limits: Pairs that exceed a limit, by the limit; training leaves them out if `data.limits` has it.
         test: Comparison with a test set; None if there is none.
     """
 
@@ -148,12 +150,13 @@ class CorpusReport:
     copies: LineSummary
     same_pairs: LineSummary
     same_sources: LineSummary
+    beyond_limits: dict[str, LineSummary]
     test: Overlap | None
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The checked files: two, or one with two columns."""
-        one = self.source.file.endswith(TSV_SUFFIXES)
+        """The checked files: two, or one with both sides."""
+        one = has_both_sides(Path(self.source.file))
         return (self.source.file,) if one else (self.source.file, self.target.file)
 
     def to_dict(self) -> dict[str, Any]:

@@ -71,6 +71,7 @@ def _findings(report: CorpusReport) -> str:
             "source equals target": report.copies,
             "duplicate pair": report.same_pairs,
             "duplicate source with another target": report.same_sources,
+            **{f"beyond the limits, {limit}": lines for limit, lines in report.beyond_limits.items()},
         }
     )
 
@@ -88,10 +89,15 @@ def _finding_lines(findings: dict[str, LineSummary]) -> str:
     """A line for each finding that occurs: how often, what, and the first line numbers."""
     found = {name: lines for name, lines in findings.items() if lines.count}
     width = max((len(f"{lines.count:,}") for lines in found.values()), default=0)
-    return "\n".join(f"{lines.count:{width},}  {name}: {_line_numbers(lines)}" for name, lines in found.items())
+    return "\n".join(f"{lines.count:{width},}  {name}: {line_numbers(lines)}" for name, lines in found.items())
 
 
-def _line_numbers(lines: LineSummary) -> str:
+def line_numbers(lines: LineSummary) -> str:
+    """Where the first pairs of a finding are.
+
+    Args:
+        lines: The finding.
+    """
     places = [str(line) for line in lines.first]
     if lines.same_as:
         places = [f"{line} (as {same})" for line, same in zip(places, lines.same_as, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from regard.corpora.rows import TABLE_SUFFIXES
 from regard.errors import UserError
 
 WILDCARD = "*"
@@ -20,18 +21,20 @@ def is_pattern(path: Path) -> bool:
 
 
 def find_shards(source: Path, target: Path | None) -> list[tuple[Path, Path | None]]:
-    """The files of sources and targets, shard by shard, in the order of the texts that `*` stands for.
+    """The files of sources and targets, shard by shard, in the order of the texts that `*` stands for, or of a folder.
 
     Texts are compared character by character, as a shell does: 10 is before 2. A shard may also end in .gz. Whether the
     files can be read is not checked.
 
     Args:
-        source: The file of the sources, or of both, or a pattern.
+        source: The file of the sources, or of both, or a pattern, or a folder of files with both sides.
         target: The file of the targets, or a pattern; None if `source` has both.
 
     Raises:
         UserError: No file matches a pattern, a shard is missing on one side, or only one side is a pattern.
     """
+    if target is None and os.path.isdir(source):
+        return [(path, None) for path in find_tables(source)]
     paths = [source] if target is None else [source, target]
     if not any(map(is_pattern, paths)):
         return [(source, target)]
@@ -47,6 +50,27 @@ def find_shards(source: Path, target: Path | None) -> list[tuple[Path, Path | No
             more = f"; {len(missing):,} shards lack theirs" if len(missing) > 1 else ""
             raise UserError(f"{others[missing[0]]}: there is no {name}, nor {name}.gz, for this shard{more}")
     return [(own, sides[-1][shard] if target else None) for shard, own in sorted(sides[0].items())]
+
+
+def find_tables(folder: Path) -> list[Path]:
+    """The files of a data set that Hugging Face's `datasets` has saved: *.arrow, or else *.parquet, by their names.
+
+    Args:
+        folder: The folder of one split.
+
+    Raises:
+        UserError: There is no such file.
+    """
+    try:
+        names = sorted(name for name in os.listdir(folder) if not name.startswith((".", "cache-")))
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be read: {error.strerror}") from None
+    for suffix in reversed(TABLE_SUFFIXES):
+        if found := [folder / name for name in names if name.endswith(suffix)]:
+            return found
+    splits = [name for name in names if (folder / name).is_dir()]
+    inside = f"; name one of its folders: {', '.join(splits[:10])}" if splits else ""
+    raise UserError(f"{folder}: this folder has no .arrow or .parquet files{inside}")
 
 
 def _matching_files(pattern: Path) -> dict[str, Path]:

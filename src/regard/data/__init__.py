@@ -1,6 +1,6 @@
-"""From pairs of texts to batches of token ids; `load` and `check` for the data of users.
+"""From pairs of texts to batches of token ids; `load`, `check` and `filter` for the data of users.
 
-`load` and `check` are imported when they are first used: search needs this package, but neither tasks nor corpora.
+These three are imported when they are first used: search needs this package, but neither tasks nor corpora.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from regard.data.on_disk import OnDiskExamples, example_lengths
 
 if TYPE_CHECKING:
     from regard.data.checking import check_files as check
+    from regard.data.filtering import filter_files as filter
     from regard.data.splits import load_splits as load
 
 __all__ = [
@@ -29,10 +30,15 @@ __all__ = [
     "collate",
     "digest_examples",
     "example_lengths",
+    "filter",
     "load",
     "pad",
 ]
-LAZY = {"check": ("regard.data.checking", "check_files"), "load": ("regard.data.splits", "load_splits")}
+LAZY = {
+    "check": ("regard.data.checking", "check_files"),
+    "filter": ("regard.data.filtering", "filter_files"),
+    "load": ("regard.data.splits", "load_splits"),
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from regard.data.examples import Example, Source, is_patches
 from regard.data.on_disk import example_lengths
+from regard.data.sampling import WeightedSampler
 from regard.devices import copy_to
 from regard.seeding import seed_for
 from regard.text import Vocabulary
@@ -87,7 +89,7 @@ def collate(examples: Sequence[Example]) -> Batch:
 
 
 class Batches:
-    """An endless sequence of batches; every `per_epoch` of them contain each example once.
+    """An endless sequence of batches; every `per_epoch` of them contain each example once, or as its weight says.
 
     Each epoch shuffles the examples and sorts them by length, so that examples of equal length are in a new order; then
     it cuts them into batches and shuffles these. Sorted lengths are the same in every epoch, and so are the cuts.
@@ -99,14 +101,24 @@ class Batches:
         examples: The examples, in memory or on disk.
         batch_tokens: The largest number of tokens in a batch on its longer side, padding included.
         seed: The seed of the order.
+        weights: How often an epoch contains each example, on average, [examples]; None: once. See `WeightedSampler`.
     """
 
-    def __init__(self, examples: Sequence[Example], *, batch_tokens: int, seed: int) -> None:
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        *,
+        batch_tokens: int,
+        seed: int,
+        weights: NDArray[np.float64] | None = None,
+    ) -> None:
         self.examples = examples
         self.seed = seed
         # The lengths are not kept: a memory-mapped file that is in use cannot be removed on Windows.
         buckets = np.asarray(example_lengths(examples)) + np.int32(BUCKET - 1)
         buckets //= BUCKET
+        self._sampler = None if weights is None else WeightedSampler(buckets, weights, seed)
+        buckets = self._sampler.buckets if self._sampler else buckets
         self._base = int(buckets.max()) + 1
         dtype = np.min_scalar_type(self._base**2)
         # The order of keys is by target, then by source.
@@ -155,8 +167,9 @@ class Batches:
     def _shuffle(self, epoch: int) -> None:
         generator = torch.Generator().manual_seed(seed_for(self.seed, "order", epoch))
         self._order = torch.empty(0)  # frees the memory of the last epoch
-        shuffled = torch.randperm(len(self.examples), generator=generator, dtype=torch.int32).numpy()
-        self._order = torch.from_numpy(shuffled[self._keys[shuffled].argsort(stable=True)])
+        shuffled = torch.randperm(len(self._keys), generator=generator, dtype=torch.int32).numpy()
+        order = shuffled[self._keys[shuffled].argsort(stable=True)]
+        self._order = torch.from_numpy(self._sampler.examples(epoch)[order] if self._sampler else order)
         self._batch_order = torch.randperm(self.per_epoch, generator=generator)
         self._epoch = epoch
 

@@ -127,7 +127,7 @@ class Codec:
         Args:
             pair: A source text and its target.
         """
-        return Example(self.source(pair.source), (self.start(pair.source), *self.target(pair)))
+        return Example(self.source(pair.source), (self.start(pair.source), *self.target(pair)), pair.weight)
 
     def target(self, pair: Pair) -> tuple[int, ...]:
         """The decoder's output, `<end>` included.
@@ -176,6 +176,7 @@ class Codec:
         return Example(
             (*self.source_vocabulary.to_ids(tokens[0]), Vocabulary.end),
             (example.target[0], *self.target_vocabulary.to_ids(tokens[1]), Vocabulary.end),
+            example.weight,
         )
 
     def _to_ids(self, tokens: Sequence[str], vocabulary: Vocabulary) -> list[int]:

@@ -34,13 +34,15 @@ class Example:
     Args:
         source: The encoder's input, ending with `<end>` or an empty patch.
         target: The decoder's first input, then its output, ending with `<end>`.
+        weight: How often a training sees it per epoch, on average.
     """
 
     source: Source
     target: tuple[int, ...]
+    weight: float = 1.0
 
     def to_bytes(self) -> bytes:
-        """The lengths of source and target, then the elements of both: the form in which examples are hashed."""
+        """The lengths of source and target, then the elements of both: the form in which examples are stored."""
         lengths = array("i", (len(self.source), len(self.target)))
         if is_patches(self.source):
             return b"".join((lengths.tobytes(), *self.source, array("i", self.target).tobytes()))
@@ -75,4 +77,14 @@ def digest_examples(examples: Iterable[Example]) -> str:
     digest = hashlib.sha256()
     for example in examples:
         digest.update(example.to_bytes())
+        digest.update(weight_to_bytes(example.weight))
     return digest.hexdigest()
+
+
+def weight_to_bytes(weight: float) -> bytes:
+    """The form in which a weight is hashed: nothing for 1, so that digests are those of data without weights.
+
+    Args:
+        weight: The weight of an example.
+    """
+    return b"" if weight == 1 else array("d", (weight,)).tobytes()

@@ -15,7 +15,7 @@ from typing import Any, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from regard.data.examples import ID_BYTES, Example, is_patches
+from regard.data.examples import ID_BYTES, Example, is_patches, weight_to_bytes
 
 IDS, LENGTHS, OFFSETS, HEADER = "ids.bin", "lengths.bin", "offsets.bin", "header.json"
 HAS_PREAD = hasattr(os, "pread")
@@ -43,6 +43,9 @@ class OnDiskExamples(Sequence[Example]):
         self.digest: str = header["digest"]
         self._count: int = header["count"]
         self._patch_bytes: int = header["patch_bytes"]  # of a source position that is a patch; 0 for token ids
+        # Of runs of equal weights, because all pairs of a file have the same: the weight, and where the run ends.
+        self._run_weights, ends = np.array(header["weights"], np.float64).reshape(-1, 2).T
+        self._run_ends = ends.astype(np.int64)
         self._lengths: NDArray[np.int32] | None = _map(folder / LENGTHS, np.int32, (self._count, 2))
         self._offsets: NDArray[np.int64] | None = _map(folder / OFFSETS, np.int64, (self._count + 1,))
         self._lock = Lock()  # without `pread`, seek and read are two calls
@@ -74,6 +77,7 @@ class OnDiskExamples(Sequence[Example]):
         folder.mkdir(parents=True)
         count = offset = patch_bytes = 0
         digest = hashlib.sha256()
+        weights: list[tuple[float, int]] = []
         with ExitStack() as stack:
             ids, lengths, offsets = (
                 stack.enter_context((folder / each).open("xb")) for each in (IDS, LENGTHS, OFFSETS)
@@ -82,19 +86,30 @@ class OnDiskExamples(Sequence[Example]):
             for example in examples:
                 content = example.to_bytes()
                 digest.update(content)
+                digest.update(weight_to_bytes(example.weight))
                 lengths.write(content[: 2 * ID_BYTES])
                 offset += ids.write(content[2 * ID_BYTES :])
                 offsets.write(_int64(offset))
                 count += 1
+                if weights and weights[-1][0] == example.weight:
+                    weights.pop()
+                weights.append((example.weight, count))
                 if is_patches(example.source):
                     patch_bytes = len(example.source[0])
-        header = {"count": count, "patch_bytes": patch_bytes, "digest": digest.hexdigest()}
+        header = {"count": count, "patch_bytes": patch_bytes, "weights": weights, "digest": digest.hexdigest()}
         (folder / HEADER).write_bytes(json.dumps(header).encode())
 
     @property
     def lengths(self) -> NDArray[np.int32]:
         """The number of source positions and target tokens, [examples, 2], read-only."""
         return _opened(self._lengths)
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """How often a training sees each example per epoch, on average, [examples]; None: once."""
+        if (self._run_weights == 1).all():
+            return None
+        return np.repeat(self._run_weights, np.diff(self._run_ends, prepend=0))
 
     def __len__(self) -> int:
         return self._count
@@ -111,12 +126,13 @@ class OnDiskExamples(Sequence[Example]):
         index = range(len(self))[index]  # raises IndexError
         begin, end = _opened(self._offsets)[index : index + 2].tolist()
         content = self._read(begin, end - begin)
+        weight = float(self._run_weights[self._run_ends.searchsorted(index, side="right")])
         length, patch = int(self.lengths[index, 0]), self._patch_bytes
         if not patch:
             ids = array("i", content)
-            return Example(tuple(ids[:length]), tuple(ids[length:]))
+            return Example(tuple(ids[:length]), tuple(ids[length:]), weight)
         patches = (content[begin : begin + patch] for begin in range(0, length * patch, patch))
-        return Example(tuple(patches), tuple(array("i", content[length * patch :])))
+        return Example(tuple(patches), tuple(array("i", content[length * patch :])), weight)
 
     def _read(self, begin: int, size: int) -> bytes:
         if HAS_PREAD:

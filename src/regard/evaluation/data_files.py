@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from regard.config.schema import Experiment
 from regard.errors import UserError
@@ -22,9 +26,23 @@ def check_data_files(command: str, run: Path, experiment: Experiment, splits: Se
     missing = experiment.task.missing_files(splits)
     if not missing:
         return
-    paths = [f"data.{key}=NEW/PLACE/{Path(getattr(experiment.data, key)).name}" for key in missing]
+    settings = experiment.data.model_dump()
+    paths = [f"data.{key}={_inline(_in_new_place(settings[key]))}" for key in missing]
     parts = [str(run), *(part for path in paths for part in ("--set", path))]
-    quoted = [f'"{part}"' if {" ", "*"} & set(part) else part for part in parts]  # for any shell
+    quoted = [f'"{part}"' if set(" *{[<") & set(part) else part for part in parts]  # for any shell
     line = " ".join(["regard", command, *quoted])
     problems = "\n".join(f"{run}: {text}" for text in missing.values())
     raise UserError(f"{problems}\nif the files have moved, give their new place: {line}")
+
+
+def _in_new_place(value: Any) -> Any:
+    """The value of a setting that names files, with other folders."""
+    if isinstance(value, list):
+        return [_in_new_place(each) for each in value]
+    if isinstance(value, dict):
+        return value | {"path": _in_new_place(value["path"])}
+    return f"NEW/PLACE/{Path(value).name}"
+
+
+def _inline(value: Any) -> str:
+    return value if isinstance(value, str) else yaml.safe_dump(value, default_flow_style=True, width=math.inf).strip()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.corpora.parallel_text import read_texts
+from regard.corpora.text_lines import read_texts
 from regard.errors import UserError, error_location, suggest
 from regard.inference.run_ensemble import check_unicode
 from regard.tasks import SPLITS, DataSection, Pair, Split, task_for

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from regard.corpora.parallel_text import open_text, parse_lines, valid_text
+from regard.corpora.text_lines import open_text, parse_lines, valid_text
 from regard.errors import UserError
 from regard.inference.input_lines import CHUNK_LINES, InputLine, input_lines
 

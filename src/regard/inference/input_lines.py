@@ -10,7 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.corpora.parallel_text import TextLine, parse_lines, read_lines, read_texts, valid_text
+from regard.corpora.rows import TextLine
+from regard.corpora.text_lines import parse_lines, read_lines, read_texts, valid_text
 from regard.errors import UserError, error_location
 from regard.files import parse_path
 from regard.images import is_picture

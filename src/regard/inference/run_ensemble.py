@@ -92,7 +92,9 @@ class RunEnsemble:
     @property
     def banned_tokens(self) -> tuple[int, ...]:
         """The ids of tokens that are never generated."""
-        always = (Vocabulary.pad, Vocabulary.begin)
+        known = self.codec.target_vocabulary
+        tags = known.to_ids(tag for tag in self.codec.tokenization.tags if tag in known)
+        always = (Vocabulary.pad, Vocabulary.begin, *tags)
         return always if self.experiment.decoding.copy_unknown else (*always, Vocabulary.unknown)
 
     @property

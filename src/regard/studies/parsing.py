@@ -21,7 +21,6 @@ of the grid is validated before anything is trained.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from functools import partial
@@ -35,6 +34,7 @@ from regard.config import loading, recipes, yaml_source
 from regard.config.base import KeyPath
 from regard.config.draft import ExperimentDraft, Override, key_path
 from regard.config.explanations import explain_validation_error
+from regard.config.references import absolute_paths
 from regard.config.schema import Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
@@ -169,7 +169,8 @@ def build_study(
     )
     conditions = list(_build_conditions(load, common, vary, tests))
     check_conditions(name, conditions)
-    paths = {("data", key) for condition in conditions for key in type(condition.experiment.data).path_keys}
+    keys = {key for condition in conditions for key in type(condition.experiment.data).path_keys}
+    paths: set[KeyPath] = {("data", key, *rest) for key in keys for rest in ((), ("path",))}
     return Study(name, plan, axes, tuple(conditions), tuple(_with_absolute_paths(kept, paths)))
 
 
@@ -308,18 +309,13 @@ def _with_absolute_paths(leaves: Iterable[YamlLeaf], paths: Set[KeyPath]) -> Ite
             yield (
                 leaf
                 if leaf.value in recipes.recipe_names()
-                else replace(leaf, value=_absolute_path(leaf.value, leaf.folder))
+                else replace(leaf, value=absolute_paths(leaf.value, leaf.folder))
             )
         elif has_texts and len(rest) == 1 and key_path(rest[0]) in paths:
             for value in leaf.value:
                 path = (*leaf.path, option_label(value), rest[0])
-                yield replace(leaf, path=path, value=_absolute_path(value, leaf.folder))
+                yield replace(leaf, path=path, value=absolute_paths(value, leaf.folder))
         elif key_path(".".join(rest if section == "set" else rest[2:])) in paths:
-            yield replace(leaf, value=_absolute_path(leaf.value, leaf.folder))
+            yield replace(leaf, value=absolute_paths(leaf.value, leaf.folder))
         else:
             yield leaf
-
-
-def _absolute_path(value: Any, folder: Path) -> Any:
-    """A path, made absolute; other values are left as they are."""
-    return os.path.abspath(folder / os.path.expanduser(value)) if isinstance(value, str) else value

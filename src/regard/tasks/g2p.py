@@ -13,7 +13,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from regard.config.kinds import DataSection
-from regard.corpora.parallel_text import read_lines
+from regard.corpora.text_lines import read_lines
 from regard.errors import UserError
 from regard.tasks.base import SPLITS, Split, Task
 from regard.text import Pair, ReadFile, Tokenization, WhitespaceTokenizer

@@ -1,11 +1,9 @@
-"""Parallel text: pairs of lines in files, the user's own or those of a known data set."""
+"""Parallel text: settings, data set and task of pairs of texts in files; the known data set Multi30k."""
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import Field, SerializeAsAny, model_validator
@@ -14,29 +12,11 @@ from regard.config.base import invalid_combination
 from regard.config.families import SectionOf
 from regard.config.kinds import TOKENIZERS, DataSection, TokenizerSection
 from regard.corpora import datasets
-from regard.corpora.parallel_text import TSV_SUFFIXES, read_pairs
-from regard.corpora.shards import find_shards, is_pattern
 from regard.errors import UserError
 from regard.tasks.base import SPLITS, Split, Task
+from regard.tasks.file_pairs import FilePairs, JoinedPairs
 from regard.text import Pair, ReadFile
 from regard.text.learned_tokenization import LearnedTokenization
-
-
-class FilePairs:
-    """The pairs of two files, line by line, or of one file with two columns. Each iteration reads the files again.
-
-    Args:
-        source: The file of the sources, or of both, or a pattern of shards.
-        target: The file of the targets, or a pattern; None if `source` has both.
-        skip: Whether to leave out invalid pairs instead of raising a `UserError`.
-    """
-
-    def __init__(self, source: Path, target: Path | None, *, skip: bool = False) -> None:
-        self.source, self.target, self.skip = source, target, skip
-
-    def __iter__(self) -> Iterator[Pair]:
-        for source, target in read_pairs(self.source, self.target, skip=self.skip):
-            yield Pair(source, target)
 
 
 class ParallelSection(DataSection):
@@ -53,6 +33,11 @@ class ParallelSection(DataSection):
     text: Annotated[SerializeAsAny[TokenizerSection], SectionOf(TOKENIZERS)] = Field(
         default_factory=TOKENIZERS.default_section
     )
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags of sources."""
+        return []
 
     @model_validator(mode="after")
     def _languages_differ(self) -> Self:
@@ -75,8 +60,8 @@ class ParallelDataset(ABC, Generic[ParallelSectionType]):
         self.section = section
 
     @abstractmethod
-    def files_of(self, split: Split) -> tuple[Path, Path | None] | None:
-        """The files of sources and targets, (file, None) if one file has both, or None without such a split.
+    def corpora(self, split: Split) -> list[FilePairs]:
+        """The corpora of a split, of which there is none without such a split.
 
         Args:
             split: `train`, `validation` or `test`.
@@ -84,7 +69,7 @@ class ParallelDataset(ABC, Generic[ParallelSectionType]):
 
     def splits(self) -> Mapping[Split, Iterable[Pair]]:
         """All splits that have files."""
-        return {split: self._open(split, *found) for split in SPLITS if (found := self.files_of(split))}
+        return {split: JoinedPairs(corpora) for split in SPLITS if (corpora := self.corpora(split))}
 
     def pairs(self, split: Split) -> Iterable[Pair]:
         """The pairs of one split.
@@ -95,13 +80,10 @@ class ParallelDataset(ABC, Generic[ParallelSectionType]):
         Raises:
             UserError: If the experiment names no files for this split.
         """
-        found = self.files_of(split)
-        if found is None:
+        corpora = self.corpora(split)
+        if not corpora:
             raise UserError(f"data.{split}: this experiment has no files for the {split} split; set data.{split}")
-        return self._open(split, *found)
-
-    def _open(self, split: Split, source: Path, target: Path | None) -> FilePairs:
-        return FilePairs(source, target)
+        return JoinedPairs(corpora)
 
 
 class ParallelTask(Task[ParallelSectionType]):
@@ -119,10 +101,10 @@ class ParallelTask(Task[ParallelSectionType]):
     def dataset(self) -> ParallelDataset[ParallelSectionType]: ...
 
     def learn_tokenization(self, pairs: Iterable[Pair]) -> LearnedTokenization:
-        return LearnedTokenization.learn(self.section.text, pairs)
+        return LearnedTokenization.learn(self.section.text, pairs, self.section.tags)
 
     def load_tokenization(self, read: ReadFile) -> LearnedTokenization:
-        return LearnedTokenization.load(self.section.text, read)
+        return LearnedTokenization.load(self.section.text, read, self.section.tags)
 
     @property
     def has_joint_vocabulary(self) -> bool:
@@ -131,94 +113,6 @@ class ParallelTask(Task[ParallelSectionType]):
     @property
     def has_real_test(self) -> bool:
         return True
-
-
-class FilesSection(ParallelSection):
-    """Settings of the user's own files.
-
-    `train: corpus/train` means corpus/train.de and corpus/train.en, either of which may end in .gz.
-    `train: pairs.tsv` (or .tsv.gz) has the source in its first column and the target in its second.
-    `train: corpus/train.*` means all files corpus/train.*.de and corpus/train.*.en; see `find_shards`.
-
-    Attributes:
-        task: Name of the task.
-        train: The training split.
-        validation: The validation split.
-        test: The test split; null means none.
-        skip: Leave out training pairs with an empty side or an over-long line instead of refusing them.
-    """
-
-    task: str = "files"
-    train: str = Field(min_length=1)
-    validation: str = Field(min_length=1)
-    test: str | None = Field(default=None, min_length=1)
-    skip: bool = False
-
-    path_keys: ClassVar[frozenset[str]] = frozenset(SPLITS)
-
-
-class FilesDataset(ParallelDataset[FilesSection]):
-    """The user's own files.
-
-    Args:
-        section: The settings of the task.
-    """
-
-    def files_of(self, split: Split) -> tuple[Path, Path | None] | None:
-        name: str | None = getattr(self.section, split)
-        if name is None:
-            return None
-        source, target = self.section.source, self.section.target
-        if name.endswith(TSV_SUFFIXES):
-            files: tuple[Path, Path | None] = self._existing(split, name), None
-        else:
-            files = self._existing(split, f"{name}.{source}"), self._existing(split, f"{name}.{target}")
-        try:
-            find_shards(*files)
-        except UserError as error:
-            raise UserError(f"data.{split}: {error}") from None
-        return files
-
-    def _existing(self, split: Split, name: str) -> Path:
-        if is_pattern(Path(name)):
-            return Path(name)
-        for path in (Path(name), Path(f"{name}.gz")):
-            if os.path.exists(path):  # Path.exists raises if the name is too long
-                return path
-        raise UserError(
-            f"data.{split}: there is no {name}, nor {name}.gz; give the beginning of two files' names, which "
-            f"data.source ({self.section.source}) and data.target ({self.section.target}) complete, or a .tsv file"
-        )
-
-    def _open(self, split: Split, source: Path, target: Path | None) -> FilePairs:
-        return FilePairs(source, target, skip=self.section.skip and split == "train")
-
-
-class FilesTask(ParallelTask[FilesSection]):
-    """Translation, learned from the user's own files.
-
-    Args:
-        section: The settings of the task.
-    """
-
-    Section = FilesSection
-
-    @property
-    def dataset(self) -> FilesDataset:
-        return FilesDataset(self.section)
-
-    @property
-    def has_real_test(self) -> bool:
-        return self.section.test is not None
-
-    def missing_files(self, splits: Iterable[Split] = SPLITS) -> dict[str, str]:
-        missing: dict[str, str] = {}
-        for split in splits:
-            try:
-                self.dataset.files_of(split)
-            except UserError as error:
-                missing[split] = str(error)
-        return missing
 
 
 class Multi30kSection(ParallelSection):
@@ -246,13 +140,13 @@ class Multi30kDataset(ParallelDataset[Multi30kSection]):
         section: The settings of the task.
     """
 
-    def files_of(self, split: Split) -> tuple[Path, Path | None]:
+    def corpora(self, split: Split) -> list[FilePairs]:
         section = self.section
         stem = {"train": "train", "validation": "val", "test": f"test_{section.test}"}[split]
         source, target = f"{stem}.{section.source}", f"{stem}.{section.target}"
         selected = datasets.find_dataset("multi30k").select([section.source, section.target], [section.test])
         folder = datasets.dataset_folder(selected, [source, target])
-        return folder / source, folder / target
+        return [FilePairs(folder / source, folder / target)]
 
 
 class Multi30kTask(ParallelTask[Multi30kSection]):

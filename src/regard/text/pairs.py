@@ -14,9 +14,11 @@ class Pair:
         target: The text that the decoder should generate.
         alignment: (source token, target token) indices of corresponding tokens, counted from 0, where known.
         other_targets: Further correct targets.
+        weight: How often a training sees the pair per epoch, on average.
     """
 
     source: str
     target: str
     alignment: frozenset[tuple[int, int]] = frozenset()
     other_targets: tuple[str, ...] = ()
+    weight: float = 1.0

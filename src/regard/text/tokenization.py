@@ -26,6 +26,8 @@ class Tokenization:
     patches: PatchGrid | None = None
     # True: tokens that were not in the training split become `<unknown>`. False: they are a `UserError`.
     open_vocabulary: bool = False
+    # Tokens in front of a source that are never generated, even if both sides have one vocabulary.
+    tags: tuple[str, ...] = ()
     # Target tokens that carry grammar rather than meaning; alignment accuracy does not count them.
     function_words: frozenset[str] = frozenset()
 

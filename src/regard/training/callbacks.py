@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from reprlib import repr as short_repr
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,13 @@ class Callback:
         Args:
             split: The name of the split.
             pairs: How many of its pairs have been read.
+        """
+
+    def on_pairs_left_out(self, counts: Mapping[str, int]) -> None:
+        """After the data has been read, if pairs of the training split were left out (`data.limits`, `data.skip`).
+
+        Args:
+            counts: How many pairs, by the reason.
         """
 
     def on_train_begin(self, trainer: Trainer) -> None:
@@ -111,6 +118,10 @@ class CallbackList(Callback):
     def on_examples_read(self, split: Split, pairs: int) -> None:
         for callback in self.callbacks:
             callback.on_examples_read(split, pairs)
+
+    def on_pairs_left_out(self, counts: Mapping[str, int]) -> None:
+        for callback in self.callbacks:
+            callback.on_pairs_left_out(counts)
 
     def on_train_begin(self, trainer: Trainer) -> None:
         for callback in self.callbacks:

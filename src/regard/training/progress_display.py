@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from regard.devices import describe_device
@@ -39,6 +40,10 @@ class LineProgress(Callback):
 
     def on_tokenizer_training(self) -> None:
         self.print_line("training the tokenizer on the training split")
+
+    def on_pairs_left_out(self, counts: Mapping[str, int]) -> None:
+        reasons = ", ".join(f"{count:,} ({reason})" for reason, count in counts.items())
+        self.print_line(f"pairs left out of training: {reasons}")
 
     def on_train_begin(self, trainer: Trainer) -> None:
         self.first_step = trainer.progress.step

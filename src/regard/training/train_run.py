@@ -22,6 +22,7 @@ from regard.process_group import SINGLE, ProcessGroup
 from regard.runs import SCORES, Run, expected_shapes
 from regard.runs.changes import change_settings
 from regard.tasks import Pair, Split
+from regard.tasks.file_pairs import JoinedPairs
 from regard.training.callbacks import Callback, CallbackList
 from regard.training.changed_settings import changed_settings
 from regard.training.checkpoints import reopen_run
@@ -219,6 +220,9 @@ def _create_or_continue(
         codec = _learn_codec(experiment, pairs["train"], callback)
     reused_from = start.reused.path if start.reused else None
     with encode_splits(codec, pairs, scratch, reused_from) as encoded:
+        train = splits["train"]
+        if isinstance(train, JoinedPairs) and train.left_out:
+            callback.on_pairs_left_out(train.left_out)
         check_sequence_lengths(experiment, encoded)
         check_batches(group, encoded.splits["train"], experiment.training.batch_tokens)
         if run is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from random import Random
 
 import torch
@@ -78,7 +79,8 @@ class Trainer:
         # The gradients of float16 are scaled up, so that small ones do not become 0.
         self.scaler = torch.amp.GradScaler(device.type, enabled=self.precision == "float16")
         self.teacher_forcing = build_teacher_forcing(settings.teacher_forcing)
-        train = Batches(encoded.splits["train"], batch_tokens=settings.batch_tokens, seed=settings.seed)
+        batches = partial(Batches, batch_tokens=settings.batch_tokens, seed=settings.seed)
+        train = batches(encoded.splits["train"], weights=encoded.splits["train"].weights)
         resample = self.resample_tokens if codec.tokenization.can_resample else None
         self.batches = StepBatches(train, settings.gradient_accumulation, resample)
         self.validation = Validation(run, encoded.splits["validation"], self.model, group)

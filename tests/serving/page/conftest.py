@@ -21,7 +21,7 @@ from regard.runs import MODEL, Run, named_weights
 from regard.serving.app import build_app
 from regard.serving.limits import Limits
 from regard.serving.registry import ServedRun, open_runs
-from regard.tasks.parallel import FilesSection
+from regard.tasks.files import FilesSection
 from regard.text import Vocabulary
 from regard.text.learned_tokenization import LearnedTokenization
 from regard.text.tokenizers import WhitespaceTokenizer
