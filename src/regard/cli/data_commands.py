@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from regard.cli import options
+from regard.cli.help import CommandTable
 from regard.errors import UserError
 
-data = typer.Typer(no_args_is_help=True, add_completion=False)
+data = CommandTable(no_args_is_help=True)
 
 
 @data.command("get")
@@ -21,7 +22,7 @@ def data_get_command(
         typer.Option("--from", metavar="FOLDER|URL", help="A folder, an archive or a URL, in place of the mirrors."),
     ] = None,
     languages: Annotated[
-        str | None, typer.Option(metavar="de,en,fr", help="Languages to download (default: de,en).")
+        str | None, typer.Option(metavar="LANGUAGE,…", help="Languages to download (default: de,en).")
     ] = None,
     tests: Annotated[
         str | None,
@@ -40,13 +41,17 @@ def data_get_command(
 @data.command("check")
 def data_check_command(
     source: Annotated[
-        Path, typer.Option(help="One text per line; or a .tsv file with source and target; or shards: 'train.*.de'.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="One text per line; or a .tsv file with source and target; or shards: 'train.*.de'."
+        ),
     ],
-    target: Annotated[Path | None, typer.Option(help="The translations, one per line.")] = None,
+    target: Annotated[Path | None, typer.Option(metavar="FILE", help="The translations, one per line.")] = None,
     test_source: Annotated[
-        Path | None, typer.Option(help="The sources of a test set, to find texts that are in both sets.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The sources of a test set, to find texts that are in both sets."),
     ] = None,
-    test_target: Annotated[Path | None, typer.Option(help="The targets of the test set.")] = None,
+    test_target: Annotated[Path | None, typer.Option(metavar="FILE", help="The targets of the test set.")] = None,
     max_lines: Annotated[
         int | None,
         typer.Option(

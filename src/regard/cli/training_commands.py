@@ -24,7 +24,9 @@ def recipes_command() -> None:
 
 def train_command(
     experiment: options.Experiment,
-    out: Annotated[Path | None, typer.Option(help="The run directory (default: runs/EXPERIMENT).")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="The run directory (default: runs/EXPERIMENT).")
+    ] = None,
     set_: options.Set = None,
     processes: Annotated[
         int | None,
@@ -38,7 +40,7 @@ def train_command(
     """`regard train`."""
     from regard.config import loading
     from regard.process_group import is_launched, join_process_group
-    from regard.terminal.output import print_message
+    from regard.terminal.output import detail, print_error, verbosity_flags
     from regard.training.api import default_run_path
     from regard.training.callbacks import Callback
     from regard.training.session import TrainingInterrupted, TrainingSession
@@ -48,13 +50,14 @@ def train_command(
         from regard.training.launcher import launch
 
         overrides = [f"--set={each}" for each in set_ or []]
-        sys.exit(launch(processes, path, ["train", f"--out={path}", *overrides, "--", experiment]))
+        sys.exit(launch(processes, path, ["train", *verbosity_flags(), f"--out={path}", *overrides, "--", experiment]))
     try:
         with join_process_group() as group:
             if processes not in (None, group.local_size):
                 raise UserError(f"--processes {processes}: torchrun has started {group.local_size}; omit --processes")
             settings = loading.load_experiment(experiment, set_ or [], check_files=not path.exists())
+            detail(f"{path}: settings\n{settings}")
             TrainingSession(path, is_command=True, group=group).run(settings, Callback())
     except TrainingInterrupted as interruption:
-        print_message(str(interruption))
+        print_error(str(interruption))
         sys.exit(interruption.exit_code)
