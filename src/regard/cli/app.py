@@ -26,6 +26,14 @@ class RegardCommands(LazyGroup):
 
     lazy_commands = {  # noqa: RUF012
         "recipes": LazyCommand("regard.cli.training_commands:recipes_command", "List the built-in experiments."),
+        "config": LazyCommand(
+            "regard.cli.config_commands:config_command",
+            "Print every setting of an experiment or a run, with its default and its meaning.",
+        ),
+        "schema": LazyCommand(
+            "regard.cli.config_commands:schema_command",
+            "Print the JSON schema of experiment files, by which editors complete and check them.",
+        ),
         "train": LazyCommand(
             "regard.cli.training_commands:train_command", "Train a model, or continue a training that was stopped."
         ),
