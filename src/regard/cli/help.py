@@ -148,13 +148,21 @@ def placeholder(annotation: Any) -> str:
 
 def describe_parameter(parameter: Any) -> str:
     """The help of a parameter, with its range and default in parentheses at the end."""
-    help_text = (parameter.help or "").removesuffix(".")
-    remarks = "; ".join(list_remarks(parameter))
+    return add_remarks(parameter.help or "", *list_remarks(parameter))
+
+
+def add_remarks(sentence: str, *remarks: str) -> str:
+    """A sentence with remarks in the parentheses at its end.
+
+    Args:
+        sentence: Ends with a full stop, and may have such parentheses already.
+        remarks: Short phrases.
+    """
+    text = sentence.removesuffix(".")
     if not remarks:
-        return f"{help_text}."
-    if help_text.endswith(")"):
-        return f"{help_text[:-1]}; {remarks})."
-    return f"{help_text} ({remarks})."
+        return f"{text}."
+    begin = f"{text[:-1]}; " if text.endswith(")") else f"{text} ("
+    return f"{begin}{'; '.join(remarks)})."
 
 
 def list_remarks(parameter: Any) -> Iterator[str]:
@@ -166,7 +174,7 @@ def list_remarks(parameter: Any) -> Iterator[str]:
     default = parameter.default
     if parameter.required and not is_argument(parameter):
         yield "required"
-    elif parameter.show_default and isinstance(default, str | int | float) and default not in ("", False):
+    elif parameter.show_default and isinstance(default, str | int | float) and default is not False and default != "":
         yield f"default: {default:g}" if isinstance(default, float) else f"default: {default}"
 
 

@@ -184,7 +184,8 @@ def probe_command(
 def align_command(
     run: options.Run,
     gold: Annotated[
-        Path | None, typer.Option(help="Gold word alignments in Moses format, one line per sentence: 0-0 1-2.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Gold word alignments in Moses format, one line per sentence: 0-0 1-2."),
     ] = None,
     split: options.Split = options.SplitName.test,
     limit: options.Limit = None,

@@ -11,6 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from regard.cli.completion import complete_experiments, complete_runs, complete_settings
+from regard.cli.help import add_remarks
 from regard.search.options import SearchOptions, bounds_text, flag_name, option_group
 from regard.terminal.output import note
 
@@ -148,7 +149,7 @@ def search_option(name: str, metavar: str | None = None) -> Any:
     text, bounds = SearchOptions.model_fields[name].description or "", bounds_text(name)
     return typer.Option(
         f"--{flag_name(name)}",
-        help=f"{text.removesuffix('.')} ({bounds})." if bounds else text,
+        help=add_remarks(text, *[bounds] * bool(bounds)),
         metavar=metavar,
         rich_help_panel=option_group(name),
     )

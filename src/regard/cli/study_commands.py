@@ -49,7 +49,10 @@ def compare_command(
     ] = None,
     test: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE,…", help="An option of the evaluation: beam, length_penalty, data.…"),
+        typer.Option(
+            metavar="KEY=VALUE,…",
+            help="An option of the evaluation with several values: beam, length_penalty, or a key such as data.test.",
+        ),
     ] = None,
     set_: options.Set = None,
     seeds: Seeds = None,
