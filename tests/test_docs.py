@@ -195,7 +195,7 @@ def test_every_recipe_is_on_the_commands_page() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_option_in_the_docs_exists(page: Path) -> None:
-    options = {"--help", "--version"}
+    options = {"--help", "--version", "--quiet", "--verbose", "--install-completion", "--show-completion"}
     options |= {option for command in commands().values() for parameter in command.params for option in parameter.opts}
     # These have options of their own.
     text = page.read_text(encoding="utf-8").replace("\\\n", "")

@@ -153,7 +153,7 @@ def test_a_quick_command_imports_no_heavy_module(argument: str):
 
 def test_help_imports_no_command():
     loaded = modules_after("sys.argv = ['regard', '--help']; from regard.cli import main; main()")
-    own = {"regard", "regard.cli", "regard.cli.app", "regard.cli.lazy_group", "regard.errors"}
+    own = {"regard", "regard.cli", "regard.cli.app", "regard.cli.help", "regard.cli.lazy_group", "regard.errors"}
     own |= {"regard.terminal", "regard.terminal.output"}
     assert {name for name in loaded if name.split(".")[0] == "regard"} == own
     assert not loaded & {"pydantic", "pydantic_core", "yaml", "jinja2", "filelock", "platformdirs", "starlette"}

@@ -18,6 +18,7 @@ from typing import BinaryIO, TypeVar
 from uuid import uuid4
 
 from regard.errors import UserError, is_out_of_memory
+from regard.terminal.output import detail
 
 MAX_BYTES = 64_000_000  # of a file that is read as a whole, such as a vocabulary
 LOCK, NEW, OLD = ".lock", "new", "old"  # the only names in a scratch folder
@@ -42,6 +43,7 @@ def open_regular(path: Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise UserError(f"{path}: this is not a regular file")
+    detail(f"reading {path}")
     return file
 
 
@@ -117,6 +119,7 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         _replace(folder / NEW, path)
+    detail(f"wrote {path}")
 
 
 def _replace(new: Path, path: Path) -> None:

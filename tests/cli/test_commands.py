@@ -40,7 +40,7 @@ def test_help_names_every_command(regard: Regard):
     assert answer.code == 0
     text = " ".join(answer.out.replace("│", " ").split())
     for name, command in RegardCommands.lazy_commands.items():
-        assert f" {name} {command.summary} " in text
+        assert f" {name} {command.summary}" in text
 
 
 @pytest.mark.parametrize("command", RegardCommands.lazy_commands)

@@ -151,7 +151,8 @@ def test_the_flags_of_a_command_are_those_of_the_options(command: str) -> None:
         flag, field = parameters[name], SearchOptions.model_fields[name]
         assert flag.opts == [f"--{name.replace('_', '-')}"]
         bounds = bounds_text(name)
-        assert flag.help == (f"{field.description} ({bounds})" if bounds else field.description)
+        assert flag.help.startswith(field.description.rstrip(".)"))
+        assert flag.help.endswith(f"{bounds})." if bounds else field.description)
         assert flag.rich_help_panel == option_group(name)
         expected = str(field.default) if (command, name) in STRINGS else field.default
         assert flag.default == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any, NoReturn
@@ -11,9 +12,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from regard import __version__
+from regard.cli.help import CommandTable
 from regard.cli.lazy_group import LazyCommand, LazyGroup
 from regard.errors import UserError, failure_message
-from regard.terminal.output import print_message, print_result
+from regard.terminal.output import Verbosity, detail, print_error, print_result, set_verbosity, verbosity_flags
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 MIN_ADDRESS_SPACE = 750_000_000  # bytes
@@ -24,6 +26,14 @@ class RegardCommands(LazyGroup):
 
     lazy_commands = {  # noqa: RUF012
         "recipes": LazyCommand("regard.cli.training_commands:recipes_command", "List the built-in experiments."),
+        "config": LazyCommand(
+            "regard.cli.config_commands:config_command",
+            "Print every setting of an experiment or a run, with its default and its meaning.",
+        ),
+        "schema": LazyCommand(
+            "regard.cli.config_commands:schema_command",
+            "Print the JSON schema of experiment files, by which editors complete and check them.",
+        ),
         "train": LazyCommand(
             "regard.cli.training_commands:train_command", "Train a model, or continue a training that was stopped."
         ),
@@ -110,13 +120,13 @@ def check_address_space() -> None:
         )
 
 
-app = typer.Typer(
+app = CommandTable(
     name="regard",
     cls=RegardCommands,
     help="Sequence-to-sequence learning with attention: train, translate and inspect.",
+    epilog="For example, 'regard train case' trains a small model, and 'regard translate runs/case TEXT' uses it.",
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
+    add_completion=True,
 )
 
 
@@ -127,6 +137,8 @@ def run_command() -> None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for characters that the terminal's encoding does not have
+    set_verbosity(Verbosity.NORMAL)
+    started_at = time.monotonic()
     failure = ""
     try:
         app()
@@ -136,6 +148,8 @@ def run_command() -> None:
         failure = failure_message(error)  # for example of a full disk; typer handles broken pipes and Ctrl-C
         if not failure:
             raise
+    finally:
+        detail(f"{time.monotonic() - started_at:.1f} s")
     if failure:  # not within `except`: if memory is short, what the error refers to is freed first
         fail(failure)
 
@@ -150,7 +164,7 @@ def is_interrupt(error: BaseException | None) -> bool:
 def fail(message: str) -> NoReturn:
     """Print an error and exit with code 2."""
     for line in message.splitlines():
-        print_message(f"regard: {line}")
+        print_error(f"regard: {line}")
     sys.exit(2)
 
 
@@ -160,10 +174,38 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
+def _apply_verbosity(parameter: typer.CallbackParam, requested: bool) -> None:
+    """Apply `--quiet` or `--verbose`, before or after the command's name."""
+    if requested:
+        if verbosity_flags() not in ([], [f"--{parameter.name}"]):
+            raise UserError("give either --quiet or --verbose")
+        set_verbosity(Verbosity[f"{parameter.name}".upper()])
+
+
 @app.callback()
 def regard(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet",
+            "-q",
+            callback=_apply_verbosity,
+            expose_value=False,
+            help="Print results and errors only: no progress and no notes.",
+        ),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            callback=_apply_verbosity,
+            expose_value=False,
+            help="Also print details: files, device, settings in use, speed and time.",
+        ),
     ] = False,
 ) -> None:
     """The options of `regard` itself."""

@@ -15,7 +15,7 @@ from regard.terminal.output import note, print_result
 def clean_command(
     folders: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FOLDER]...", help="Run directories, or folders of them (default: runs)."),
+        typer.Argument(metavar="FOLDER", help="Run directories, or folders of them (default: runs)."),
     ] = None,
 ) -> None:
     """`regard clean`."""

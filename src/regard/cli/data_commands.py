@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from regard.cli import options
+from regard.cli.help import CommandTable
 from regard.errors import UserError
 
-data = typer.Typer(no_args_is_help=True, add_completion=False)
+data = CommandTable(no_args_is_help=True)
 
 File = Annotated[
     Path | None,
@@ -19,9 +20,10 @@ File = Annotated[
     ),
 ]
 Source = Annotated[
-    Path | None, typer.Option(help="One text per line; or shards: 'train.*.de'. Not together with FILE.")
+    Path | None,
+    typer.Option(metavar="FILE", help="One text per line; or shards: 'train.*.de'. Not together with FILE."),
 ]
-Target = Annotated[Path | None, typer.Option(help="The translations, one per line.")]
+Target = Annotated[Path | None, typer.Option(metavar="FILE", help="The translations, one per line.")]
 ColumnNames = Annotated[
     str | None,
     typer.Option("--columns", metavar="SOURCE,TARGET", help="The names of both texts in a .jsonl file or a table."),
@@ -54,7 +56,7 @@ def data_get_command(
         typer.Option("--from", metavar="FOLDER|URL", help="A folder, an archive or a URL, in place of the mirrors."),
     ] = None,
     languages: Annotated[
-        str | None, typer.Option(metavar="de,en,fr", help="Languages to download (default: de,en).")
+        str | None, typer.Option(metavar="LANGUAGE,…", help="Languages to download (default: de,en).")
     ] = None,
     tests: Annotated[
         str | None,
@@ -76,9 +78,12 @@ def data_check_command(
     source: Source = None,
     target: Target = None,
     test_source: Annotated[
-        Path | None, typer.Option(help="The sources of a test set, or both sides, to find texts that are in both sets.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The sources of a test set, or both sides, to find texts that are in both sets."
+        ),
     ] = None,
-    test_target: Annotated[Path | None, typer.Option(help="The targets of the test set.")] = None,
+    test_target: Annotated[Path | None, typer.Option(metavar="FILE", help="The targets of the test set.")] = None,
     columns: ColumnNames = None,
     min_words: MinWords = 1,
     max_words: MaxWords = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from regard.corpora import datasets, fetch
 from regard.corpora.datasets import DataFile
 from regard.terminal.output import print_message, print_result
-from regard.terminal.progress import LOG_INTERVAL, time_left
+from regard.terminal.progress import LOG_INTERVAL, new_console, time_left
 from regard.terminal.tables import print_table
 
 if TYPE_CHECKING:
@@ -98,7 +98,6 @@ def format_amount(done: int, total: int | None, rate: float) -> str:
 
 
 def download_bar() -> Bar:
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     return Progress(
@@ -106,7 +105,7 @@ def download_bar() -> Bar:
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
-        console=Console(stderr=True),
+        console=new_console(),
         redirect_stdout=False,  # so that standard output can be redirected
         transient=True,
     )

@@ -20,11 +20,17 @@ Head = Annotated[int | None, typer.Option(help="Only the attention of this head,
 def show_command(
     run: options.Run,
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="The source text, or the file of a picture.")
+        str | None, typer.Argument(metavar="TEXT", help="The source text, or the file of a picture.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Draw the attention map: .png, .svg or .pdf.")] = None,
-    tree: Annotated[Path | None, typer.Option(help="Draw the beam search as a tree: .png, .svg or .pdf.")] = None,
-    curves: Annotated[Path | None, typer.Option(help="Draw the learning curves: .png, .svg or .pdf.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the attention map: .png, .svg or .pdf.")
+    ] = None,
+    tree: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the beam search as a tree: .png, .svg or .pdf.")
+    ] = None,
+    curves: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the learning curves: .png, .svg or .pdf.")
+    ] = None,
     attention: Annotated[
         options.AttentionName,
         typer.Option(help="Draw the attention to the source, or the self-attention of encoder or decoder."),
@@ -178,7 +184,8 @@ def probe_command(
 def align_command(
     run: options.Run,
     gold: Annotated[
-        Path | None, typer.Option(help="Gold word alignments in Moses format, one line per sentence: 0-0 1-2.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Gold word alignments in Moses format, one line per sentence: 0-0 1-2."),
     ] = None,
     split: options.Split = options.SplitName.test,
     limit: options.Limit = None,
@@ -206,7 +213,7 @@ def align_command(
 def faithful_command(
     run: options.Run,
     text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="The source text (default: the sentences of a split).")
+        str | None, typer.Argument(metavar="TEXT", help="The source text (default: the sentences of a split).")
     ] = None,
     split: options.Split = options.SplitName.test,
     limit: options.Limit = 100,

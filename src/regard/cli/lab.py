@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from regard.cli import lab_models, options
+from regard.cli.help import CommandTable
 from regard.cli.options import MatrixText
 from regard.cli.report_output import check_output_path, print_report
 from regard.terminal.output import print_result
 from regard.terminal.tables import print_table
 
-lab = typer.Typer(add_completion=False)
+lab = CommandTable()
 
 
 @lab.callback(invoke_without_command=True)

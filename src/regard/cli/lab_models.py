@@ -33,7 +33,7 @@ Bias = Annotated[
 def encoder_command(
     words: Annotated[str | None, typer.Option(help="The sentence (default: The cat sat).")] = None,
     embeddings: options.MatrixText = None,
-    cell: Annotated[str, typer.Option(help="tanh, gru or lstm.")] = "tanh",
+    cell: Annotated[str, typer.Option(metavar="tanh|gru|lstm", help="The recurrent cell.")] = "tanh",
     input_weights: CellMatrix = None,
     state_weights: CellMatrix = None,
     bias: Bias = None,

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
+from regard.cli.help import CommandTable, HelpCommand, HelpGroup
 from regard.errors import escape_controls
 
 
@@ -37,7 +37,7 @@ class LazyCommand(NamedTuple):
     summary: str
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(HelpGroup):
     """A group that lists its commands by name and summary.
 
     A subclass sets `lazy_commands`: the commands by name.
@@ -48,7 +48,7 @@ class LazyGroup(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         for name, command in self.lazy_commands.items():
-            self.add_command(TyperCommand(name, help=command.summary))  # for the list; `load_command` replaces it
+            self.add_command(HelpCommand(name, help=command.summary))  # for the list; `load_command` replaces it
 
     def load_command(self, name: str) -> Any:
         """Import a command; with all of its arguments and options.
@@ -60,7 +60,7 @@ class LazyGroup(TyperGroup):
         module, _, attribute = path.partition(":")
         target = getattr(import_module(module), attribute)
         if not isinstance(target, typer.Typer):
-            function, target = target, typer.Typer(add_completion=False)
+            function, target = target, CommandTable()
             target.command(name)(function)
         command = typer.main.get_command(target)
         command.name, command.help = name, summary

@@ -18,7 +18,7 @@ from regard.inference.input_lines import InputLine, encode_input
 from regard.inference.translator import Translator, load
 from regard.runs import Run
 from regard.tasks import Split
-from regard.terminal.output import note
+from regard.terminal.output import detail, note
 
 
 def load_translator(*runs: Path) -> Translator:
@@ -32,7 +32,22 @@ def load_translator(*runs: Path) -> Translator:
         remove_abandoned(run)
     translator = load(*runs, device=device, precision=precision)
     set_num_threads(translator.runs[0])
+    for opened in translator.runs:
+        detail(describe_run(opened, device, precision))
     return translator
+
+
+def describe_run(run: Run, device: str, precision: str) -> str:
+    """What `--verbose` prints about a model.
+
+    Args:
+        run: Its run directory.
+        device: Where it computes.
+        precision: In which precision.
+    """
+    experiment, model = run.experiment, run.experiment.model
+    parts = f"{model.encoder.label} encoder, {model.attention.label} attention, {model.decoder.label} decoder"
+    return f"{run.path}: {parts}; on {device} in {precision}, threads: {experiment.training.threads}"
 
 
 def select_model_options() -> tuple[str, str]:

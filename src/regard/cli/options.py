@@ -10,12 +10,23 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from regard.cli.completion import complete_experiments, complete_runs, complete_settings
+from regard.cli.help import add_remarks
 from regard.search.options import SearchOptions, bounds_text, flag_name, option_group
 from regard.terminal.output import note
 
-Experiment = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="A recipe's name, or a path to a YAML file.")]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory, made by 'regard train'.")]
-SeveralRuns = Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run directories.")]
+Experiment = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT", autocompletion=complete_experiments, help="A recipe's name, or a path to a YAML file."
+    ),
+]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", autocompletion=complete_runs, help="A run directory, made by 'regard train'.")
+]
+SeveralRuns = Annotated[
+    list[Path], typer.Argument(metavar="RUN", autocompletion=complete_runs, help="One or more run directories.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 WholeJson = Annotated[bool, typer.Option("--json", help="Print all results as one JSON object.")]
 Out = Annotated[
@@ -28,7 +39,15 @@ MatrixText = Annotated[
     str | None, typer.Option(metavar="'A,B; C,D'", help="A matrix, row by row (default: that of the example).")
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="Use at most this number of sentences.")]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; can be repeated.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        autocompletion=complete_settings,
+        help="Change a setting, such as training.seed=2; can be repeated.",
+    ),
+]
 Cluster = Annotated[
     str | None,
     typer.Option(
@@ -112,7 +131,7 @@ Device = Annotated[
     str,
     typer.Option(
         callback=_set_model_option,
-        metavar="[auto|cpu|mps|cuda|cuda:N]",
+        metavar="auto|cpu|mps|cuda|cuda:N",
         help="The device that computes; auto is a GPU if there is one.",
     ),
 ]
@@ -127,17 +146,17 @@ def search_option(name: str, metavar: str | None = None) -> Any:
 
     The bounds are only shown here: `SearchOptions` checks them, in one place for every command.
     """
-    bounds = bounds_text(name)
+    text, bounds = SearchOptions.model_fields[name].description or "", bounds_text(name)
     return typer.Option(
         f"--{flag_name(name)}",
-        help=f"{SearchOptions.model_fields[name].description}{f' ({bounds})' if bounds else ''}",
+        help=add_remarks(text, *[bounds] * bool(bounds)),
         metavar=metavar,
         rich_help_panel=option_group(name),
     )
 
 
 Beam = Annotated[int, search_option("beam")]
-Beams = Annotated[str, search_option("beam", metavar="WIDTH[,WIDTH]...")]
+Beams = Annotated[str, search_option("beam", metavar="N,…")]
 NBest = Annotated[int, search_option("n_best")]
 LengthPenalty = Annotated[float | None, search_option("length_penalty")]
 Sample = Annotated[bool, search_option("sample")]

@@ -9,7 +9,7 @@ from regard.errors import UserError
 from regard.studies.definition import Study
 from regard.studies.execution import run_study
 from regard.studies.study_folder import Wording
-from regard.terminal.output import print_message, print_result
+from regard.terminal.output import print_error, print_result
 from regard.terminal.progress import InterruptHandler
 from regard.terminal.tables import print_table
 
@@ -30,10 +30,10 @@ def run_and_print(
     except KeyboardInterrupt as stopped:
         if not interrupts.signal:
             raise
-        print_message(str(stopped))
+        print_error(str(stopped))
         sys.exit(interrupts.exit_code)
     if not results.has_scores:
-        print_message(f"regard: {out}: no run is finished, so there is nothing to report")
+        print_error(f"regard: {out}: no run is finished, so there is nothing to report")
         sys.exit(1 if results.failures else 2)
     if as_json:
         from regard.studies.export import dump_json

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import options
+from regard.cli.completion import complete_experiments, complete_studies
 from regard.errors import UserError
 
 Seeds = Annotated[
@@ -17,13 +18,18 @@ Seeds = Annotated[
 Method = Annotated[
     str | None,
     typer.Option(
-        metavar="[randomization|bootstrap]",
+        metavar="randomization|bootstrap",
         help="The test over sentences: approximate randomization or paired bootstrap.",
     ),
 ]
-StudyFolder = Annotated[Path | None, typer.Option(help="The folder of the report (default: studies/NAME).")]
+StudyFolder = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="The folder of the report (default: studies/NAME).")
+]
 RunFolder = Annotated[
-    Path | None, typer.Option(help="The folder of run directories, which studies share (default: runs, next to OUT).")
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="The folder of run directories, which studies share (default: runs, next to OUT)."
+    ),
 ]
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Number of runs that are trained at the same time (default: one per core).")
@@ -33,14 +39,20 @@ ReportOnly = Annotated[bool, typer.Option("--report", help="Train nothing; repor
 
 def compare_command(
     experiment: Annotated[
-        str | None, typer.Argument(metavar="[EXPERIMENT]", help="A recipe's name, or a path to a YAML file.")
+        str | None,
+        typer.Argument(
+            metavar="EXPERIMENT", autocompletion=complete_experiments, help="A recipe's name, or a path to a YAML file."
+        ),
     ] = None,
     vary: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE,VALUE...", help="A setting with several values.")
+        list[str] | None, typer.Option(metavar="KEY=VALUE,…", help="A setting with several values.")
     ] = None,
     test: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE,VALUE...", help="An option of the evaluation: beam, length_penalty, data.…"),
+        typer.Option(
+            metavar="KEY=VALUE,…",
+            help="An option of the evaluation with several values: beam, length_penalty, or a key such as data.test.",
+        ),
     ] = None,
     set_: options.Set = None,
     seeds: Seeds = None,
@@ -51,11 +63,16 @@ def compare_command(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            "--metric", "--measure", help="A metric to compare; the first is the main one (default: by the task)."
+            "--metric",
+            "--measure",
+            metavar="METRIC",
+            help="A metric to compare; the first is the main one (default: by the task).",
         ),
     ] = None,
     method: Method = None,
-    config: Annotated[Path | None, typer.Option(help="A study as a YAML file, in place of EXPERIMENT.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A study as a YAML file, in place of EXPERIMENT.")
+    ] = None,
     out: StudyFolder = None,
     runs: RunFolder = None,
     jobs: Jobs = None,
@@ -88,7 +105,12 @@ def compare_command(
 
 
 def study_command(
-    name: Annotated[str, typer.Argument(help="The name of a built-in study; 'list' lists them.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY", autocompletion=complete_studies, help="The name of a built-in study; 'list' lists them."
+        ),
+    ],
     set_: options.Set = None,
     seeds: Seeds = None,
     method: Method = None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli import options
+from regard.cli.completion import complete_experiments
 from regard.errors import UserError
 
 if TYPE_CHECKING:
@@ -38,11 +39,16 @@ def train_command(
     experiment: Annotated[
         str,
         typer.Argument(
-            metavar="EXPERIMENT", help="A recipe's name, a path to a YAML file, or a run directory, to continue it."
+            metavar="EXPERIMENT",
+            autocompletion=complete_experiments,
+            help="A recipe's name, a path to a YAML file, or a run directory, to continue it.",
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The run directory (default: runs/EXPERIMENT, or the one that is continued).")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="The run directory (default: runs/EXPERIMENT, or the one that is continued)."
+        ),
     ] = None,
     set_: options.Set = None,
     epochs: Annotated[
@@ -78,7 +84,7 @@ def train_command(
     """`regard train`."""
     from regard.config.draft import Override
     from regard.process_group import is_launched, join_process_group
-    from regard.terminal.output import print_message
+    from regard.terminal.output import detail, print_error, verbosity_flags
     from regard.training.callbacks import Callback
     from regard.training.plan import default_run_path, plan_training
     from regard.training.session import TrainingInterrupted, TrainingSession
@@ -96,7 +102,7 @@ def train_command(
         arguments = [f"--set={each}" for each in settings] + ["--trust-code"] * trust_code
         if from_run is not None:
             arguments += [f"--from={from_run}", f"--reuse-vocabulary={reuse_vocabulary}"]
-        sys.exit(launch(processes, path, ["train", f"--out={path}", *arguments, "--", experiment]))
+        sys.exit(launch(processes, path, ["train", *verbosity_flags(), f"--out={path}", *arguments, "--", experiment]))
     try:
         with join_process_group() as group:
             if processes not in (None, group.local_size):
@@ -108,11 +114,12 @@ def train_command(
                 from_run=from_run,
                 reuse_vocabulary=reuse_vocabulary is YesNo.yes,
             )
+            detail(f"{path}: settings\n{plan.experiment}")
             if dry_run:
                 return print_dry_run(plan, as_json)
             TrainingSession(plan, is_command=True, group=group).run(Callback())
     except TrainingInterrupted as interruption:
-        print_message(str(interruption))
+        print_error(str(interruption))
         sys.exit(interruption.exit_code)
 
 

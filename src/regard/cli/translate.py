@@ -16,7 +16,7 @@ from regard.inference.input_lines import CHUNK_LINES, encode_input, read_chunks,
 from regard.inference.line_translation import OutputFormat, translate_lines
 from regard.inference.translation import rounded
 from regard.search import SearchOptions
-from regard.terminal.output import note, print_message, print_result
+from regard.terminal.output import note, print_error, print_result
 from regard.terminal.progress import InterruptHandler, ProgressMeter
 
 
@@ -59,7 +59,7 @@ def write_translations(
     except KeyboardInterrupt as stopped:
         if not interrupts.signal:
             raise
-        print_message(str(stopped))
+        print_error(str(stopped))
         sys.exit(interrupts.exit_code)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from regard.cli import options
+from regard.cli.completion import complete_runs
 from regard.errors import UserError, printable
 from regard.search.options import GREEDY, SearchOptions
 
@@ -17,6 +18,7 @@ def translate_command(
         list[str],
         typer.Argument(
             metavar="RUN|TEXT",
+            autocompletion=complete_runs,
             help="A run directory, or several as an ensemble; then texts, or PNG or JPEG files for a run that reads "
             "pictures (default: lines of --input, or standard input).",
         ),
@@ -97,9 +99,12 @@ def translate_command(
 
 
 def score_command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="A run directory, or several as an ensemble.")],
-    source: Annotated[Path, typer.Option(help="The source texts, one per line.")],
-    target: Annotated[Path, typer.Option(help="Their translations, one per line.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN", autocompletion=complete_runs, help="A run directory, or several as an ensemble."),
+    ],
+    source: Annotated[Path, typer.Option(metavar="FILE", help="The source texts, one per line.")],
+    target: Annotated[Path, typer.Option(metavar="FILE", help="Their translations, one per line.")],
     as_json: options.Json = False,
     device: options.Device = "auto",
     precision: options.Precision = options.PrecisionName.float32,
@@ -114,10 +119,11 @@ def score_command(
 def evaluate_command(
     runs: options.SeveralRuns,
     source: Annotated[
-        Path | None, typer.Option(help="Texts to translate, one per line, in place of a split; needs --reference.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Texts to translate, one per line, in place of a split; needs --reference."),
     ] = None,
     reference: Annotated[
-        list[Path] | None, typer.Option(help="Their references, one per line; can be repeated.")
+        list[Path] | None, typer.Option(metavar="FILE", help="Their references, one per line; can be repeated.")
     ] = None,
     split: Annotated[
         options.SplitName | None, typer.Option(help="The split whose sentences are used (default: test).")
@@ -125,7 +131,8 @@ def evaluate_command(
     beam: options.Beams = str(GREEDY.beam),
     length_penalty: options.LengthPenalty = GREEDY.length_penalty,
     metric: Annotated[
-        list[str] | None, typer.Option(help="A metric of output texts besides those of the task; can be repeated.")
+        list[str] | None,
+        typer.Option(metavar="METRIC", help="A metric of output texts besides those of the task; can be repeated."),
     ] = None,
     examples: Annotated[
         int,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from regard.config.references import short_reference
 
@@ -48,6 +49,25 @@ class Section(BaseModel):
     renamed: ClassVar[Mapping[str, str]] = {}
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
+    @classmethod
+    def descriptions(cls) -> dict[str, str]:
+        """What each setting means: the `Attributes` in the docstrings of the class and its bases."""
+        docs = [documented_attributes(base) for base in reversed(cls.__mro__)]
+        return {name: text for each in docs for name, text in each.items() if name in cls.model_fields}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The schema of this section in an experiment file, where every setting may be left out."""
+        reference = handler(core_schema)
+        schema = handler.resolve_ref_schema(reference)
+        schema["description"] = summary(cls)
+        for key in ("title", "required"):
+            schema.pop(key, None)
+        for name, text in cls.descriptions().items():
+            schema["properties"][name].pop("title", None)
+            schema["properties"][name]["description"] = text
+        return reference
+
 
 class KindSection(Section):
     """Settings of one kind of a family, such as one attention mechanism.
@@ -68,6 +88,26 @@ class KindSection(Section):
     def options(self) -> dict[str, Any]:
         """All settings but `kind`, as keyword arguments for the class that they configure."""
         return {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
+
+
+def summary(documented: object) -> str:
+    """The first line of a docstring.
+
+    Args:
+        documented: For example a class.
+    """
+    return inspect.cleandoc(documented.__doc__ or "").partition("\n")[0]
+
+
+def documented_attributes(documented: type) -> dict[str, str]:
+    """The entries below `Attributes:` in the docstring of a class itself, each as one line.
+
+    Args:
+        documented: The class.
+    """
+    _, _, entries = inspect.cleandoc(documented.__dict__.get("__doc__") or "").partition("\nAttributes:\n")
+    found = re.findall(r"^    (\w+): (.*(?:\n {5,}.*)*)", entries, re.MULTILINE)
+    return {name: re.sub(r"\bNone\b", "null", " ".join(text.split())) for name, text in found}
 
 
 def invalid_combination(key: str, message: str) -> PydanticCustomError:

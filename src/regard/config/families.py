@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Generic, TypeVar, get_args
 
-from pydantic import GetCoreSchemaHandler, ValidationError
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from regard.config import plugins
-from regard.config.base import KeyPath, Section
+from regard.config.base import KeyPath, Section, summary
+from regard.config.references import REFERENCE
 
 AnySection = TypeVar("AnySection", bound=Section)
 
@@ -158,6 +159,26 @@ class Kinds(Mapping[str, Any], Generic[AnySection]):
         """
         return [kind for kind in self if option in self[kind].Section.model_fields]
 
+    def describe(self, name: str) -> str:
+        """What a kind is, and what the built-in kinds are.
+
+        Args:
+            name: The name of the kind.
+        """
+        return f"{summary(self[name])} Choices: {', '.join(self)}."
+
+    def name_schema(self) -> dict[str, Any]:
+        """The JSON schema of the name of a kind: built in, a class elsewhere, or registered by a package."""
+        names: list[dict[str, Any]] = [{"const": kind, "description": summary(self[kind])} for kind in self]
+        if self._base:
+            reference = {
+                "type": "string",
+                "pattern": f"^(?:{REFERENCE.pattern})$",
+                "description": "A class outside Regard.",
+            }
+            names += [reference, *({"const": name} for name in plugins.registered_names())]
+        return {"anyOf": names} | ({"default": self.default} if self.default else {})
+
 
 def import_object(path: str) -> Any:
     """The object at an import path of Regard's own.
@@ -182,6 +203,22 @@ class SectionOf:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self.kinds.parse_section, handler(source))
 
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The settings of the kind that is named; those of any kind if none is named; everything for a plug-in."""
+        kinds, key = self.kinds, self.kinds.key
+        # As definitions, because `handler` applies a section's own method to inner schemas only.
+        inner = {
+            kind: core_schema.definitions_schema(kinds[kind].Section.__pydantic_core_schema__, []) for kind in kinds
+        }
+        sections = {kind: handler(each) for kind, each in inner.items()}
+        distinct = [each for number, each in enumerate(sections.values()) if each not in [*sections.values()][:number]]
+        choices = [
+            {"if": {"properties": {key: {"const": kind}}, "required": [key]}, "then": section}
+            for kind, section in sections.items()
+        ]
+        unnamed = {"if": {"not": {"required": [key]}}, "then": {"anyOf": distinct}}
+        return {"type": "object", "properties": {key: kinds.name_schema()}, "allOf": [*choices, unnamed]}
+
 
 @dataclass(frozen=True)
 class NameOf:
@@ -195,6 +232,10 @@ class NameOf:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.kinds.parse_name)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The names of the kinds."""
+        return self.kinds.name_schema()
 
 
 def subsection_kinds(section: type[Section], key: str) -> Kinds[Any] | None:

@@ -197,11 +197,11 @@ class DecodingSection(Section):
     """The section `decoding`. An output has at most `length_factor` · source tokens + `length_extra` tokens.
 
     Attributes:
-        length_factor: See above.
-        length_extra: See above.
+        length_factor: The largest number of output tokens for each source token, besides `length_extra`.
+        length_extra: The number of output tokens that are allowed besides those of `length_factor`.
         batch_size: Number of sentences that are translated at once.
         length_penalty: α of beam search, unless the search options set one; 0: none.
-        copy_unknown: Allow `<unknown>` in outputs, and replace it by the most attended source word.
+        copy_unknown: Whether to allow `<unknown>` in outputs, and replace it by the most attended source word.
     """
 
     length_factor: float = Field(default=2.0, ge=0, le=1_000)
@@ -294,6 +294,19 @@ class Experiment(Section):
         from regard.config.loading import dump_experiment
 
         return dump_experiment(self)
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """The JSON schema of experiment files, with which editors complete and check them."""
+        from regard.config.json_schema import experiment_schema
+
+        return experiment_schema()
+
+    def commented_yaml(self) -> str:
+        """All settings as YAML, with what each means and its default if that is another value; `load` reads it."""
+        from regard.config.commented import format_settings
+
+        return format_settings(self)
 
     @property
     def task(self) -> Task[Any]:

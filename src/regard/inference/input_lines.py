@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from queue import Empty, Queue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from regard.corpora.rows import TextLine
 from regard.corpora.text_lines import parse_lines, read_lines, read_texts, valid_text
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = Path("standard input")
 CHUNK_LINES = 512  # enough to fill batches, and few enough for early output and little memory
+PAUSE = 0.01  # seconds without a new line after which those that have arrived are translated
+POLL_INTERVAL = 1.0  # seconds: on Windows, Ctrl-C does not interrupt a longer wait
+Line = TypeVar("Line")
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ class InputLine:
 
 
 def read_chunks(texts: Sequence[str], path: Path | None = None) -> Iterator[list[InputLine]]:
-    """`texts` if there are any, else a file or standard input, in chunks; line by line from a terminal.
+    """`texts` if there are any, else a file or standard input, in chunks. Of standard input, a chunk has what is there.
 
     Args:
         texts: Texts, or none.
@@ -49,11 +56,55 @@ def read_chunks(texts: Sequence[str], path: Path | None = None) -> Iterator[list
     if texts:
         yield [InputLine(text, f"text {number}") for number, text in enumerate(texts, start=1)]
         return
-    size = 1 if path is None and sys.stdin.isatty() else CHUNK_LINES
-    lines = parse_lines(sys.stdin.buffer, STANDARD_INPUT) if path is None else read_lines(path)
-    inputs = input_lines(lines, path or STANDARD_INPUT)
-    while chunk := list(islice(inputs, size)):
+    if path is None:
+        # With a buffer of its own: the waiting thread would hold the lock of that of `sys.stdin` when the program ends.
+        raw: Any = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+        lines = parse_lines(BufferedReader(raw), STANDARD_INPUT)
+        yield from available_chunks(input_lines(lines, STANDARD_INPUT))
+        return
+    inputs = input_lines(read_lines(path), path)
+    while chunk := list(islice(inputs, CHUNK_LINES)):
         yield chunk
+
+
+def available_chunks(lines: Iterator[Line], size: int = CHUNK_LINES) -> Iterator[list[Line]]:
+    """Lines in chunks of those that have arrived: it waits for the first one of each, and not for more.
+
+    Args:
+        lines: Waits for each line. It is iterated over in another thread.
+        size: The most lines of a chunk.
+    """
+    arrived: Queue[Line | Exception | None] = Queue(maxsize=2 * size)  # None: the end
+
+    def read() -> None:
+        try:
+            for line in lines:
+                arrived.put(line)
+            arrived.put(None)
+        except Exception as error:
+            arrived.put(error)
+
+    Thread(target=read, daemon=True).start()
+    while chunk := list(islice(_arrived_lines(arrived), size)):
+        yield chunk
+
+
+def _arrived_lines(arrived: Queue[Line | Exception | None]) -> Iterator[Line]:
+    """A first line, however long it takes, and those after it that arrive without a pause."""
+    line = _wait_for_line(arrived)
+    with suppress(Empty):
+        while line is not None:
+            if isinstance(line, Exception):
+                raise line
+            yield line
+            line = arrived.get(timeout=PAUSE)
+        arrived.put(None)  # for the next chunk
+
+
+def _wait_for_line(arrived: Queue[Line | Exception | None]) -> Line | Exception | None:
+    while True:
+        with suppress(Empty):
+            return arrived.get(timeout=POLL_INTERVAL)
 
 
 def input_lines(lines: Iterable[TextLine], path: Path) -> Iterator[InputLine]:

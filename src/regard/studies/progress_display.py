@@ -13,8 +13,8 @@ from regard.errors import escape_controls
 from regard.studies.definition import Study
 from regard.studies.jobs import TrainingJob
 from regard.terminal.notebook import NotebookOutput, in_notebook
-from regard.terminal.output import print_message
-from regard.terminal.progress import LOG_INTERVAL, InterruptHandler
+from regard.terminal.output import print_error, print_message
+from regard.terminal.progress import LOG_INTERVAL, InterruptHandler, new_console
 from regard.workers.job import seconds_left
 from regard.workers.runner import Executor, JobObserver
 
@@ -51,7 +51,7 @@ def print_failure(job: TrainingJob) -> None:
         job: One of a study's.
     """
     for line in failure_lines(job):
-        print_message(f"regard: {line}")
+        print_error(f"regard: {line}")
 
 
 def format_duration(seconds: float) -> str:
@@ -147,10 +147,9 @@ class LiveStudyObserver(PlainStudyObserver):
 
     def __init__(self, study: Study, executor: Executor, interrupts: InterruptHandler) -> None:
         super().__init__(study, executor, interrupts)
-        from rich.console import Console
         from rich.live import Live
 
-        self.live: Live = Live(console=Console(stderr=True), transient=True, auto_refresh=False, redirect_stdout=False)
+        self.live: Live = Live(console=new_console(), transient=True, auto_refresh=False, redirect_stdout=False)
 
     def job_changed(self, job: TrainingJob) -> None:
         if job.state != "running":

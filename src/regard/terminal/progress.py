@@ -11,9 +11,10 @@ from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING, Self
 
-from regard.terminal.output import print_message
+from regard.terminal.output import detail, is_quiet, print_message
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress
 
 LOG_INTERVAL = 15.0  # seconds between two lines of text
@@ -88,8 +89,14 @@ class InterruptHandler:
         return 128 + self.signal
 
 
-def new_bar(what: str) -> Progress:
+def new_console() -> Console:
+    """The console of standard error, on which progress is drawn; it draws nothing if the command is quiet."""
     from rich.console import Console
+
+    return Console(stderr=True, quiet=is_quiet())
+
+
+def new_bar(what: str) -> Progress:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(
@@ -98,7 +105,7 @@ def new_bar(what: str) -> Progress:
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=new_console(),
         redirect_stdout=False,  # results go to standard output, the bar to standard error
         transient=True,
     )
@@ -136,6 +143,8 @@ class ProgressMeter:
     def __exit__(self, *_: object) -> None:
         if self.bar:
             self.bar.stop()
+        seconds = time.monotonic() - self.started_at
+        detail(f"{self.done:,} {self.what} in {seconds:.1f} s: {self.done / max(seconds, 1e-9):,.1f} {self.what}/s")
 
     def set_total(self, total: int) -> None:
         """Set the number of items, once it is known."""
