@@ -114,7 +114,7 @@ def test_the_average_is_the_mean_of_the_latest_weights(kept: Path, tmp_path: Pat
         assert not weight.equal(kept_weights[1][name]) or not kept_weights[1][name].any()
     assert made.metadata["average"] == {"path": str(kept), "steps": [10, 12]}
     assert regard.load(made).translate(["abc"])
-    assert regard.evaluate(made, progress=False).sentences == 50
+    assert regard.evaluate(regard.load(made), progress=False).sentences == 50
     assert made.data_digests == Run(kept).data_digests
 
 
@@ -187,7 +187,7 @@ def test_at_the_end_the_model_is_the_average(
     for name, weight in weights.items():
         assert torch.equal(weight, (sum(each[name].double() for each in kept) / 3).float())
     assert about["average"]["steps"] == [8, 10, 12]
-    result = regard.evaluate(tmp_path / "run", split="validation", progress=False)
+    result = regard.evaluate(regard.load(tmp_path / "run"), split="validation", progress=False)
     assert about["average"]["validation_loss"] == pytest.approx(result.loss, rel=1e-5)
     state = read_tensors(tmp_path / "run" / "state.safetensors")[0]
     plain = read_tensors(trained_brief(AVERAGED[0], AVERAGED[2]) / "state.safetensors")[0]

@@ -188,6 +188,31 @@ def test_weights_of_before_and_after_a_change_belong_to_the_run(brief: Make, tra
         regard.load(tmp_path / "run")
 
 
+def test_settings_change_more_than_once(brief: Make, train_in: Any, tmp_path: Path):
+    for epochs in (3, 4, 5):
+        train_in(brief(SCHEDULES["constant"], f"training.epochs={epochs}"))
+    assert Run(tmp_path / "run").metadata["started_with"] == {"training.epochs": "3"}
+    assert regard.load(tmp_path / "run").translate(["abc"])
+
+
+def test_the_test_set_is_scored_again(corpus: Path, tmp_path: Path):
+    splits = {f"data.{split}": str(corpus / split) for split in ("train", "validation", "test")}
+    sizes = {"model.encoder.size": 8, "model.decoder.size": 16, "training.batch_tokens": 500, "training.epochs": 1}
+    data = {"data.task": "files", **splits, "data.source": "de", "data.target": "en", "data.text": {"unit": "words"}}
+    run = regard.train({**data, **sizes, "training.rate.kind": "constant"}, tmp_path / "run", progress=False)
+    before = (run.path / "scores.json").read_text()
+    stopped = regard.train(run, overrides={"training.epochs": 3}, callbacks=[StopAtOnce()], progress=False)
+    assert not stopped.progress.finished
+    assert not (run.path / "scores.json").exists(), "the scores of the former end"
+    assert regard.train(run, progress=False).progress.finished
+    assert json.loads((run.path / "scores.json").read_text()) != json.loads(before)
+
+
+class StopAtOnce(regard.Callback):
+    def should_stop(self) -> bool:
+        return True
+
+
 class Crash(BaseException):
     """Simulates the end of the process."""
 

@@ -20,6 +20,7 @@ from regard.config.schema import Experiment
 from regard.data import Batches, Codec
 from regard.errors import UserError
 from regard.training.dry_run import DryRun
+from regard.training.train_run import count_parameters
 
 Make = Callable[..., Experiment]
 
@@ -57,8 +58,7 @@ def test_the_sizes_are_those_of_the_training(brief: Make, tmp_path: Path, train_
     assert (found.device, found.precision) == ("cpu", "float32")
     assert found.seconds == pytest.approx(12 / found.steps_per_second + 3 * found.validation_seconds)
     callback = train_in(brief())
-    trained = regard.load(tmp_path / "run").models[0]
-    assert sum(found.parameters.values()) == sum(each.numel() for each in trained.parameters())
+    assert sum(found.parameters.values()) == count_parameters(experiment, codec)
     assert callback.train_begins == [(0, found.steps)]
 
 
@@ -105,9 +105,7 @@ def test_the_command_prints_tables_or_json(tiny_file: Path, tmp_path: Path, rega
     assert values.keys() == DryRun.__annotations__.keys()
     assert values["splits"]["train"]["sentences"] == 100
     assert not (tmp_path / "run").exists()
-    for wrong, message in ((("--processes", 2), "--dry-run measures one process"), (("--json",), "")):
-        if message:
-            assert message in regard(*arguments, *wrong).err
+    assert "--dry-run measures one process" in regard(*arguments, "--processes", 2).err
     assert "--json: this is for --dry-run" in regard(*arguments[:-1], "--json").err
 
 
@@ -115,10 +113,10 @@ def test_the_command_prints_tables_or_json(tiny_file: Path, tmp_path: Path, rega
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_nothing(
-    tiny_file: Path, tmp_path: Path, temporary: Path, start_regard: Callable[..., Any], number: signal.Signals
+    tmp_path: Path, temporary: Path, start_regard: Callable[..., Any], number: signal.Signals
 ):
     process: subprocess.Popen[bytes] = start_regard(
-        *("train", tiny_file, "--out", tmp_path / "run", "--set", "data.train=2000000", "--dry-run"),
+        *("train", "reverse", "--out", tmp_path / "run", "--set", "data.train=1000000", "--dry-run"),
         env={**os.environ, "TMPDIR": str(temporary)},
     )
     while not any(temporary.glob("regard-*/.run.*/new")):

@@ -87,10 +87,9 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 def train(start: Callable[..., subprocess.Popen[str]]) -> Callable[..., Run]:
     """Train to the end with a number of processes."""
 
-    def run(experiment: Path, out: Path, processes: int) -> Run:
-        output, _ = (process := start("train", experiment, "--out", out, "--processes", processes)).communicate(
-            timeout=TIMEOUT
-        )
+    def run(experiment: Path, out: Path, processes: int, *options: object) -> Run:
+        process = start("train", experiment, "--out", out, "--processes", processes, *options)
+        output, _ = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0, output
         return Run(out)
 
@@ -408,6 +407,35 @@ def test_training_survives_processes_that_are_killed(
     if launcher == "regard":
         assert output.count("was ended by SIGKILL; all start again from the last checkpoint") == KILLS
     assert_same_bits(Run(tmp_path / "run"), whole)
+
+
+def test_a_run_is_given_more_epochs_by_several_processes(
+    tmp_path: Path, experiment: Callable[..., Path], train: Callable[..., Run]
+):
+    rate = {"training.rate.kind": "constant"}
+    path = experiment(**rate)
+    train(path, tmp_path / "run", 2)
+    continued = train(tmp_path / "run", tmp_path / "run", 2, "--epochs", 4, "--set", "training.threads=2")
+    whole = train(experiment(**rate, **{"training.epochs": 4}), tmp_path / "whole", 2)
+    assert_same_bits(continued, whole)
+
+
+def test_several_processes_fine_tune_and_average(
+    tmp_path: Path, experiment: Callable[..., Path], train: Callable[..., Run]
+):
+    source = train(experiment(), tmp_path / "source", 1)
+    arguments = ("--from", source.path, "--set", "training.average=3", "--set", "training.rate.peak=0.001")
+    one, two = (train(source.path, tmp_path / f"{processes}", processes, *arguments) for processes in (1, 2))
+    assert curve(two, "validation_loss") == pytest.approx(curve(one, "validation_loss"), abs=1e-4)
+    weights = [load_file(run.path / "model.safetensors") for run in (one, two)]
+    for name, weight in weights[0].items():
+        assert weights[1][name].numpy() == pytest.approx(weight.numpy(), abs=1e-3)
+    losses = []
+    for run in (one, two):
+        with run.open_tensors("model.safetensors") as file:
+            losses.append(file.metadata["average"]["validation_loss"])
+    assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+    assert losses[0] != pytest.approx(curve(one, "validation_loss")[-1], abs=1e-9)
 
 
 PLUGIN = """

@@ -21,7 +21,7 @@ File = Annotated[
 ]
 Source = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="One text per line; or shards: 'train.*.de'. Not together with FILE."),
+    typer.Option(metavar="FILE", help="One text per line; or shards: 'train.*.de'. Excludes FILE."),
 ]
 Target = Annotated[Path | None, typer.Option(metavar="FILE", help="The translations, one per line.")]
 ColumnNames = Annotated[
@@ -79,9 +79,7 @@ def data_check_command(
     target: Target = None,
     test_source: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="The sources of a test set, or both sides, to find texts that are in both sets."
-        ),
+        typer.Option(metavar="FILE", help="A test set, sources or both sides, to find texts that are in both sets."),
     ] = None,
     test_target: Annotated[Path | None, typer.Option(metavar="FILE", help="The targets of the test set.")] = None,
     columns: ColumnNames = None,

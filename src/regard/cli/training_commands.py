@@ -46,9 +46,7 @@ def train_command(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER", help="The run directory (default: runs/EXPERIMENT, or the one that is continued)."
-        ),
+        typer.Option(metavar="FOLDER", help="The run directory (default: runs/EXPERIMENT, or the continued one)."),
     ] = None,
     set_: options.Set = None,
     epochs: Annotated[
