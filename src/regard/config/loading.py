@@ -50,7 +50,7 @@ def load_experiment(
         UserError: If a file cannot be read or a setting is invalid. The message names all invalid settings.
     """
     draft = ExperimentDraft(name)
-    for layer in (*_layers_of(defaults), *_read_layers(name, folder, origin, ())):
+    for layer in (*_experiment_layers(defaults), *_read_layers(name, folder, origin, ())):
         draft.add_layer(layer)
     draft.add_layer([each if isinstance(each, Override) else Override.parse(each) for each in overrides])
     experiment = _validate(draft)
@@ -238,7 +238,7 @@ def resolve_experiment(
         return load_experiment(experiment, changes, defaults=defaults, check_files=check_files)
     if isinstance(experiment, Experiment):
         where = "the experiment"
-        layers = _layers_of(experiment)
+        layers = _experiment_layers(experiment)
     elif isinstance(experiment, Mapping):
         where = "the dictionary"
         layers = _dict_layers(experiment, where)
@@ -248,7 +248,7 @@ def resolve_experiment(
             "dictionary of settings or an Experiment"
         )
     draft = ExperimentDraft(where)
-    for layer in (*_layers_of(defaults), *layers, changes):
+    for layer in (*_experiment_layers(defaults), *layers, changes):
         draft.add_layer(layer)
     resolved = _validate(draft)
     if check_files:
@@ -256,7 +256,7 @@ def resolve_experiment(
     return resolved
 
 
-def _layers_of(experiment: Experiment | None) -> list[list[Override]]:
+def _experiment_layers(experiment: Experiment | None) -> list[list[Override]]:
     """All settings of an experiment as one layer; none without an experiment."""
     if experiment is None:
         return []

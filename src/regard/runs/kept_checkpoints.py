@@ -90,7 +90,9 @@ def average_weights(run: Run, steps: Sequence[int], expected: Shapes) -> dict[st
             if file.metadata.get("step") != step:
                 raise UserError(f"{file.path}: these are the weights of step {file.metadata.get('step')!r}")
         return {
-            name: sum((file.tensor(name).double() for file in files), torch.zeros(shape, dtype=torch.float64))
+            name: sum(
+                (file.tensor(name).double() for file in files), torch.zeros(shape, dtype=torch.float64, device="cpu")
+            )
             .div(len(files))
             .float()
             for name, shape in expected.items()

@@ -63,7 +63,7 @@ def changed_settings(run: Run, experiment: Experiment) -> list[str]:
         if not (is_longer if key.startswith(RATE) else key in MAY_CHANGE and MAY_CHANGE[key](*values))
     }
     if refused:
-        raise UserError(_refusal(run, refused))
+        raise UserError(_refused_settings(run, refused))
     rate = run.experiment.training.rate
     if is_longer and not has_new_rate and build_learning_rate(rate).depends_on_steps:
         raise UserError(
@@ -75,7 +75,7 @@ def changed_settings(run: Run, experiment: Experiment) -> list[str]:
     return list(changed)
 
 
-def _refusal(run: Run, refused: dict[str, tuple[Any, Any]]) -> str:
+def _refused_settings(run: Run, refused: dict[str, tuple[Any, Any]]) -> str:
     lines = [f"  {key} = {old!r}, not {new!r}{_limit_hint(key)}" for key, (old, new) in refused.items()]
     return "\n".join(
         [

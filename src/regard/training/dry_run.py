@@ -176,12 +176,14 @@ def measure_training(plan: TrainingPlan, callback: Callback) -> DryRun:
         try:
             with data_of_machine(replace(start, path=scratch, run=run), device, callback, SINGLE) as (run, encoded):
                 trainer = Trainer(run, encoded, Callback(), device)  # whose steps and validation are not shown
-                return _measure(trainer, {split: _split_size(examples) for split, examples in encoded.splits.items()})
+                return _measure_trainer(
+                    trainer, {split: _split_size(examples) for split, examples in encoded.splits.items()}
+                )
         except UserError as error:  # about the run directory that it would be
             raise UserError(str(error).replace(str(scratch), str(plan.path))) from None
 
 
-def _measure(trainer: Trainer, splits: dict[str, SplitSize]) -> DryRun:
+def _measure_trainer(trainer: Trainer, splits: dict[str, SplitSize]) -> DryRun:
     done, steps, every = trainer.progress.step, trainer.steps, trainer.validate_every
     if trainer.progress.finished:
         raise UserError(f"{trainer.run_directory.path}: {trainer.progress.finished}; there is nothing to train")

@@ -135,7 +135,8 @@ def common_rows(old: Vocabulary, new: Vocabulary) -> tuple[Tensor, Tensor]:
     """
     ids = {token: index for index, token in enumerate(old.tokens)}
     common = [(ids[token], index) for index, token in enumerate(new.tokens) if token in ids]
-    return torch.tensor([first for first, _ in common]), torch.tensor([second for _, second in common])
+    first, second = torch.tensor(common, device="cpu").unbind(1)
+    return first, second
 
 
 def vocabulary_axes(experiment: Experiment, sizes: tuple[int | PatchGrid, int]) -> dict[str, tuple[int, str]]:
