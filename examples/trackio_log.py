@@ -31,7 +31,7 @@ class TrackioLog(regard.Callback):
 
     def __init__(self, project: str) -> None:
         self.project = project
-        self.metrics: dict[str, Any] | None = None
+        self.row: dict[str, Any] = {}
 
     def on_train_begin(self, trainer: Trainer) -> None:
         if trainer.group.is_first:  # of several processes that train together
@@ -40,12 +40,12 @@ class TrackioLog(regard.Callback):
             wandb.init(project=self.project, name=run.path.name, config=settings, resume="allow")
 
     def on_validation_end(self, trainer: Trainer, metrics: dict[str, Any], best: bool) -> None:
-        self.metrics = metrics
+        self.row = dict(metrics)
 
     def on_checkpoint(self, trainer: Trainer) -> None:
-        if trainer.group.is_first and self.metrics is not None:
-            wandb.log(self.metrics, step=self.metrics["step"])
-        self.metrics = None
+        if trainer.group.is_first and self.row:
+            wandb.log(self.row, step=self.row.pop("step"))
+        self.row = {}
 
     def on_train_end(self, trainer: Trainer) -> None:
         if trainer.group.is_first:

@@ -199,7 +199,7 @@ def test_every_option_in_the_docs_exists(page: Path) -> None:
     options |= {option for command in commands().values() for parameter in command.params for option in parameter.opts}
     # These have options of their own.
     text = page.read_text(encoding="utf-8").replace("\\\n", "")
-    text = re.sub(r"((python|pytest|make|dask|torchrun) |worker_extra_args).*", "", text)
+    text = re.sub(r"((python|pytest|make|dask|torchrun|tensorboard) |worker_extra_args).*", "", text)
     assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text)) <= options
 
 

@@ -105,8 +105,8 @@ def test_another_logger_has_each_validation_once_also_after_an_interruption(tmp_
     assert [call[0] for call in calls if call[0] != "log"] == ["init", "finish", "init", "finish"]
     assert {tuple(call[1:]) for call in calls if call[0] == "init"} == {("regard", "copy", "allow", 3)}
     rows = [json.loads(line) for line in (tmp_path / "runs" / "copy" / "metrics.jsonl").read_text().splitlines()]
-    assert [call[1:] for call in calls if call[0] == "log"] == [[row["step"], row] for row in rows]
     assert [row["step"] for row in rows] == [10, 20, 30, 40, 50, 54]
+    assert [call[1:] for call in calls if call[0] == "log"] == [[row.pop("step"), row] for row in rows]
 
 
 def test_every_example_has_a_test():

@@ -105,16 +105,16 @@ def test_the_best_validation_and_patience_go_by_the_chosen_metric(
     new_trainer: NewTrainer, brief: Make, dictionary: Path, monkeypatch, metric: str, scores: list[float], best, steps
 ):
     data = (f"data={{task: g2p, file: {dictionary}}}", "training.epochs=1", "training.batch_tokens=60")
-    own = (f"training.best={metric}", "training.validate_every=2", "training.patience=2")
+    own = (f"training.best={metric}", "training.validate_every=2", "training.patience=2", "training.max_steps=12")
     trainer = new_trainer(brief(*(data if metric == "word_error" else ()), *own))
-    trainer.steps, upcoming = 12, iter(scores)
+    upcoming = iter(scores)
     monkeypatch.setattr(trainer.validation, "scores", lambda: {metric: next(upcoming)})
     trainer.run()
     progress = trainer.progress
     assert (progress.best_step, progress.step) == (best, steps)
     assert progress.best_score == scores[best // 2 - 1]
     assert progress.finished == (
-        "all epochs done" if steps == 12 else f"no better {METRICS[metric].title} in 2 validations"
+        "all 12 steps done" if steps == 12 else f"no better {METRICS[metric].title} in 2 validations"
     )
     with trainer.run_directory.open_tensors("model.safetensors") as file:
         assert file.metadata["step"] == best

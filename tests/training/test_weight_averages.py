@@ -69,7 +69,7 @@ def test_the_averages_are_validated_and_saved_and_the_weights_are_trained(
         validated.append({name: weight.clone() for name, weight in named_weights(model).items()})
         return compute_losses(model, *arguments, **options)
 
-    monkeypatch.setattr(trainer_module, "compute_losses", recording)
+    monkeypatch.setattr(validation_module, "compute_losses", recording)
     train_in(brief(EMA), stop_after=4)
     train_in(brief(), stop_after=4, name="plain")
     saved, _ = read_tensors(tmp_path / "run" / "model.safetensors")

@@ -10,6 +10,7 @@
 - `state.safetensors`: weights, optimizer and progress, to continue from
 - `checkpoints/`: the weights of the latest validations, if they are kept
 - `metrics.jsonl`: one line for each validation
+- `tensorboard/`: event files, if they are asked for
 - `scores.json`: the scores of the test set, after training on real text
 - `examples/`: attention maps of test sentences, after training on real text
 - `evaluations/`: outputs and scores of each evaluation by a study (`exams/` in Regard 0.5, which is still read)

@@ -68,7 +68,7 @@ class Callback:
         Args:
             trainer: The trainer.
             metrics: The line that was added to `metrics.jsonl`.
-            best: Whether this is the lowest validation loss so far. If so, the weights have been saved.
+            best: Whether this is the best validation so far by `training.best`. If so, the weights have been saved.
         """
 
     def on_checkpoint(self, trainer: Trainer) -> None:
