@@ -91,9 +91,8 @@ class PairFilter:
     @property
     def left_out(self) -> dict[str, LineSummary]:
         """The pairs that were left out, by the reason, the most frequent first."""
-        return {
-            reason: LineSummary(*found) for reason, found in sorted(self._lines.items(), key=lambda one: -one[1][0])
-        }
+        frequent = sorted(self._lines.items(), key=lambda found: -found[1][0])
+        return {reason: LineSummary(count, first) for reason, (count, first) in frequent}
 
     def _reason(self, row: ScannedPair) -> str | None:
         for problem in row.problems:

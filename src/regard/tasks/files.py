@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
 
 from regard.config.base import Section, invalid_combination
 from regard.corpora.limits import NO_LIMITS, PairLimits
@@ -17,6 +17,7 @@ from regard.errors import UserError
 from regard.tasks.base import SPLITS, Split
 from regard.tasks.file_pairs import FilePairs
 from regard.tasks.parallel import ParallelDataset, ParallelSection, ParallelTask
+from regard.text import SPECIAL
 from regard.text.tags import TAG
 
 
@@ -35,6 +36,13 @@ class CorpusSection(Section):
 
     path: str = Field(min_length=1)
     tag: str | None = Field(default=None, pattern=f"^{TAG}( {TAG})*$", max_length=200)
+
+    @field_validator("tag")
+    @classmethod
+    def _check_tag(cls, tag: str | None) -> str | None:
+        if tag is not None and set(tag.split()) & set(SPECIAL):
+            raise ValueError(f"{', '.join(SPECIAL)} are Regard's own tokens; choose another tag")
+        return tag
 
 
 class TrainingCorpusSection(CorpusSection):
