@@ -93,7 +93,7 @@ def test_train_creates_a_run_and_prints_its_result(
     again = regard("train", tiny_file, *options)
     assert (again.code, again.out, again.err) == (0, answer.out, "")
     other = regard("train", tiny_file, *options, "--set", "training.seed=2")
-    refused(other, "runs/tiny: this run was started with training.seed = 1, not 2; choose another run directory")
+    refused(other, "runs/tiny: this run was started with other settings", "training.seed = 1, not 2\n", "(--out)")
 
 
 def test_progress_is_printed_between_validations(

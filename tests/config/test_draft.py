@@ -72,7 +72,11 @@ SCHEDULES = """training:
 @pytest.mark.parametrize(
     ("override", "section", "expected"),
     [
-        ("training.rate.kind=constant", "rate", {"kind": "constant", "peak": 0.02, "warmup": None}),
+        (
+            "training.rate.kind=constant",
+            "rate",
+            {"kind": "constant", "peak": 0.02, "warmup": None, "warmup_steps": None},
+        ),
         (
             "training.teacher_forcing.kind=stepped",
             "teacher_forcing",
@@ -102,7 +106,7 @@ def test_a_new_kind_of_schedule_resets_the_options_of_the_old_one(
         (
             "training.rate.factor=0.5",
             "training.rate.factor: 'one-cycle' learning rate has no option factor (an option of plateau); "
-            "it has peak, warmup",
+            "it has peak, warmup, warmup_steps",
         ),
         (
             "training.teacher_forcing.floor=0.5",

@@ -56,7 +56,7 @@ def test_a_kind_without_options_is_chosen_by_its_name_alone(family: str):
 def test_the_defaults_of_training_are_one_cycle_and_full_teacher_forcing():
     training = TrainingSection().model_dump()
     assert training["optimizer"]["kind"] == "adam"
-    assert training["rate"] == {"kind": "one-cycle", "peak": 0.003, "warmup": None}
+    assert training["rate"] == {"kind": "one-cycle", "peak": 0.003, "warmup": None, "warmup_steps": None}
     assert training["teacher_forcing"] == {"kind": "constant", "ratio": 1.0}
 
 

@@ -16,7 +16,7 @@ from regard.evaluation.losses import compute_losses
 from regard.inference.translator import load
 from regard.runs import named_weights
 from regard.runs.weights import write_tensors
-from regard.training import trainer as trainer_module
+from regard.training import validation as validation_module
 from regard.training.trainer import Trainer
 from regard.training.weight_averages import WeightAverages
 

@@ -83,9 +83,23 @@ def _shortest_list(corpora: list[TrainingCorpusSection]) -> Any:
     return _shortest(corpora[0]) if len(corpora) == 1 else list(map(_shortest, corpora))
 
 
-Corpora = Annotated[list[TrainingCorpusSection], BeforeValidator(_as_corpora), PlainSerializer(_shortest_list)]
-Corpus = Annotated[CorpusSection, BeforeValidator(_with_path), PlainSerializer(_shortest)]
-OptionalCorpus = Annotated[CorpusSection | None, BeforeValidator(_with_path_if_any), PlainSerializer(_shortest)]
+# What may be written in an experiment file is more than what is validated; the former is the input type.
+_TrainingCorpus = str | TrainingCorpusSection
+Corpora = Annotated[
+    list[TrainingCorpusSection],
+    BeforeValidator(_as_corpora, json_schema_input_type=_TrainingCorpus | list[_TrainingCorpus]),
+    PlainSerializer(_shortest_list),
+]
+Corpus = Annotated[
+    CorpusSection,
+    BeforeValidator(_with_path, json_schema_input_type=str | CorpusSection),
+    PlainSerializer(_shortest),
+]
+OptionalCorpus = Annotated[
+    CorpusSection | None,
+    BeforeValidator(_with_path_if_any, json_schema_input_type=str | CorpusSection | None),
+    PlainSerializer(_shortest),
+]
 
 
 class FilesSection(ParallelSection):
