@@ -19,7 +19,7 @@ def settings(corpus: Path, **training: Any) -> dict[str, Any]:
     train = [{"path": corpus / "train", "weight": 0.5, "tag": "<2en>"}, {"path": corpus / "validation", "tag": "<bt>"}]
     small = {"embedding": 8, "size": 8}
     return {
-        "data": {"task": "files", "train": train, "validation": corpus / "validation", "text": {"size": 90}},
+        "data": {"task": "files", "train": train, "validation": corpus / "validation", "text": {"unit": "characters"}},
         "model": {"encoder": small, "decoder": small},
         "training": {"epochs": 4, "batch_tokens": 400, "validate_every": 5, **training},
         "decoding": {"length_factor": 0, "length_extra": 9},
