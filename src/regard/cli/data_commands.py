@@ -45,7 +45,7 @@ MaxRatio = Annotated[
 MinLetters = Annotated[
     float, typer.Option(min=0, max=1, help="Smallest share of letters among the characters of a text.")
 ]
-Copies = Annotated[bool, typer.Option(help="Whether to keep pairs whose source and target are equal.")]
+NoCopies = Annotated[bool, typer.Option("--no-copies", help="Leave out pairs whose source and target are equal.")]
 
 
 @data.command("get")
@@ -87,7 +87,7 @@ def data_check_command(
     max_words: MaxWords = None,
     max_ratio: MaxRatio = None,
     min_letters: MinLetters = 0.0,
-    copies: Copies = True,
+    no_copies: NoCopies = False,
     max_lines: MaxLines = None,
     as_json: options.Json = False,
 ) -> None:
@@ -104,7 +104,7 @@ def data_check_command(
         "max_words": max_words,
         "max_ratio": max_ratio,
         "min_letters": min_letters,
-        "copies": copies,
+        "copies": not no_copies,
     }
     test = (test_source, test_target) if test_source else None
     corpus = _one_corpus(file, source, target)
@@ -124,7 +124,7 @@ def data_filter_command(
     max_words: MaxWords = None,
     max_ratio: MaxRatio = None,
     min_letters: MinLetters = 0.0,
-    copies: Copies = True,
+    no_copies: NoCopies = False,
     deduplicate: Annotated[bool, typer.Option("--deduplicate", help="Leave out pairs that occurred before.")] = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as JSON.")] = None,
     max_lines: MaxLines = None,
@@ -138,7 +138,7 @@ def data_filter_command(
         "max_words": max_words,
         "max_ratio": max_ratio,
         "min_letters": min_letters,
-        "copies": copies,
+        "copies": not no_copies,
     }
     print_filter(
         _one_corpus(file, source, target),
