@@ -19,7 +19,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import regard
-from regard.config import loading, recipes
+from regard.config import loading, recipes, references
 from regard.config.draft import ExperimentDraft, Override
 from regard.reports.report_page import Picture
 from regard.studies import built_in, parsing, report
@@ -221,8 +221,7 @@ WINDOWS_PATHS = {
 def windows_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     """`os.path` of Windows, in the modules that make paths absolute."""
     monkeypatch.setenv("USERPROFILE", r"U:\me")
-    for module in (loading, parsing):
-        monkeypatch.setattr(module, "os", SimpleNamespace(path=ntpath))
+    monkeypatch.setattr(references, "os", SimpleNamespace(path=ntpath))
 
 
 def resolved_train(draft: ExperimentDraft) -> str:
@@ -244,7 +243,7 @@ def test_windows_paths_in_yaml_and_options_are_made_absolute(written: str, expec
     option = Override.parse(f"data.train={written}")
     draft.set(Override(option.path, option.value, option.origin, folder))
     assert resolved_train(draft) == expected
-    assert parsing._absolute_path(written, folder) == expected
+    assert references.absolute_paths(written, folder) == expected
     (axis,) = parsing.from_options(vary=[f"data.train={written},{written}"])
     assert axis.value == [written] * 2
 

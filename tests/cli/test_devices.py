@@ -15,7 +15,7 @@ from regard.errors import UserError
 from regard.inference import run_ensemble
 
 Regard = Callable[..., Any]
-WITHOUT_MODELS = {"recipes", "config", "schema", "train", "compare", "study", "clean", "data", "lab"}
+WITHOUT_MODELS = {"recipes", "config", "schema", "train", "average", "compare", "study", "clean", "data", "lab"}
 # Arguments after the run directory. MISSING is a file that does not exist: it would be an error to read it.
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     "translate": ("abc",),

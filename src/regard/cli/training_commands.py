@@ -143,7 +143,7 @@ def average_command(
     out: Annotated[Path, typer.Option(help="The new run directory.")],
     last: Annotated[int | None, typer.Option(help="Average the latest N weights.", metavar="N")] = None,
     best: Annotated[
-        int | None, typer.Option(help="Average the N weights with the lowest validation loss.", metavar="N")
+        int | None, typer.Option(help="Average the N weights of the best validations (training.best).", metavar="N")
     ] = None,
     trust_code: options.TrustCode = False,
 ) -> None:

@@ -27,7 +27,7 @@ def check_data_files(command: str, run: Path, experiment: Experiment, splits: Se
     if not missing:
         return
     settings = experiment.data.model_dump()
-    paths = [f"data.{key}={_inline(_in_new_place(settings[key]))}" for key in missing]
+    paths = [f"data.{key}={_on_one_line(_in_new_place(settings[key]))}" for key in missing]
     parts = [str(run), *(part for path in paths for part in ("--set", path))]
     quoted = [f'"{part}"' if set(" *{[<") & set(part) else part for part in parts]  # for any shell
     line = " ".join(["regard", command, *quoted])
@@ -44,5 +44,5 @@ def _in_new_place(value: Any) -> Any:
     return f"NEW/PLACE/{Path(value).name}"
 
 
-def _inline(value: Any) -> str:
+def _on_one_line(value: Any) -> str:
     return value if isinstance(value, str) else yaml.safe_dump(value, default_flow_style=True, width=math.inf).strip()

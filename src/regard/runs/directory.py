@@ -107,7 +107,7 @@ class Run:
         precision: Precision = "float32",
         *,
         metadata: Mapping[str, Any] | None = None,
-        prepare: Callable[[Run], None] = lambda draft: None,
+        prepare: Callable[[Run], None] | None = None,
     ) -> Run:
         """Create a run directory, completely or not at all.
 
@@ -139,7 +139,8 @@ class Run:
                 for name, content in codec.tokenization.files().items():
                     files.write_atomic(draft / name, content)
                 files.write_atomic(draft / "run.json", json.dumps(about).encode())
-                prepare(cls(draft))
+                if prepare is not None:
+                    prepare(cls(draft))
                 files.rename_folder(draft, path)
         except OSError as error:
             if path.is_dir() and any(path.iterdir()):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from regard.errors import UserError
+from regard.evaluation.metrics import validation_metric
 from regard.files import damage_as_user_error, parse_path
 from regard.nn.build import build_model
 from regard.runs import MODEL, Run, expected_shapes, named_weights
@@ -36,7 +37,7 @@ def average(
         run: A run directory.
         out: The new run directory. It has no state to continue from.
         last: The number of weights, the latest ones.
-        best: The number of weights, those with the lowest validation loss; instead of `last`.
+        best: The number of weights, those of the best validations by `training.best`; instead of `last`.
         trust_code: Whether the run may execute code outside Regard, if it was trained with some (plug-ins).
 
     Raises:
@@ -68,7 +69,7 @@ def select_steps(run: Run, last: int | None, best: int | None) -> list[int]:
     Args:
         run: The run directory.
         last: The number of latest steps.
-        best: The number of steps with the lowest validation loss; instead of `last`.
+        best: The number of steps with the best validations; instead of `last`.
     """
     name, count = ("last", last) if best is None else ("best", best)
     if count is None or (last is not None and best is not None):
@@ -82,9 +83,15 @@ def select_steps(run: Run, last: int | None, best: int | None) -> list[int]:
             f"{run.path}: {count} weights cannot be averaged; {len(kept)} are kept in {CHECKPOINTS}/: train with "
             f"training.keep_checkpoints={count} or more{fewer}"
         )
-    losses = {row["step"]: row["validation_loss"] for row in run.metrics() if "validation_loss" in row}
-    ranked = kept if best is None else sorted(kept, key=lambda step: -losses.get(step, math.inf))
-    return sorted(ranked[-count:])
+    return sorted((kept if best is None else _ranked(run, kept))[-count:])
+
+
+def _ranked(run: Run, steps: list[int]) -> list[int]:
+    """Steps in the order of what `training.best` names, the best one at the end; those without a score come first."""
+    metric = validation_metric(run.experiment.task, run.experiment.training.best)
+    name, sign = f"validation_{metric.name}", 1 if metric.higher_is_better else -1
+    scores = {row["step"]: sign * row[name] for row in run.metrics() if name in row}
+    return sorted(steps, key=lambda step: scores.get(step, -math.inf))
 
 
 def average_line(run: Run) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import re
 import shutil
-import sys
 import time
 from collections import Counter
 from dataclasses import asdict, dataclass, fields, replace
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -238,8 +236,10 @@ def _split_size(examples: OnDiskExamples) -> SplitSize:
 def _peak_bytes(device: torch.device) -> int | None:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    if os.name != "posix":
-        return None
-    resource: Any = import_module("resource")
-    peak: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+    status = Path("/proc/self/status")  # of Linux
+    match = (
+        re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(encoding="ascii", errors="replace"), re.MULTILINE)
+        if status.exists()
+        else None
+    )
+    return 1024 * int(match[1]) if match else None

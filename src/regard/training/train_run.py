@@ -190,7 +190,8 @@ def data_of_machine(
         encoded = None
         if group.is_first:
             run, encoded = stack.enter_context(_create_or_continue(start, scratch, device, callback, group))
-        stamp = group.gather(settings_stamp(path) if group.is_first else None)[0]  # the run directory exists
+        is_shared = group.is_first and group.size > 1
+        stamp = group.gather(settings_stamp(path) if is_shared else "")[0]  # the run directory exists
         if run is None or not group.is_first:
             run = open_shared(path, stamp)
         if group.local_rank == 0 and not group.is_first:
@@ -227,7 +228,7 @@ def _create_or_continue(
         check_batches(group, encoded.splits["train"], experiment.training.batch_tokens)
         if run is None:
             precision = select_precision(experiment.training.precision, device, count_parameters(experiment, codec))
-            run = _create(start, encoded, precision)
+            run = _create_run(start, encoded, precision)
         _check_same_data(run, encoded)
         with _locked(start.path):
             yield _change(run, start), encoded
@@ -239,7 +240,7 @@ def _learn_codec(experiment: Experiment, pairs: Iterable[Pair], callback: Callba
     return Codec.build(experiment.task.learn_tokenization(pairs), pairs)
 
 
-def _create(start: Start, encoded: EncodedSplits, precision: Precision) -> Run:
+def _create_run(start: Start, encoded: EncodedSplits, precision: Precision) -> Run:
     """The new run directory, with the weights that training starts with if they come from another run."""
     create = partial(Run.create, start.path, start.experiment, encoded.codec, encoded.digests, precision)
     if start.pretrained is None:
