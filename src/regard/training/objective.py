@@ -23,6 +23,7 @@ from torch.nn.functional import cross_entropy, log_softmax, nll_loss
 
 from regard.config.kinds import CONSISTENCIES, ConsistencySection
 from regard.nn import Seq2Seq
+from regard.training.r_drop_loss import RDropLoss
 
 
 class ModelInputs(NamedTuple):
@@ -161,12 +162,7 @@ class RDrop(Objective):
         self.weight = weight
 
     def __call__(self, model: Seq2Seq, forward: Forward, inputs: ModelInputs, references: Tensor) -> Losses:
-        log_probs = log_softmax(forward(inputs.twice()).float(), -1)
-        loss = self.cross_entropy(log_probs, torch.cat([references, references]))
-        first, second = log_probs.chunk(2)
-        # KL(P ‖ Q) + KL(Q ‖ P) = Σ_w (P(w) − Q(w)) (log P(w) − log Q(w))
-        consistency = ((first.exp() - second.exp()) * (first - second)).sum(-1).mean() / 2
-        return Losses(loss + self.weight / 2 * consistency, loss, consistency)
+        return Losses(*RDropLoss.apply(forward(inputs.twice()), references, self.label_smoothing, self.weight))
 
 
 class SimCutSection(ConsistencySection):
