@@ -42,6 +42,6 @@ def test_outputs_have_no_tags_and_a_stopped_training_continues(
         translator.model.decoder.readout.output_layer.bias[tags] += 100.0  # whatever the source is
     for translation in translator.translate(["<2en> ein Mann", "<bt> ein Mann", "ein Mann"]):
         assert not {"<2en>", "<bt>"} & set(translation.tokens)
-    first = translator.translate("<bt> ein Mann")
-    assert first.source_tokens[0] == "<bt>"
-    assert first.source_tokens[1:] == translator.translate("ein Mann").source_tokens
+    tagged, plain = translator.translate(["<bt> ein Mann", "ein Mann"])
+    assert tagged.source_tokens[0] == "<bt>"
+    assert tagged.source_tokens[1:] == plain.source_tokens
