@@ -61,9 +61,14 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """A digest of all settings but the seed."""
-        settings = load_experiment(self.experiment, self.overrides).model_dump()
-        del settings["training"]["seed"]
+        """A digest of the settings that are not defaults, so that new settings of later versions do not change it.
+
+        Neither does what may differ between runs of the same experiment.
+        """
+        settings = load_experiment(self.experiment, self.overrides).model_dump(exclude_defaults=True)
+        settings.pop("description", None)
+        for key in ("seed", "threads", "save_every"):
+            settings.get("training", {}).pop(key, None)
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
     def run_path(self, folder: Path, seed: int) -> Path:

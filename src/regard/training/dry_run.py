@@ -130,7 +130,7 @@ class DryRun:
         peak = "" if self.peak_bytes is None else f"; at most {_megabytes(self.peak_bytes)} in use so far"
         return [
             f"vocabularies: {', '.join(sizes)}{unknown}",
-            f"steps: {self.steps:,}{done}, and {self.validations:,} validations",
+            f"steps: {self.steps:,}{done}; validations: {self.validations:,}",
             f"batches per epoch: {self.batches_per_epoch:,}",
             f"device: {self.device}, {self.precision}",
             f"memory: {_megabytes(self.state_bytes)} for weights, gradients and optimizer{peak}",
