@@ -171,7 +171,7 @@ def measure(recipe: Recipe, seed: int, folder: Path) -> Record:
         "settings": recipe.digest,
         "seed": seed,
         "parameters": sum(each.numel() for each in translator.model.parameters()),
-        "validation_loss": progress.best_loss,
+        "validation_loss": min(progress.validation_losses),
         "validation": scores(translator, "validation", ["greedy"]),
         "test": scores(translator, "test", list(SEARCHES)),
         "seconds": progress.seconds,
