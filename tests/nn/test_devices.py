@@ -40,7 +40,7 @@ def train(trainer: Trainer) -> list[float]:
     """The losses and gradient norms of two steps, and the validation losses after them."""
     for _ in range(2):
         trainer.step()
-    pending = [(loss, norm) for _, loss, _, norm in trainer.losses.rows]
+    pending = [losses_and_norm for *_, losses_and_norm in trainer.losses.rows]
     trainer.validate()
     (row,) = trainer.run_directory.metrics()
     return [*(float(each) for pair in pending for each in pair), row["train_loss"], row["validation_loss"]]

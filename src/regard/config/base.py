@@ -49,6 +49,10 @@ class Section(BaseModel):
     renamed: ClassVar[Mapping[str, str]] = {}
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
+    def __hash__(self) -> int:
+        """Settings may be lists, which have no hash of their own."""
+        return hash(self.model_dump_json())
+
     @classmethod
     def descriptions(cls) -> dict[str, str]:
         """What each setting means: the `Attributes` in the docstrings of the class and its bases."""
