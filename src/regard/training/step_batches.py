@@ -53,17 +53,17 @@ class StepBatches:
             step: Counted from 0.
             group: The processes.
         """
-        parts = [self._part(number, step, group) for number in self.numbers(step)]
+        random = Random(seed_for(self.batches.seed, "tokens", step))
+        parts = [self._part(number, random, group) for number in self.numbers(step)]
         weighted = [(part, sum(len(example.target) - 1 for example in part)) for part in parts if part]
         return weighted or [(self.batches.rows(self.numbers(step)[0])[:1], 0)]
 
-    def _part(self, number: int, step: int, group: ProcessGroup) -> list[Example]:
+    def _part(self, number: int, random: Random, group: ProcessGroup) -> list[Example]:
         """The examples of this process in a batch: about as many tokens as those of the others."""
         rows = self.batches.indices(number)
         lengths = example_lengths(self.batches.examples)[rows.numpy()].sum(1)
-        own = rows[split_by_tokens(lengths, group.size)[group.rank]].tolist()
-        examples = [self.batches.examples[row] for row in own]
+        own = split_by_tokens(lengths, group.size)[group.rank]
         if self.resample is None:
-            return examples
-        seeds = [seed_for(self.batches.seed, "tokens", step, row) for row in own]
-        return [self.resample(example, Random(seed)) for example, seed in zip(examples, seeds, strict=True)]
+            return [self.batches.examples[row] for row in rows[own].tolist()]
+        # All processes sample for the whole batch, so that a text has the same subwords however many there are.
+        return [self.resample(example, random) for example in self.batches.rows(number)][own]
