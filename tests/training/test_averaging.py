@@ -71,6 +71,18 @@ def test_weights_after_the_last_checkpoint_of_a_crash_are_removed(
     assert names(tmp_path / "run") == names(kept)
 
 
+def test_weights_after_the_last_checkpoint_do_not_count_when_other_steps_follow(
+    brief: Make, kept: Path, train_in: Any, tmp_path: Path
+):
+    """As after a crash in the last validation of a run, at an irregular step, which is then given more steps."""
+    train_in(brief(*EVERY), stop_after=4)
+    shutil.copyfile(
+        kept / "checkpoints" / "step-12.safetensors", tmp_path / "run" / "checkpoints" / "step-5.safetensors"
+    )
+    train_in(brief(*EVERY), stop_after=2)
+    assert names(tmp_path / "run") == [f"step-{step}.safetensors" for step in (2, 4, 6)]
+
+
 def test_other_files_in_the_folder_are_left_alone(brief: Make, train_in: Any, tmp_path: Path):
     train_in(brief(*EVERY), stop_after=3)
     folder = tmp_path / "run" / "checkpoints"

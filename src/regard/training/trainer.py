@@ -100,6 +100,7 @@ class Trainer:
         if self.group.is_first:
             self.run_directory.remove_temporary_files()
             self.run_directory.truncate_metrics(self.progress.step)
+            prune_checkpoints(self.run_directory, self.kept_checkpoints, self.progress.step)
         try:
             self.callback.on_train_begin(self)
             self.run_steps()
