@@ -176,3 +176,18 @@ def test_commands_check_and_filter_one_file(regard: Regard, tmp_path: Path, monk
     refused = regard("data", "check", "p.tsv", "--source", "p.tsv")
     assert (refused.code, "give either a file with both sides, or --source" in refused.err) == (2, True)
     assert regard("data", "check").code == 2
+
+
+def test_the_report_never_replaces_the_corpus(regard: Regard, tmp_path: Path):
+    file = tmp_path / "p.tsv"
+    file.write_text("a\tb\n")
+    answer = regard("data", "filter", str(file), "--out", str(tmp_path / "c"), "--report", str(file))
+    assert (answer.code, "p.tsv: this is a file that is read; choose another name" in answer.err) == (2, True)
+    assert file.read_text() == "a\tb\n"
+    assert not (tmp_path / "c.tsv").exists()
+
+
+def test_an_empty_file_of_objects_is_called_empty(tmp_path: Path):
+    (tmp_path / "p.jsonl").touch()
+    with pytest.raises(UserError, match="this file is empty; it should have an object with two texts"):
+        regard.data.filter(tmp_path / "p.jsonl", out=tmp_path / "c")
