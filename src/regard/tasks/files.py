@@ -21,7 +21,6 @@ from regard.tasks.parallel import ParallelDataset, ParallelSection, ParallelTask
 from regard.text import SPECIAL
 from regard.text.tags import TAG
 
-
 TAGS = f"{TAG}( {TAG})*"
 
 
