@@ -167,12 +167,13 @@ def measure(recipe: Recipe, seed: int, folder: Path) -> Record:
     memory = train(recipe, seed, path)
     translator = regard.load(path, device="cpu")
     progress, training = translator.runs[0].progress, translator.experiment.training
+    validation = scores(translator, "validation", ["greedy"])
     return {
         "settings": recipe.digest,
         "seed": seed,
         "parameters": sum(each.numel() for each in translator.model.parameters()),
-        "validation_loss": min(progress.validation_losses),
-        "validation": scores(translator, "validation", ["greedy"]),
+        "validation_loss": validation["greedy"]["loss"],
+        "validation": validation,
         "test": scores(translator, "test", list(SEARCHES)),
         "seconds": progress.seconds,
         "peak_memory_mb": memory,

@@ -114,6 +114,28 @@ def test_the_input_is_never_overwritten(tmp_path: Path):
     assert files[0].read_bytes() == before
 
 
+def test_both_sides_never_get_the_same_name(tmp_path: Path):
+    for folder in ("de", "en"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.txt").write_text("a\n")
+    with pytest.raises(UserError, match=r"would be equal, .*clean\.train\.txt; rename one of them"):
+        regard.data.filter(tmp_path / "de/train.txt", tmp_path / "en/train.txt", out=tmp_path / "clean")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["de", "en"]
+
+
+@pytest.mark.parametrize("out", [".", "..", "/"])
+def test_a_folder_is_no_name_of_new_files(tmp_path: Path, out: str):
+    with pytest.raises(UserError, match="this is a folder; give the beginning of the new files' names"):
+        regard.data.filter(*write(tmp_path), out=out)
+
+
+def test_shards_after_the_language_are_joined_to_files_without_a_wildcard(tmp_path: Path):
+    for name in ("a.de.1", "a.de.2", "a.en.1", "a.en.2"):
+        (tmp_path / name).write_text("a\n")
+    report = regard.data.filter(tmp_path / "a.de.*", tmp_path / "a.en.*", out=tmp_path / "clean")
+    assert report.outputs == (f"{tmp_path}/clean.de", f"{tmp_path}/clean.en")
+
+
 def test_nothing_is_written_if_line_counts_differ(tmp_path: Path):
     source, target = write(tmp_path)
     target.write_text("one\n")
@@ -154,3 +176,18 @@ def test_commands_check_and_filter_one_file(regard: Regard, tmp_path: Path, monk
     refused = regard("data", "check", "p.tsv", "--source", "p.tsv")
     assert (refused.code, "give either a file with both sides, or --source" in refused.err) == (2, True)
     assert regard("data", "check").code == 2
+
+
+def test_the_report_never_replaces_the_corpus(regard: Regard, tmp_path: Path):
+    file = tmp_path / "p.tsv"
+    file.write_text("a\tb\n")
+    answer = regard("data", "filter", str(file), "--out", str(tmp_path / "c"), "--report", str(file))
+    assert (answer.code, "p.tsv: this is a file that is read; choose another name" in answer.err) == (2, True)
+    assert file.read_text() == "a\tb\n"
+    assert not (tmp_path / "c.tsv").exists()
+
+
+def test_an_empty_file_of_objects_is_called_empty(tmp_path: Path):
+    (tmp_path / "p.jsonl").touch()
+    with pytest.raises(UserError, match="this file is empty; it should have an object with two texts"):
+        regard.data.filter(tmp_path / "p.jsonl", out=tmp_path / "c")

@@ -56,3 +56,14 @@ def test_standard_input_without_a_descriptor_is_read(monkeypatch: pytest.MonkeyP
         ("", "standard input, line 2"),
         ("two", "standard input, line 3"),
     ]
+
+
+def test_the_lines_before_an_invalid_one_are_a_chunk():
+    def lines() -> Iterator[str]:
+        yield from ("a", "b")
+        raise UserError("line 3")
+
+    chunks = available_chunks(lines())
+    assert next(chunks) == ["a", "b"]
+    with pytest.raises(UserError, match="line 3"):
+        next(chunks)

@@ -79,7 +79,7 @@ def test_paths_are_relative_to_the_file_that_names_them(folder: Path):
         ("[a, {path: c}]", r"line 3: data\.train: there is no .*c\.de, nor .*c\.de\.gz"),
         ("[a, {path: b, wieght: 1}]", r"line 3: data\.train\.1\.wieght: unknown key; did you mean 'weight'"),
         ("[{path: b, weight: 0}]", r"line 3: data\.train\.0\.weight: 0 is invalid"),
-        ("[{path: b, tag: bt}]", r"line 3: data\.train\.0\.tag: 'bt' is invalid"),
+        ("[{path: b, tag: bt}]", r"line 3: data\.train\.0\.tag: 'bt' is invalid: a tag has the form <…>"),
         ("[{path: b, tag: '<a b>'}]", r"line 3: data\.train\.0\.tag: '<a b>' is invalid"),
         ("[{tag: <bt>}]", r"line 3: data\.train\.0\.path: missing"),
         ("[a, 5]", r"line 3: data\.train: .* is invalid: give a path, or a section with path and tag"),

@@ -94,7 +94,9 @@ class RegardCommands(LazyGroup):
         "clean": LazyCommand(
             "regard.cli.clean:clean_command", "Remove the temporary files that killed processes have left."
         ),
-        "data": LazyCommand("regard.cli.data_commands:data", "Download known parallel text, and check your own."),
+        "data": LazyCommand(
+            "regard.cli.data_commands:data", "Download known parallel text; check and filter your own."
+        ),
         "lab": LazyCommand(
             "regard.cli.lab:lab",
             "Worked examples and experiments that need no trained model; without a command, list them.",

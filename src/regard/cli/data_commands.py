@@ -16,7 +16,7 @@ data = CommandTable(no_args_is_help=True)
 File = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[FILE]", help="A file with both sides (.tsv, .jsonl, .parquet), or a folder of .arrow or .parquet."
+        metavar="FILE", help="A file with both sides (.tsv, .jsonl, .parquet), or a folder of .arrow or .parquet."
     ),
 ]
 Source = Annotated[

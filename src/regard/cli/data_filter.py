@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import files
+from regard.errors import UserError
 from regard.terminal.output import print_result
 
 
@@ -19,8 +20,13 @@ def print_filter(corpus: tuple[Path, Path | None], report_file: Path | None, as_
         as_json: Whether to print JSON.
         options: Further arguments of `regard.data.filter`.
     """
+    from regard.corpora.shards import find_shards
     from regard.data.filtering import filter_files
 
+    if report_file and report_file.exists():
+        for path in (path for shard in find_shards(*corpus) for path in shard if path):
+            if path.exists() and report_file.samefile(path):
+                raise UserError(f"--report {report_file}: this is a file that is read; choose another name")
     report = filter_files(*corpus, **options)
     text = json.dumps(report.to_dict(), ensure_ascii=False)
     if report_file:

@@ -100,7 +100,8 @@ def list_commands(group: Any, ctx: Any) -> Iterator[tuple[str, str]]:
         for name in group.list_commands(ctx):
             command = group.get_command(ctx, name)
             if command is not None and not command.hidden:
-                yield name, command.help or ""
+                summary, _, _ = (command.help or "").partition("\n\n")
+                yield name, summary
 
 
 def is_argument(parameter: Any) -> bool:

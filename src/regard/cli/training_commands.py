@@ -140,7 +140,7 @@ def print_dry_run(plan: TrainingPlan, as_json: bool) -> None:
 
 def average_command(
     run: options.Run,
-    out: Annotated[Path, typer.Option(help="The new run directory.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The new run directory.")],
     last: Annotated[int | None, typer.Option(help="Average the latest N weights.", metavar="N")] = None,
     best: Annotated[
         int | None, typer.Option(help="Average the N weights of the best validations (training.best).", metavar="N")

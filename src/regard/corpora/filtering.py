@@ -52,7 +52,7 @@ class FilterReport:
         width = len(f"{self.pairs:,}")
         rows = [f"{lines.count:{width},}  {reason}: {line_numbers(lines)}" for reason, lines in self.left_out.items()]
         kept = f"{self.kept:{width},}  kept, {self.kept / self.pairs:.1%}: {', '.join(self.outputs)}"
-        return "\n".join([f"{', '.join(self.files)}: {self.pairs:,} pairs", *rows, kept])
+        return "\n".join([f"{', '.join(self.files)}: {self.pairs:,} pair{'s' * (self.pairs != 1)}", *rows, kept])
 
 
 class PairFilter:

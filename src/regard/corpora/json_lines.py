@@ -27,7 +27,9 @@ def find_keys(path: Path) -> tuple[str, str]:
         UserError: The file cannot be read, or does not begin with such an object.
     """
     with open_text(path) as file, closing(split_lines(file, path, max_bytes=MAX_LINE)) as lines:
-        content, _ = next(lines, (b"{}", True))
+        content, _ = next(lines, (None, True))
+    if content is None:
+        raise UserError(f"{path}: this file is empty; it should have an object with two texts in each line")
     try:
         record = _parse_record(content)
     except ValueError as error:
@@ -67,7 +69,7 @@ def _parse_record(content: bytes) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("this object is nested too deeply") from None
     except ValueError as error:
-        problem = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        problem = error.msg if isinstance(error, json.JSONDecodeError) else "a number has too many digits"
         raise ValueError(f"this is not JSON: {problem}") from None
     if not isinstance(record, dict):
         raise ValueError('a line is an object with two texts, such as {"de": "Ja.", "en": "Yes."}')

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from regard.corpora.parallel_text import BOTH_SIDES, Columns
+from regard.corpora.shards import WILDCARD
 from regard.corpora.table_files import ROWS, check_pyarrow
 from regard.errors import UserError
 from regard.files import atomic_writer
@@ -111,8 +112,15 @@ def open_writer(
     Raises:
         UserError: A file cannot be written, or is among `inputs`.
     """
+    if out.name in ("", ".."):
+        raise UserError(f"{out}: this is a folder; give the beginning of the new files' names, too (--out)")
     endings = output_endings(*like)
     paths = [out.with_name(out.name + ending) for ending in endings]
+    if len(paths) != len(set(paths)):
+        raise UserError(
+            f"{like[0]}, {like[1]}: the names of the new files are made from these and would be equal, {paths[0]}; "
+            "rename one of them, such as to train.de"
+        )
     for path in paths:
         if any(path.exists() and os.path.samefile(path, each) for each in inputs if each.exists()):
             raise UserError(f"{path}: this is the file that is read; choose another name (--out)")
@@ -146,10 +154,11 @@ def output_endings(source: Path, target: Path | None) -> list[str]:
         ending = next((each for each in known if source.name.endswith(each)), ".arrow")
         return [".parquet" if ending == ".arrow" else ending]
     endings = [_language_ending(path) for path in (source, target)]
-    # de.txt and en.txt end alike.
+    # de.txt and en.txt end alike; the caller refuses de/train.txt and en/train.txt.
     return endings if endings[0] != endings[1] else [f".{path.name}" for path in (source, target)]
 
 
 def _language_ending(path: Path) -> str:
     compressed = ".gz" if path.suffix == ".gz" else ""
-    return Path(path.name.removesuffix(".gz")).suffix + compressed
+    name = path.name.removesuffix(".gz").replace(f".{WILDCARD}", "")  # of train.de.*, too
+    return Path(name).suffix + compressed

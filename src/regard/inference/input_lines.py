@@ -92,13 +92,13 @@ def available_chunks(lines: Iterator[Line], size: int = CHUNK_LINES) -> Iterator
 def _arrived_lines(arrived: Queue[Line | Exception | None]) -> Iterator[Line]:
     """A first line, however long it takes, and those after it that arrive without a pause."""
     line = _wait_for_line(arrived)
+    if isinstance(line, Exception):
+        raise line
     with suppress(Empty):
-        while line is not None:
-            if isinstance(line, Exception):
-                raise line
+        while line is not None and not isinstance(line, Exception):
             yield line
             line = arrived.get(timeout=PAUSE)
-        arrived.put(None)  # for the next chunk
+        arrived.put(line)  # for the next chunk: the lines before an invalid one are translated
 
 
 def _wait_for_line(arrived: Queue[Line | Exception | None]) -> Line | Exception | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -20,6 +21,8 @@ from regard.tasks.parallel import ParallelDataset, ParallelSection, ParallelTask
 from regard.text import SPECIAL
 from regard.text.tags import TAG
 
+TAGS = f"{TAG}( {TAG})*"
+
 
 class CorpusSection(Section):
     """One corpus of a split. A text in its place is its `path`.
@@ -35,7 +38,14 @@ class CorpusSection(Section):
     """
 
     path: str = Field(min_length=1)
-    tag: str | None = Field(default=None, pattern=f"^{TAG}( {TAG})*$", max_length=200)
+    tag: str | None = Field(default=None, pattern=f"^{TAGS}$", max_length=200)
+
+    @field_validator("tag", mode="before")
+    @classmethod
+    def _check_form(cls, tag: Any) -> Any:
+        if isinstance(tag, str) and not re.fullmatch(TAGS, tag):
+            raise ValueError("a tag has the form <…>, such as <bt>; there may be several with one space in between")
+        return tag
 
     @field_validator("tag")
     @classmethod
