@@ -68,11 +68,11 @@ def plan_training(
         source = from_run if isinstance(from_run, Run) else Run(parse_path(from_run, "from"), trust_code=trust_code)
         pretrained = Pretrained(source, reuse_vocabulary)
     settings = Run(folder, trust_code=trust_code).experiment if folder else experiment
+    assert not isinstance(settings, Run)  # which has a folder
     defaults = None
     if pretrained is not None:
         defaults = without_embedding_files(pretrained.run.experiment)
-        settings = without_embedding_files(settings) if folder and isinstance(settings, Experiment) else settings
-    assert not isinstance(settings, Run)  # which has a folder
+        settings = without_embedding_files(settings) if isinstance(settings, Experiment) else settings
     resolved = resolve_experiment(settings, overrides, defaults=defaults, check_files=not path.exists())
     return TrainingPlan(resolved, path, pretrained)
 
