@@ -248,6 +248,8 @@ class EncoderDecoderSection(KindSection):
 
     Attributes:
         embedding: Size of the token embeddings.
+        pretrained_embeddings: A file of word vectors with which the token embeddings of a new run start: the text
+            format of word2vec, plain or .gz; None: they are drawn.
         positions: The position encoding.
         size: Size of a state. A bidirectional encoder has this size in each direction.
         layers: Number of layers.
@@ -256,6 +258,7 @@ class EncoderDecoderSection(KindSection):
 
     takes_relative_positions: ClassVar[bool] = False
     embedding: Size = 64
+    pretrained_embeddings: str | None = Field(default=None, min_length=1)
     positions: Annotated[SerializeAsAny[PositionsSection], SectionOf(POSITIONS)] = Field(
         default_factory=POSITIONS.default_section
     )

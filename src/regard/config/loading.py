@@ -17,7 +17,7 @@ from regard.config.draft import DESCRIPTION, ExperimentDraft, Override, key_path
 from regard.config.explanations import explain_validation_error
 from regard.config.kinds import TASKS
 from regard.config.references import absolute_paths
-from regard.config.schema import Experiment
+from regard.config.schema import EMBEDDING_FILES, Experiment
 from regard.config.yaml_source import YamlLeaf
 from regard.errors import UserError, suggest
 from regard.files import parse_path
@@ -55,7 +55,7 @@ def load_experiment(
     draft.add_layer([each if isinstance(each, Override) else Override.parse(each) for each in overrides])
     experiment = _validate(draft)
     if check_files:
-        _check_files(draft, experiment, experiment.data.path_keys)
+        _check_files(draft, experiment, experiment.path_keys)
     return experiment
 
 
@@ -79,14 +79,18 @@ def set_data_paths(experiment: Experiment, settings: Iterable[str]) -> Experimen
     draft = _draft_of(parse_settings(dump_experiment(experiment), "the run"), "the run")
     draft.add_layer(overrides)
     moved = _validate(draft)
-    _check_files(draft, moved, {override.path[-1] for override in overrides})
+    _check_files(draft, moved, {override.path for override in overrides})
     return moved
 
 
-def _check_files(draft: ExperimentDraft, experiment: Experiment, keys: Set[str]) -> None:
-    missing = {key: text for key, text in experiment.task.missing_files().items() if key in keys}
-    if missing:
-        raise UserError("\n".join(f"{draft.origin(('data', key))}: {text}" for key, text in missing.items()))
+def _check_files(draft: ExperimentDraft, experiment: Experiment, keys: Set[KeyPath]) -> None:
+    missing: dict[KeyPath, str] = {("data", key): text for key, text in experiment.task.missing_files().items()}
+    for side, path in experiment.model.embedding_files.items():
+        if not os.path.exists(path):  # Path.exists raises if the name is too long
+            key = ("model", side, "pretrained_embeddings")
+            missing[key] = f"{'.'.join(key)}: there is no file {path}"
+    if found := [f"{draft.origin(key)}: {text}" for key, text in missing.items() if key in keys]:
+        raise UserError("\n".join(found))
 
 
 def read_description(name: str) -> str:
@@ -198,6 +202,7 @@ def _validate(draft: ExperimentDraft) -> Experiment:
     values.setdefault("data", {})  # to report the missing task
     if isinstance(values["data"], dict):
         _resolve_data_paths(draft, values["data"])
+    _resolve_embedding_paths(draft, values)
     try:
         return Experiment.model_validate(values)
     except ValidationError as error:
@@ -209,6 +214,16 @@ def _resolve_data_paths(draft: ExperimentDraft, data: dict[str, Any]) -> None:
     for key in TASKS.section_class(data).path_keys & data.keys():
         path = ("data", key, "path") if isinstance(data[key], dict) else ("data", key)
         data[key] = absolute_paths(data[key], draft.folder(path))
+
+
+def _resolve_embedding_paths(draft: ExperimentDraft, values: dict[str, Any]) -> None:
+    """The same for the files of pretrained embeddings."""
+    for *sections, key in EMBEDDING_FILES:
+        section: Any = values
+        for name in sections:
+            section = section.get(name) if isinstance(section, dict) else None
+        if isinstance(section, dict) and key in section:
+            section[key] = absolute_paths(section[key], draft.folder((*sections, key)))
 
 
 def resolve_experiment(
@@ -252,7 +267,7 @@ def resolve_experiment(
         draft.add_layer(layer)
     resolved = _validate(draft)
     if check_files:
-        _check_files(draft, resolved, resolved.data.path_keys)
+        _check_files(draft, resolved, resolved.path_keys)
     return resolved
 
 

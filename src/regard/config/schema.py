@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
@@ -33,6 +34,8 @@ from regard.errors import UserError, suggest
 from regard.tasks import Task, task_for
 
 LOGS = ("jsonl", "tensorboard")
+SIDES = ("encoder", "decoder")
+EMBEDDING_FILES: frozenset[KeyPath] = frozenset(("model", side, "pretrained_embeddings") for side in SIDES)
 
 
 class ModelSection(Section):
@@ -70,12 +73,27 @@ class ModelSection(Section):
         """Whether anything is dropped in training."""
         return any((self.dropout, self.embedding_dropout, self.attention_dropout, self.readout_dropout))
 
+    @property
+    def embedding_files(self) -> dict[str, Path]:
+        """The files of pretrained embeddings, of `encoder`, `decoder` or both."""
+        names = {side: getattr(self, side).pretrained_embeddings for side in SIDES}
+        return {side: Path(name) for side, name in names.items() if name is not None}
+
     @model_validator(mode="after")
     def _check_shared_embeddings(self) -> Self:
         sizes = self.encoder.embedding, self.decoder.embedding
         if self.share_embeddings and sizes[0] != sizes[1]:
             raise invalid_combination(
                 "share_embeddings", f"the encoder's have size {sizes[0]} and the decoder's {sizes[1]}; make them equal"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_embedding_files(self) -> Self:
+        if self.share_embeddings and len(self.embedding_files) > 1:
+            raise invalid_combination(
+                "decoder.pretrained_embeddings",
+                "with share_embeddings, both sides have the embeddings of the encoder's file; set it to null",
             )
         return self
 
@@ -309,6 +327,11 @@ class Experiment(Section):
         return format_settings(self)
 
     @property
+    def path_keys(self) -> set[KeyPath]:
+        """The settings that name files."""
+        return {("data", key) for key in type(self.data).path_keys} | EMBEDDING_FILES
+
+    @property
     def task(self) -> Task[Any]:
         """The task that `data` describes: its data set and tokenization."""
         return task_for(self.data)
@@ -321,6 +344,14 @@ class Experiment(Section):
             raise invalid_combination(
                 "model.share_embeddings",
                 "true needs the same tokens on both sides, which data.text.joint: true gives; or set it to false",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_embedding_files(self) -> Self:
+        if "encoder" in self.model.embedding_files and self.task.reads_pictures:
+            raise invalid_combination(
+                "model.encoder.pretrained_embeddings", "a picture has no tokens to embed; set it to null"
             )
         return self
 

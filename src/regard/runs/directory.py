@@ -52,7 +52,7 @@ FORMAT = 6
 READABLE_FORMATS = range(1, FORMAT + 1)
 MODEL, STATE, METRICS = "model.safetensors", "state.safetensors", "metrics.jsonl"
 SCORES, EXAMPLES, CHECKPOINTS = "scores.json", "examples", "checkpoints"
-# Settings that may change without making the weights those of another run, besides the paths of the data.
+# Settings that may change without making the weights those of another run, besides those that name files.
 NOT_IN_DIGEST = (
     "description",
     "decoding",
@@ -241,7 +241,7 @@ class Run:
 
         It is computed from what is in the files, not from `experiment`, which may get new settings in later versions.
         """
-        paths = {f"data.{key}" for key in type(self.experiment.data).path_keys}
+        paths = {".".join(key) for key in self.experiment.path_keys}
         settings = {".".join(leaf.path): repr(leaf.value) for leaf in self.settings}
         settings = initial_settings(settings, self.metadata, self.path)
         excluded = tuple(f"{key}." for key in (*NOT_IN_DIGEST, *paths))

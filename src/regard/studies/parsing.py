@@ -169,8 +169,8 @@ def build_study(
     )
     conditions = list(_build_conditions(load, common, vary, tests))
     check_conditions(name, conditions)
-    keys = {key for condition in conditions for key in type(condition.experiment.data).path_keys}
-    paths: set[KeyPath] = {("data", key, *rest) for key in keys for rest in ((), ("path",))}
+    keys = {key for condition in conditions for key in condition.experiment.path_keys}
+    paths: set[KeyPath] = {(*key, *rest) for key in keys for rest in ((), ("path",))}
     return Study(name, plan, axes, tuple(conditions), tuple(_with_absolute_paths(kept, paths)))
 
 

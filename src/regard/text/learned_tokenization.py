@@ -39,6 +39,7 @@ class LearnedTokenization(Tokenization):
         self, settings: TokenizerSection, source: Tokenizer, target: Tokenizer, tags: Sequence[str] = ()
     ) -> None:
         self.settings = settings
+        self.lowercase = settings.lowercase
         self.source, self.target = source, target
         self.tags = tuple(tags)
 
@@ -143,7 +144,7 @@ class LearnedTokenization(Tokenization):
         return [UNKNOWN if token in self.tags else token for token in tokens] if self.tags else tokens
 
     def _cased(self, text: str) -> str:
-        return text.lower() if self.settings.lowercase else text
+        return text.lower() if self.lowercase else text
 
 
 def _tagged(tokens: Iterable[str], tags: Sequence[str]) -> Vocabulary:

@@ -24,6 +24,8 @@ class Tokenization:
     tokenizer: Tokenizer = CharacterTokenizer()
     # How a source is divided if it is a picture; None: sources are texts.
     patches: PatchGrid | None = None
+    # True: texts are converted to lower case.
+    lowercase: bool = False
     # True: tokens that were not in the training split become `<unknown>`. False: they are a `UserError`.
     open_vocabulary: bool = False
     # Tokens in front of a source that are never generated, even if both sides have one vocabulary.

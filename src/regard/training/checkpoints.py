@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.amp import GradScaler
 
 from regard.errors import UserError
@@ -36,6 +38,18 @@ def save_state(
         tensors |= {f"optimizer/{name}/{key}": value for key, value in optimizer.state[parameter].items()}
     tensors |= {f"scaler/{key}": torch.tensor(float(value), device="cpu") for key, value in scaler.state_dict().items()}
     run.write_tensors(STATE, tensors, progress.model_dump())
+
+
+def save_initial_weights(run: Run, weights: Mapping[str, Tensor]) -> None:
+    """Write a checkpoint before the first step, with weights that are not drawn from the seed alone.
+
+    Args:
+        run: The run directory.
+        weights: All weights of the model.
+    """
+    run.write_tensors(
+        STATE, {f"model/{name}": weight for name, weight in weights.items()}, TrainingProgress().model_dump()
+    )
 
 
 def load_state(

@@ -12,18 +12,28 @@ import torch
 from torch import Tensor
 
 from regard import files
-from regard.config.schema import Experiment
+from regard.config.schema import EMBEDDING_FILES, Experiment
 from regard.data import Codec, OnDiskExamples
 from regard.data.examples import is_patches
 from regard.errors import UserError
 from regard.images import PatchGrid
 from regard.nn.build import build_model, initial_model
-from regard.runs import MODEL, STATE, Run, TrainingProgress, expected_shapes, named_weights
+from regard.runs import MODEL, Run, expected_shapes, named_weights
 from regard.text import Vocabulary
+from regard.training.checkpoints import save_initial_weights
 
 NOTICEABLE = 0.005  # share of unknown tokens
-MAY_DIFFER = ("dropout",)  # endings of keys of the model that change no weight
+MAY_DIFFER = ("dropout", "pretrained_embeddings")  # endings of keys of the model that change no shape
 SEGMENTATION = "data.text.regularization."  # may differ: other segmentations into the same subwords
+
+
+def without_embedding_files(experiment: Experiment) -> Experiment:
+    """The settings of a run without its pretrained embeddings, which its weights have replaced.
+
+    Args:
+        experiment: The settings.
+    """
+    return Experiment.load(experiment, {".".join(key): None for key in EMBEDDING_FILES})
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,11 @@ class Pretrained:
         Args:
             experiment: The settings of the new run.
         """
+        for side in experiment.model.embedding_files:
+            raise UserError(
+                f"model.{side}.pretrained_embeddings: the new run starts with the embeddings of {self.run.path} "
+                "(--from); set it to null"
+            )
         sections = ("model.", "data.text.") if self.reuse_vocabulary else ("model.",)
         differing = {
             key: values
@@ -97,8 +112,7 @@ class Pretrained:
             raise UserError(
                 f"{self.run.path}: its weights do not fit this experiment, whose pictures have another size"
             )
-        tensors = {f"model/{name}": weight for name, weight in weights.items()}
-        draft.write_tensors(STATE, tensors, TrainingProgress().model_dump())
+        save_initial_weights(draft, weights)
 
     def _reused(self) -> dict[str, Tensor]:
         with self.run.open_tensors(MODEL) as file:

@@ -15,7 +15,7 @@ from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.files import parse_path
 from regard.runs import Run
-from regard.training.fine_tuning import Pretrained
+from regard.training.fine_tuning import Pretrained, without_embedding_files
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,11 @@ def plan_training(
         source = from_run if isinstance(from_run, Run) else Run(parse_path(from_run, "from"), trust_code=trust_code)
         pretrained = Pretrained(source, reuse_vocabulary)
     settings = Run(folder, trust_code=trust_code).experiment if folder else experiment
-    defaults = pretrained.run.experiment if pretrained else None
     assert not isinstance(settings, Run)  # which has a folder
+    defaults = None
+    if pretrained is not None:
+        defaults = without_embedding_files(pretrained.run.experiment)
+        settings = without_embedding_files(settings) if isinstance(settings, Experiment) else settings
     resolved = resolve_experiment(settings, overrides, defaults=defaults, check_files=not path.exists())
     return TrainingPlan(resolved, path, pretrained)
 

@@ -15,6 +15,7 @@ from regard.terminal.output import print_message
 from regard.terminal.progress import LOG_INTERVAL, new_bar, time_left
 from regard.training.callbacks import Callback
 from regard.training.fine_tuning import origin_line
+from regard.training.pretrained_embeddings import embedding_lines
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -53,6 +54,8 @@ class LineProgress(Callback):
         self.print_line(f"{parameters:,} parameters, {trainer.steps:,} steps{continuing}; {self.hardware(trainer)}")
         if not self.first_step and (origin := origin_line(trainer.run_directory.metadata)):
             self.print_line(origin)
+        for line in () if self.first_step else embedding_lines(trainer.run_directory.metadata):
+            self.print_line(line)
 
     def hardware(self, trainer: Trainer) -> str:
         """What computes: `cpu, float32`."""

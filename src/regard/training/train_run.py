@@ -43,6 +43,7 @@ from regard.training.group_checks import (
     settings_stamp,
     training_device,
 )
+from regard.training.pretrained_embeddings import PretrainedEmbeddings, check_vector_sizes
 from regard.training.trainer import Trainer
 
 LEARNED_FROM: tuple[Split, ...] = ("train", "validation")  # the test split does not influence a training
@@ -166,6 +167,7 @@ def check_start(
             check_precision(experiment.training.precision, device)
         if pretrained is not None:
             pretrained.check_settings(experiment)
+        check_vector_sizes(experiment)
     if experiment.training.compile:
         check_compiler(device)
     return start
@@ -241,10 +243,13 @@ def _learn_codec(experiment: Experiment, pairs: Iterable[Pair], callback: Callba
 
 
 def _create_run(start: Start, encoded: EncodedSplits, precision: Precision) -> Run:
-    """The new run directory, with the weights that training starts with if they come from another run."""
+    """The new run directory, with the weights that training starts with if they come from a run or from files."""
     create = partial(Run.create, start.path, start.experiment, encoded.codec, encoded.digests, precision)
     if start.pretrained is None:
-        return create()
+        if not start.experiment.model.embedding_files:
+            return create()
+        embeddings = PretrainedEmbeddings.read(start.experiment, encoded.codec)
+        return create(metadata=embeddings.record(), prepare=embeddings.write_weights)
     unknown = {"unknown_tokens": unknown_share(encoded.splits["train"])}
     metadata = {"from": {**start.pretrained.record(), **unknown}}
     return create(metadata=metadata, prepare=start.pretrained.write_weights)
