@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import regard
+from regard.errors import UserError
 from regard.training.train_run import train_run
 
 pytestmark = pytest.mark.slow
@@ -45,3 +46,24 @@ def test_outputs_have_no_tags_and_a_stopped_training_continues(
     tagged, plain = translator.translate(["<bt> ein Mann", "ein Mann"])
     assert tagged.source_tokens[0] == "<bt>"
     assert tagged.source_tokens[1:] == plain.source_tokens
+
+
+@pytest.mark.parametrize("unit", ["characters", "subwords"])
+def test_a_fine_tuned_run_keeps_the_tags_of_its_vocabulary(corpus: Path, tmp_path: Path, unit: str):
+    """As after back-translation: the last epochs are on text without tags."""
+    first = settings(corpus, max_steps=2)
+    first["data"]["text"] = {"unit": unit, **({"size": 60, "joint": True} if unit == "subwords" else {})}
+    old = regard.train(first, tmp_path / "old", progress=False)
+    real = {"data": {"train": str(corpus / "train")}, "training": {"max_steps": 2}}
+    new = regard.train(real, tmp_path / "new", from_run=old, progress=False)
+    assert new.experiment.data.tags == ["<2en>", "<bt>"]
+    assert new.codec.source_vocabulary == old.codec.source_vocabulary
+    regard.train(tmp_path / "new", overrides={"training.max_steps": 3, "training.rate.peak": 0.001}, progress=False)
+    (translation,) = regard.load(tmp_path / "new").translate(["<bt> ein Mann"])
+    assert translation.source_tokens[0] == "<bt>"
+    real["data"]["train"] = [{"path": str(corpus / "train"), "tag": "<other>"}]
+    with pytest.raises(
+        UserError, match=r"other tags \(<2en>, <bt>\) than these settings .*data\.tags.*--reuse-vocabulary no"
+    ):
+        regard.train(real, tmp_path / "other", from_run=old, progress=False)
+    assert not (tmp_path / "other").exists()

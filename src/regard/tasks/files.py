@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, PlainSerializer, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from regard.config.base import Section, invalid_combination
 from regard.corpora.limits import NO_LIMITS, PairLimits
@@ -22,6 +22,18 @@ from regard.text import SPECIAL
 from regard.text.tags import TAG
 
 TAGS = f"{TAG}( {TAG})*"
+
+
+def _check_tags(tags: Any) -> Any:
+    if isinstance(tags, str) and not re.fullmatch(TAGS, tags):
+        raise ValueError("a tag has the form <…>, such as <bt>; there may be several with one space in between")
+    if isinstance(tags, str) and set(tags.split()) & set(SPECIAL):
+        raise ValueError(f"{', '.join(SPECIAL)} are Regard's own tokens; choose another tag")
+    return tags
+
+
+Tags = Annotated[str, BeforeValidator(_check_tags), Field(pattern=f"^{TAGS}$", max_length=200)]
+Tag = Annotated[str, BeforeValidator(_check_tags), Field(pattern=f"^{TAG}$", max_length=200)]
 
 
 class CorpusSection(Section):
@@ -38,21 +50,7 @@ class CorpusSection(Section):
     """
 
     path: str = Field(min_length=1)
-    tag: str | None = Field(default=None, pattern=f"^{TAGS}$", max_length=200)
-
-    @field_validator("tag", mode="before")
-    @classmethod
-    def _check_form(cls, tag: Any) -> Any:
-        if isinstance(tag, str) and not re.fullmatch(TAGS, tag):
-            raise ValueError("a tag has the form <…>, such as <bt>; there may be several with one space in between")
-        return tag
-
-    @field_validator("tag")
-    @classmethod
-    def _check_tag(cls, tag: str | None) -> str | None:
-        if tag is not None and set(tag.split()) & set(SPECIAL):
-            raise ValueError(f"{', '.join(SPECIAL)} are Regard's own tokens; choose another tag")
-        return tag
+    tag: Tags | None = None
 
 
 class TrainingCorpusSection(CorpusSection):
@@ -122,6 +120,7 @@ class FilesSection(ParallelSection):
         test: The test split; null means none.
         skip: Leave out training pairs with an empty side or an over-long line instead of refusing them.
         limits: Leave out training pairs that exceed these limits.
+        tags: Tags that the vocabulary has besides those in `train`, such as those of a run that is fine-tuned.
     """
 
     task: str = "files"
@@ -130,20 +129,21 @@ class FilesSection(ParallelSection):
     test: OptionalCorpus = None
     skip: bool = False
     limits: PairLimits = NO_LIMITS
+    tags: list[Tag] = Field(default=[])
 
     path_keys: ClassVar[frozenset[str]] = frozenset(SPLITS)
 
     @property
-    def tags(self) -> list[str]:
-        """The tags of all training corpora."""
-        return list(dict.fromkeys(tag for corpus in self.train if corpus.tag for tag in corpus.tag.split()))
+    def known_tags(self) -> list[str]:
+        used = [tag for corpus in self.train if corpus.tag for tag in corpus.tag.split()]
+        return list(dict.fromkeys([*self.tags, *used]))
 
     @model_validator(mode="after")
     def _check_tags(self) -> Self:
         for split, corpus in (("validation", self.validation), ("test", self.test)):
             for tag in ((corpus and corpus.tag) or "").split():
-                if tag not in self.tags:
-                    known = f"the tags there are {', '.join(self.tags)}" if self.tags else "none there has a tag"
+                if tag not in (tags := self.known_tags):
+                    known = f"the tags there are {', '.join(tags)}" if tags else "none there has a tag"
                     raise invalid_combination(f"{split}.tag", f"'{tag}' is not the tag of a corpus in train; {known}")
         return self
 

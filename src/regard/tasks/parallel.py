@@ -35,8 +35,8 @@ class ParallelSection(DataSection):
     )
 
     @property
-    def tags(self) -> list[str]:
-        """The tags of sources."""
+    def known_tags(self) -> list[str]:
+        """The tags that sources may begin with, which are tokens of the vocabulary."""
         return []
 
     @model_validator(mode="after")
@@ -101,10 +101,10 @@ class ParallelTask(Task[ParallelSectionType]):
     def dataset(self) -> ParallelDataset[ParallelSectionType]: ...
 
     def learn_tokenization(self, pairs: Iterable[Pair]) -> LearnedTokenization:
-        return LearnedTokenization.learn(self.section.text, pairs, self.section.tags)
+        return LearnedTokenization.learn(self.section.text, pairs, self.section.known_tags)
 
     def load_tokenization(self, read: ReadFile) -> LearnedTokenization:
-        return LearnedTokenization.load(self.section.text, read, self.section.tags)
+        return LearnedTokenization.load(self.section.text, read, self.section.known_tags)
 
     @property
     def has_joint_vocabulary(self) -> bool:

@@ -19,12 +19,36 @@ from regard.errors import UserError
 from regard.images import PatchGrid
 from regard.nn.build import build_model, initial_model
 from regard.runs import MODEL, Run, expected_shapes, named_weights
+from regard.tasks.parallel import ParallelSection
 from regard.text import Vocabulary
 from regard.training.checkpoints import save_initial_weights
 
 NOTICEABLE = 0.005  # share of unknown tokens
 MAY_DIFFER = ("dropout", "pretrained_embeddings")  # endings of keys of the model that change no shape
 SEGMENTATION = "data.text.regularization."  # may differ: other segmentations into the same subwords
+
+
+def known_tags(experiment: Experiment) -> list[str]:
+    """The tags that are tokens of the vocabulary; only parallel text has some.
+
+    Args:
+        experiment: The settings.
+    """
+    return experiment.data.known_tags if isinstance(experiment.data, ParallelSection) else []
+
+
+def with_tags(experiment: Experiment) -> Experiment:
+    """The same settings, with the tags of the training corpora as those of the vocabulary.
+
+    Args:
+        experiment: The settings of a run whose vocabulary is reused, perhaps for a corpus without tags.
+    """
+    tags = known_tags(experiment)
+    return (
+        experiment.model_copy(update={"data": experiment.data.model_copy(update={"tags": tags})})
+        if tags
+        else experiment
+    )
 
 
 def without_embedding_files(experiment: Experiment) -> Experiment:
@@ -66,12 +90,28 @@ class Pretrained:
             for key, values in self.run.experiment.diff(experiment).items()
             if key.startswith(sections) and not key.endswith(MAY_DIFFER) and not key.startswith(SEGMENTATION)
         }
+        self.check_tags(experiment)
         if differing:
             lines = [f"  {key} = {old!r}, not {new!r}" for key, (old, new) in differing.items()]
             remedy = "set them as in that run (without them, they are)"
             if self.reuse_vocabulary and all(key.startswith("data.") for key in differing):
                 remedy += ", or learn a new vocabulary (--reuse-vocabulary no)"
             raise UserError("\n".join([f"{self.run.path}: its weights need these settings:", *lines, remedy]))
+
+    def check_tags(self, experiment: Experiment) -> None:
+        """Raise a `UserError` unless a reused vocabulary has the tags of the new run, and no others.
+
+        Args:
+            experiment: The settings of the new run.
+        """
+        old, new = known_tags(self.run.experiment), known_tags(experiment)
+        if self.reuse_vocabulary and old != new:
+            listed = ", ".join(old) or "none"
+            raise UserError(
+                f"{self.run.path}: its vocabulary has other tags ({listed}) than these settings "
+                f"({', '.join(new) or 'none'}); set data.tags to [{', '.join(old)}] and use no others, or learn a new "
+                "vocabulary (--reuse-vocabulary no)"
+            )
 
     def record(self) -> dict[str, Any]:
         """What `run.json` of the new run records: where the run was, and a digest of its weights."""

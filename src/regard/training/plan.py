@@ -15,7 +15,7 @@ from regard.config.schema import Experiment
 from regard.errors import UserError
 from regard.files import parse_path
 from regard.runs import Run
-from regard.training.fine_tuning import Pretrained, without_embedding_files
+from regard.training.fine_tuning import Pretrained, with_tags, without_embedding_files
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ def plan_training(
     defaults = None
     if pretrained is not None:
         defaults = without_embedding_files(pretrained.run.experiment)
+        defaults = with_tags(defaults) if reuse_vocabulary else defaults
         settings = without_embedding_files(settings) if isinstance(settings, Experiment) else settings
     resolved = resolve_experiment(settings, overrides, defaults=defaults, check_files=not path.exists())
     return TrainingPlan(resolved, path, pretrained)
