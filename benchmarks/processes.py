@@ -1,6 +1,6 @@
 """Speed of training with two processes, against one process with one thread and one with two.
 
-Trains the recipes `multi30k` and `multi30k-transformer` for some steps with each, in turns, on random words or, with
+Trains the recipes `multi30k` and `multi30k-transformer`, without R-Drop, for some steps with each, in turns, on random words or, with
 `--corpus`, on real text: `FOLDER/train.de`, `train.en`, `val.de`, `val.en`. Prints target tokens per second of the
 median round, the ratio to one process with one thread (the median of the ratios of each round), and the parts of a
 step in milliseconds: forward and backward, which the processes divide; reading and padding the batch; waiting for the
@@ -158,6 +158,7 @@ def train(recipe: str, corpus: Path, threads: int, batch_tokens: int, precision:
         "training.threads": threads,
         "training.batch_tokens": batch_tokens,
         "training.precision": precision,
+        "training.consistency.kind": "none",
         "training.validate_every": 1_000_000,
         "training.save_every": 1_000_000,
         "training.device": "cpu",

@@ -206,7 +206,8 @@ class Run:
     def _repr_html_(self) -> str:
         """In a notebook: a table with the progress of the training."""
         progress = self.progress
-        rows = {"run": self.path, "steps": f"{progress.step:,}", "training": progress.finished or "not finished"}
+        unfinished = "an average of weights" if "average" in self.metadata else "not finished"
+        rows = {"run": self.path, "steps": f"{progress.step:,}", "training": progress.finished or unfinished}
         if progress.best_score is not None:
             name = f"best validation {self.experiment.training.best.replace('_', ' ')}"
             rows[name] = f"{progress.best_score:.4f}, after step {progress.best_step:,}"
