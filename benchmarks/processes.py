@@ -1,11 +1,11 @@
 """Speed of training with two processes, against one process with one thread and one with two.
 
-Trains the recipes `multi30k` and `multi30k-transformer`, without R-Drop, for some steps with each, in turns, on random words or, with
-`--corpus`, on real text: `FOLDER/train.de`, `train.en`, `val.de`, `val.en`. Prints target tokens per second of the
-median round, the ratio to one process with one thread (the median of the ratios of each round), and the parts of a
-step in milliseconds: forward and backward, which the processes divide; reading and padding the batch; waiting for the
-slowest process; the exchange of gradients; clipping and the optimizer, which every process repeats. Nothing else
-should run on the machine.
+Trains the recipes `multi30k` and `multi30k-transformer`, without R-Drop, for some steps with each, in turns, on random
+words or, with `--corpus`, on real text: `FOLDER/train.de`, `train.en`, `val.de`, `val.en`. Prints target tokens per
+second of the median round, the ratio to one process with one thread (the median of the ratios of each round), and the
+parts of a step in milliseconds: forward and backward, which the processes divide; reading and padding the batch;
+waiting for the slowest process; the exchange of gradients; clipping and the optimizer, which every process repeats.
+Nothing else should run on the machine.
 
     python benchmarks/processes.py [--steps 40] [--rounds 3] [--precision auto] [--batch-tokens 1500]
         [--corpus FOLDER] [--json]
