@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from regard.config import loading
-from regard.config.schema import Experiment, TrainingSection
+from regard.config.schema import Experiment
+from regard.config.training_section import TrainingSection
 from regard.errors import UserError
 
 COPY = "data: {task: copy}\n"

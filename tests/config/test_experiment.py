@@ -8,7 +8,8 @@ import pytest
 
 import regard
 from regard.config.kinds import AttentionSection
-from regard.config.schema import DecodingSection, Experiment, ModelSection, TrainingSection
+from regard.config.schema import DecodingSection, Experiment, ModelSection
+from regard.config.training_section import TrainingSection
 from regard.errors import UserError
 from regard.nn import AdditiveAttention
 from regard.tasks.copy import CopySection

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from regard.config import kinds, loading
 from regard.config.base import KindSection, Section
 from regard.config.families import Kinds
-from regard.config.schema import Experiment, ModelSection, TrainingSection
+from regard.config.schema import Experiment, ModelSection
+from regard.config.training_section import TrainingSection
 from regard.errors import UserError
 from regard.nn.build import build_model
 from regard.tasks import TASKS

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from regard.config.schema import ModelSection, OptimizerSection, ParameterKind
+from regard.config.schema import ModelSection
+from regard.config.training_section import OptimizerSection, ParameterKind
 from regard.nn.build import build_model
 from regard.training.optimizer import build_optimizer
 

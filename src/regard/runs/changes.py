@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from regard import files
 from regard.config import yaml_source
-from regard.config.schema import Experiment, TrainingSection, flatten_settings
+from regard.config.schema import Experiment, flatten_settings
+from regard.config.training_section import TrainingSection
 from regard.runs.progress import MAX_COUNT
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from regard.config.kinds import OPTIMIZERS
-from regard.config.schema import OptimizerSection, ParameterKind
+from regard.config.training_section import OptimizerSection, ParameterKind
 from regard.nn.positions import LearnedPositions
 
 NORMALIZATIONS = nn.LayerNorm, nn.RMSNorm

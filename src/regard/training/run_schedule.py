@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from regard.config.schema import TrainingSection
+from regard.config.training_section import TrainingSection
 from regard.runs import Run
 from regard.runs.changes import current_schedule
 from regard.training.learning_rates import LearningRate, build_learning_rate
