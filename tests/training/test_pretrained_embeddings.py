@@ -110,7 +110,7 @@ def test_shared_embeddings_have_one_file(tmp_path: Path, files: dict[str, str], 
     rows = next(iter(tables.values()))[run.codec.source_vocabulary.to_ids(["the", "der"])]
     vectors = torch.tensor([vector("the"), vector("der")])
     torch.testing.assert_close(rows / rows.norm(), vectors / vectors.norm())
-    with pytest.raises(UserError, match=r"decoder\.pretrained_embeddings: with share_embeddings, both sides"):
+    with pytest.raises(UserError, match=r"decoder\.pretrained_embeddings: with share_embeddings: true, both sides"):
         regard.train(settings, tmp_path / "other", overrides=files, **QUIET)
 
 

@@ -86,7 +86,7 @@ class ModelSection(Section):
         if self.share_embeddings and len(self.embedding_files) > 1:
             raise invalid_combination(
                 "decoder.pretrained_embeddings",
-                "with share_embeddings, both sides have the embeddings of the encoder's file; set it to null",
+                "with share_embeddings: true, both sides have the embeddings of the encoder's file; set it to null",
             )
         return self
 
