@@ -39,7 +39,10 @@ STEPS = {
     "training.epochs": 2,
     "training.batch_tokens": 80,
     "training.validate_every": 1,
+    "training.validation_sentences": 5,
     "training.save_every": 0,
+    "decoding.length_factor": 1.0,  # outputs of untrained models do not end
+    "decoding.length_extra": 1,
 }
 DATA = {"data.task": "reverse", "data.train": 211, "data.validation": 13, "data.test": 5}
 
